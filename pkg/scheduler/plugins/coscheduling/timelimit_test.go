@@ -97,7 +97,8 @@ func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
 			pod := blocker(c.taken)
 			pods := members(member, "a", 4)
 			if c.first != "" {
-				pods = append(members(member.Req(cores("500m")), "a", 4)[1:], schedtest.MakePod().Name("a-0").Group("a").Req(cores(c.first)).Obj())
+				pods = members(member.Req(cores("500m")), "a", 4)
+				pods[0] = schedtest.MakePod().Name("a-0").Group("a").Req(cores(c.first)).Obj()
 			}
 			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, append(pods, pod)...), limits, func(t *testing.T, w *world) {
 				for began := time.Now(); w.condition("a", TimeLimit).Reason != timedOut; {

@@ -120,46 +120,73 @@ func backs(ssn *framework.Session, job *api.JobInfo, promise *api.Resource, look
 	if *looks > maxLooks {
 		return false
 	}
-	sum, rooms := job.Allocated.Clone(), map[string]*api.Resource{}
-	roomOf := func(node *api.NodeInfo) *api.Resource {
-		if rooms[node.Name] == nil {
-			rooms[node.Name] = node.Allocatable.Clone()
-			for _, task := range node.Tasks {
-				if stays(ssn, task) {
-					rooms[node.Name].SubWithoutAssert(task.Resreq)
-				}
-			}
-		}
-		return rooms[node.Name]
-	}
-	for status, tasks := range job.TaskStatusIndex {
-		for _, task := range tasks {
-			if node := ssn.Nodes[task.NodeName]; node != nil && api.AllocatedStatus(status) {
-				roomOf(node).SubWithoutAssert(task.Resreq)
-			}
-		}
-	}
+	sum, rooms := job.Allocated.Clone(), newEmptied(ssn, job)
 	for _, k := range kinds {
-		for node := range k.candidates(ssn.Nodes) {
-			if *looks += k.cost; *looks > maxLooks {
-				return false
-			}
-			if !k.mayUse(node.Node) || !k.request.LessEqual(node.Allocatable, api.Zero) {
-				continue
-			}
-			for room := roomOf(node); k.pods > 0 && k.request.LessEqual(room, api.Zero); k.pods-- {
-				room.SubWithoutAssert(k.request)
-				sum.Add(k.request)
-			}
-			if k.pods == 0 {
-				break
-			}
+		packed, ok := k.pack(rooms, looks)
+		if !ok {
+			return false
 		}
-		if promise.LessEqual(sum, api.Zero) {
+		if promise.LessEqual(sum.Add(packed), api.Zero) {
 			return true
 		}
 	}
 	return promise.LessEqual(sum, api.Zero)
+}
+
+// emptied computes, for nodes, the resources that would be left for pending pods of a gang if the pods of other gangs ended.
+type emptied struct {
+	ssn  *framework.Session
+	left map[string]*api.Resource
+}
+
+// newEmptied returns the resources that would be left beside the members of the gang that hold a node.
+func newEmptied(ssn *framework.Session, job *api.JobInfo) *emptied {
+	e := &emptied{ssn, map[string]*api.Resource{}}
+	for status, tasks := range job.TaskStatusIndex {
+		for _, task := range tasks {
+			if node := ssn.Nodes[task.NodeName]; node != nil && api.AllocatedStatus(status) {
+				e.on(node).SubWithoutAssert(task.Resreq)
+			}
+		}
+	}
+	return e
+}
+
+// on returns the resources that would be left on the node. The caller subtracts what it uses of them.
+func (e *emptied) on(node *api.NodeInfo) *api.Resource {
+	left := e.left[node.Name]
+	if left == nil {
+		left = node.Allocatable.Clone()
+		for _, task := range node.Tasks {
+			if stays(e.ssn, task) {
+				left.SubWithoutAssert(task.Resreq)
+			}
+		}
+		e.left[node.Name] = left
+	}
+	return left
+}
+
+// pack places as many pods of the kind as fit on the nodes, and returns the sum of their requests. It returns false as soon
+// as looks exceeds maxLooks.
+func (k *kind) pack(rooms *emptied, looks *int) (*api.Resource, bool) {
+	sum, left := api.EmptyResource(), k.pods
+	for node := range k.candidates(rooms.ssn.Nodes) {
+		if *looks += k.cost; *looks > maxLooks {
+			return sum, false
+		}
+		if !k.mayUse(node.Node) || !k.request.LessEqual(node.Allocatable, api.Zero) {
+			continue
+		}
+		for room := rooms.on(node); left > 0 && k.request.LessEqual(room, api.Zero); left-- {
+			room.SubWithoutAssert(k.request)
+			sum.Add(k.request)
+		}
+		if left == 0 {
+			break
+		}
+	}
+	return sum, true
 }
 
 // stays reports whether the task is not expected to end: a pod of a DaemonSet, a static pod, or a pod that does not belong
