@@ -42,9 +42,7 @@ func membersOf(l *admissionDeadline, looks *int) (kinds []likeMembers, enough bo
 		if len(members) < int(g.MinAvailable) {
 			return nil, false
 		}
-		if g.MinAvailable > 0 {
-			tasks = append(tasks, members...)
-		}
+		tasks = append(tasks, members[:g.MinAvailable]...) // also of a gang with roles, of which needed returns all members
 	}
 	slices.SortStableFunc(tasks, func(a, b *api.TaskInfo) int { return compareSizes(b.InitResreq, a.InitResreq) })
 	for _, task := range tasks {

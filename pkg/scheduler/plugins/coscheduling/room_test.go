@@ -31,6 +31,8 @@ func TestRoomForGroupsThatWereSentBack(t *testing.T) {
 		task.SchGated = true
 		break
 	}
+	roles := of(2, "1", "1", "1")
+	roles.TaskMinAvailable = map[string]int32{"worker": 2}
 	type verdict struct{ Room, Known bool }
 	for name, tt := range map[string]struct {
 		gangs []*gang
@@ -38,19 +40,20 @@ func TestRoomForGroupsThatWereSentBack(t *testing.T) {
 		looks int
 		want  verdict
 	}{
-		"just enough":                     {[]*gang{of(2, "2", "2", "2"), of(1, "2")}, []string{"4", "2"}, 0, verdict{true, true}},
-		"one too few":                     {[]*gang{of(2, "2", "2"), of(1, "2")}, []string{"4", "1"}, 0, verdict{false, true}},
-		"the second gang is larger":       {[]*gang{of(1, "1"), of(1, "3")}, []string{"4"}, 0, verdict{true, true}},
-		"the first gang is larger":        {[]*gang{of(1, "3"), of(1, "1")}, []string{"3", "1"}, 0, verdict{true, true}},
-		"unlike members on one node":      {[]*gang{of(3, "6", "1", "1")}, []string{"8"}, 0, verdict{true, true}},
-		"one unlike member too many":      {[]*gang{of(4, "6", "1", "1", "1")}, []string{"8"}, 0, verdict{false, true}},
-		"the largest members count":       {[]*gang{of(1, "6", "1")}, []string{"1"}, 0, verdict{false, true}},
-		"a gang that lacks members":       {[]*gang{of(1, "1"), of(2, "1")}, []string{"64"}, 0, verdict{false, true}},
-		"a member with a scheduling gate": {[]*gang{gated}, []string{"64"}, 0, verdict{false, true}},
-		"a cordoned node":                 {[]*gang{of(1, "1")}, []string{"0", "cordoned"}, 0, verdict{false, true}},
-		"no minimum":                      {[]*gang{of(0, "64")}, []string{"1"}, 0, verdict{true, true}},
-		"the last node that is looked":    {[]*gang{of(1, "1")}, []string{"1"}, maxRoomLooks - 2, verdict{true, true}},
-		"no more nodes are looked at":     {[]*gang{of(1, "1")}, []string{"1"}, maxRoomLooks - 1, verdict{false, false}},
+		"just enough":                      {[]*gang{of(2, "2", "2", "2"), of(1, "2")}, []string{"4", "2"}, 0, verdict{true, true}},
+		"one too few":                      {[]*gang{of(2, "2", "2"), of(1, "2")}, []string{"4", "1"}, 0, verdict{false, true}},
+		"the second gang is larger":        {[]*gang{of(1, "1"), of(1, "3")}, []string{"4"}, 0, verdict{true, true}},
+		"the first gang is larger":         {[]*gang{of(1, "3"), of(1, "1")}, []string{"3", "1"}, 0, verdict{true, true}},
+		"unlike members on one node":       {[]*gang{of(3, "6", "1", "1")}, []string{"8"}, 0, verdict{true, true}},
+		"one unlike member too many":       {[]*gang{of(4, "6", "1", "1", "1")}, []string{"8"}, 0, verdict{false, true}},
+		"the largest members count":        {[]*gang{of(1, "6", "1")}, []string{"1"}, 0, verdict{false, true}},
+		"a gang that lacks members":        {[]*gang{of(1, "1"), of(2, "1")}, []string{"64"}, 0, verdict{false, true}},
+		"a member with a scheduling gate":  {[]*gang{gated}, []string{"64"}, 0, verdict{false, true}},
+		"a cordoned node":                  {[]*gang{of(1, "1")}, []string{"0", "cordoned"}, 0, verdict{false, true}},
+		"more members than the roles need": {[]*gang{roles}, []string{"2"}, 0, verdict{true, true}},
+		"no minimum":                       {[]*gang{of(0, "64")}, []string{"1"}, 0, verdict{true, true}},
+		"the last node that is looked":     {[]*gang{of(1, "1")}, []string{"1"}, maxRoomLooks - 2, verdict{true, true}},
+		"no more nodes are looked at":      {[]*gang{of(1, "1")}, []string{"1"}, maxRoomLooks - 1, verdict{false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}}
