@@ -36,6 +36,8 @@ type queueLimits struct {
 	// (shareOut). capacities caches the devices of nodes, by name.
 	shares     map[taskOnNode]allocator.Amounts
 	capacities map[string]allocator.Amounts
+	// largestMemory is the memory of the largest GPU in the session, in bytes.
+	largestMemory int64
 	// inventories has one inventory of each set of equal inventories in the session. most caches, by request, the largest
 	// amounts that any of these inventories can give.
 	inventories []*inventory
@@ -159,6 +161,9 @@ func (q *queueLimits) count() {
 	}
 	q.used, q.counted = map[api.QueueID]allocator.QueueUse{}, map[api.TaskID]allocator.QueueUse{}
 	q.shares, q.capacities = map[taskOnNode]allocator.Amounts{}, map[string]allocator.Amounts{}
+	for _, inventory := range q.different() {
+		q.largestMemory = max(q.largestMemory, inventory.Largest(allocator.GPU)[allocator.Memory])
+	}
 	type queueOnNode struct {
 		queue api.QueueID
 		node  string

@@ -125,11 +125,7 @@ func (q *queueLimits) capacityOf(name string) allocator.Amounts {
 	}
 	var has allocator.Amounts
 	if node := q.nodeOf(name); node != nil {
-		var largest allocator.Amounts
-		for _, inventory := range q.different() {
-			largest = largest.Max(inventory.Largest(allocator.GPU))
-		}
-		has = q.known.capacityOf(node, allocator.NumberedGPUs(node, largest[allocator.Memory]))
+		has = q.known.capacityOf(node, allocator.NumberedGPUs(node, q.largestMemory))
 	}
 	q.capacities[name] = has
 	return has
