@@ -43,7 +43,7 @@ type result struct {
 
 func (r result) key() string { return r.part + "\t" + r.name }
 
-// differs reports whether upstream's passes and ours does not, or nobody knows upstream's.
+// differs reports whether upstream's case passes and ours does not, or upstream's verdict is unknown.
 func (r result) differs() bool {
 	switch r.upstream {
 	case unknown:

@@ -144,13 +144,13 @@ func shareOut(node *api.NodeInfo, most *api.Resource) []*api.TaskInfo {
 		tasks = append(tasks, task)
 	}
 	slices.SortFunc(tasks, func(a, b *api.TaskInfo) int {
-		return cmp.Or(startedFirst(a, b), a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(framework.CompareStarted(a, b), a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 	})
 	left := node.Capacity.Clone()
 	left.SetMaxResource(node.Allocatable)
 	node.Used, node.Releasing = api.EmptyResource(), api.EmptyResource()
 	for _, task := range tasks {
-		if started(task) {
+		if framework.Started(task) {
 			task.Resreq = withoutExcess(task.Resreq, most)
 		} else {
 			task.Resreq = task.Resreq.Clone().MinDimensionResource(left, api.Zero)
@@ -177,20 +177,6 @@ func withoutExcess(request, most *api.Resource) *api.Resource {
 		}
 	}
 	return request
-}
-
-// started reports whether a kubelet has accepted the task's pod.
-func started(task *api.TaskInfo) bool { return task.Pod.Status.StartTime != nil }
-
-func startedFirst(a, b *api.TaskInfo) int {
-	switch {
-	case started(a) == started(b):
-		return 0
-	case started(a):
-		return -1
-	default:
-		return 1
-	}
 }
 
 // atLeastNothing replaces the resource's negative amounts with zero.

@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// GangObserver is told how long gangs waited, and when a gang timed out, for metrics. Its methods must not block.
+// GangObserver records how long gangs waited, and which gangs timed out, for metrics. Its methods must not block.
 type GangObserver interface {
 	// GangWaited reports how long a gang waited for the reason. It is called when the gang's wait has ended in the given
 	// way.
@@ -148,7 +148,7 @@ func (ssn *Session) TimedOut(gang api.JobID) {
 	}
 }
 
-// Observer returns the observer that is told how long gangs waited, and when a gang timed out.
+// Observer returns the observer that records how long gangs waited, and which gangs timed out.
 func (ssn *Session) Observer() GangObserver { return ssn.waits.observer }
 
 func categoryOf(ssn *Session, job *api.JobInfo, reason PendingReason) PendingCategory {

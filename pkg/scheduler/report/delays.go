@@ -176,8 +176,8 @@ func (d *delays) forget(r binding.Result) {
 	}
 }
 
-// tells reports whether the pod is in a transaction in flight, and its condition has reported that it waits long there.
-func (d *delays) tells(pod types.UID) bool {
+// hasReported reports whether the pod is in a transaction in flight and has a condition with its long wait there.
+func (d *delays) hasReported(pod types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.reported[pod]

@@ -73,7 +73,7 @@ func New(config Config) *Reporter {
 	recorder := events.NewRecorder(config.Events)
 	status := statuswriter.New(statuswriter.Dependencies{
 		Kube: config.Kube, Volcano: config.Volcano, Pods: config.Pods, PodGroups: config.PodGroups, Queues: config.Queues,
-		Tells:    func(gang api.JobID, pod types.UID) bool { return r.isPending(gang, pod) || r.delays.tells(pod) },
+		Reports:  func(gang api.JobID, pod types.UID) bool { return r.isPending(gang, pod) || r.delays.hasReported(pod) },
 		OwnPod:   config.OwnPod,
 		Outdated: config.WakeSoon,
 		Refused: func(kind string, object runtime.Object, message string) {

@@ -58,7 +58,7 @@ func inCluster(t *testing.T, f func(t *testing.T, w *testWriter)) {
 		w.Writer = New(Dependencies{
 			Kube: cluster.Kube, Volcano: cluster.Volcano,
 			Pods: corelisters.NewPodLister(w.seen.pods), PodGroups: vclisters.NewPodGroupLister(w.seen.podGroups), Queues: vclisters.NewQueueLister(w.seen.queues),
-			Tells: func(_ api.JobID, pod types.UID) bool {
+			Reports: func(_ api.JobID, pod types.UID) bool {
 				_, placed := w.placed.Load(pod)
 				return !placed
 			},

@@ -80,7 +80,7 @@ func (w *Writer) writePod(ctx context.Context, key objectKey) error {
 
 func (w *Writer) applyPod(ctx context.Context, key objectKey, desired *desiredPod) error {
 	current, err := w.deps.Pods.Pods(key.namespace).Get(key.name)
-	if err != nil || current.UID != desired.uid || current.Spec.NodeName != "" || !w.deps.Tells(desired.gang, desired.uid) {
+	if err != nil || current.UID != desired.uid || current.Spec.NodeName != "" || !w.deps.Reports(desired.gang, desired.uid) {
 		return nil // the pod was deleted, is bound or is being bound: the condition is no longer needed
 	}
 	status := current.Status.DeepCopy()

@@ -69,9 +69,9 @@ type Dependencies struct {
 	Pods      corelisters.PodLister
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
-	// Tells reports whether a condition of a pod without a node still needs to be written. Once the pod is being bound,
+	// Reports reports whether a condition of a pod without a node still needs to be written. Once the pod is being bound,
 	// that is so only if a condition has reported that the pod waits long in its bind transaction.
-	Tells func(gang api.JobID, pod types.UID) bool
+	Reports func(gang api.JobID, pod types.UID) bool
 	// OwnPod returns a copy of a pod from the watch, so that the caller can change the copy.
 	OwnPod func(*v1.Pod) *v1.Pod
 	// Outdated is called when another client has written a status before the Writer, so that the status must be decided

@@ -67,7 +67,7 @@ func (d Dir) Revoke(plugin, object string, verb Verb) error {
 	return nil
 }
 
-// Ordered reports whether the plugin is told to do this for one of the objects.
+// Ordered reports whether the plugin has an order to do this for one of the objects.
 func (d Dir) Ordered(plugin string, verb Verb, objects ...string) bool {
 	for _, object := range append(objects, Anything) {
 		if _, err := os.Stat(d.order(plugin, object, verb)); err == nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -284,19 +283,12 @@ func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task
 // are being deleted. Pods of DaemonSets and static pods are not included.
 func toLeave(jobs map[api.JobID]*api.JobInfo, node *api.NodeInfo) (tasks []*api.TaskInfo) {
 	for _, task := range node.Tasks {
-		if (jobs[task.Job] != nil || task.Pod.DeletionTimestamp != nil) && !ofDaemonSet(task) {
+		if (jobs[task.Job] != nil || task.Pod.DeletionTimestamp != nil) && !framework.OfDaemonSet(task) {
 			tasks = append(tasks, task)
 		}
 	}
 	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int { return cmp.Compare(l.UID, r.UID) })
 	return tasks
-}
-
-// ofDaemonSet reports whether the task's pod belongs to a DaemonSet or is a static pod. A drain does not wait for
-// such pods.
-func ofDaemonSet(task *api.TaskInfo) bool {
-	owner := metav1.GetControllerOfNoCopy(task.Pod)
-	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
 // healthy reports whether pods may be placed on the node.
@@ -361,6 +353,11 @@ func (m *reservationManager) exceeds(job *api.JobInfo, request *api.Resource) v1
 		}
 	}
 	return ""
+}
+
+// asksOtherwise reports whether the gang needs other resources than those for which its nodes were reserved.
+func (m *reservationManager) asksOtherwise(r *reservation, job *api.JobInfo) bool {
+	return r.demand != demandOf(job) || m.exceeds(job, r.request) != ""
 }
 
 // demandOf returns a fingerprint of the resources that the gang's minimum needs. When the fingerprint changes, the

@@ -237,7 +237,7 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 	case len(job.TaskStatusIndex[api.Binding]) > 0: // no change until the bind succeeds or fails
 	case !waitsWhole(job) || !complete(job):
 		m.end(r, gangs.ReservationGone, "pods that its minimum needs do not exist", now)
-	case r.demand != demandOf(job) || m.exceeds(job, r.request) != "" || m.lost(r):
+	case m.asksOtherwise(r, job) || m.lost(r):
 		if now.Before(m.known.nextTrial) {
 			return
 		}

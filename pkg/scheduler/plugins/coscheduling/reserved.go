@@ -52,7 +52,7 @@ func (m *reservationManager) keepReserved() *reservationFilter {
 		if m.ssn.Queues[queue] != nil {
 			k.asks[queue] = m.ask(r)
 		}
-		if job.IsPending() && r.demand == demandOf(job) && m.exceeds(job, r.request) == "" {
+		if job.IsPending() && !m.asksOtherwise(r, job) {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // admit the gang, because nodes are already reserved for the gang
 		}
 	}
@@ -133,7 +133,7 @@ func (r *reservation) passes(job *api.JobInfo) bool {
 	}
 	tasks := job.TaskStatusIndex[api.Pending]
 	for _, task := range tasks {
-		if !ofDaemonSet(task) {
+		if !framework.OfDaemonSet(task) {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
@@ -29,19 +30,24 @@ type taskOnNode struct {
 // shareOut distributes the node's devices among the tasks on it, and records the shares in q.shares.
 func (q *queueLimits) shareOut(node string, tasks []*api.TaskInfo) {
 	type claim struct {
-		task      *api.TaskInfo
-		want      allocator.Amounts
-		allocated bool
+		task *api.TaskInfo
+		want allocator.Amounts
+		// place is 0 for a task with an allocation, which comes first, and 1 for other tasks.
+		place int
 	}
 	var claims []claim
 	for _, task := range tasks {
 		if request := q.requestOf(task); request != nil && request.err == nil {
 			want, allocated := q.wantedBy(task, request)
-			claims = append(claims, claim{task, want, allocated})
+			place := 1
+			if allocated {
+				place = 0
+			}
+			claims = append(claims, claim{task, want, place})
 		}
 	}
 	slices.SortFunc(claims, func(a, b claim) int {
-		return cmp.Or(trueFirst(a.allocated, b.allocated), trueFirst(started(a.task), started(b.task)),
+		return cmp.Or(a.place-b.place, framework.CompareStarted(a.task, b.task),
 			a.task.Pod.CreationTimestamp.Compare(b.task.Pod.CreationTimestamp.Time), cmp.Compare(a.task.UID, b.task.UID))
 	})
 	left := q.capacityOf(node)
@@ -49,20 +55,6 @@ func (q *queueLimits) shareOut(node string, tasks []*api.TaskInfo) {
 		share := c.want.Min(left)
 		left = left.Sub(share)
 		q.shares[taskOnNode{c.task.UID, node}] = share
-	}
-}
-
-// started reports whether a kubelet has accepted the task's pod.
-func started(task *api.TaskInfo) bool { return task.Pod.Status.StartTime != nil }
-
-func trueFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1helper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -192,8 +191,7 @@ func (k *kind) pack(rooms *emptied, looks *int) (*api.Resource, bool) {
 // stays reports whether the task is not expected to end: a pod of a DaemonSet, a static pod, or a pod that does not belong
 // to a gang of this scheduler.
 func stays(ssn *framework.Session, task *api.TaskInfo) bool {
-	owner := metav1.GetControllerOfNoCopy(task.Pod)
-	return ssn.Jobs[task.Job] == nil || owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+	return ssn.Jobs[task.Job] == nil || framework.OfDaemonSet(task)
 }
 
 // kind are pending pods of a gang with equal requests and equal rules for nodes.

@@ -38,8 +38,8 @@ const mostBetween = promiseFor / 4
 //
 //   - The gang was deleted, moved to another queue, is no longer admitted, or asks for nothing beyond the resources it holds.
 //   - For promiseFor, the gang's pods did not suffice for the promise: they did not exist, had scheduling gates, or fit
-//     together on no set of nodes that they may use, even if these nodes were empty (backs).
-//   - For promiseFor, the idle resources of the cluster would have sufficed, and the gang was still not placed. Tenants
+//     together on no set of nodes that they may use, even if the pods of other gangs there ended (backs).
+//   - For promiseFor, the resources that are idle or held by its namespace would have sufficed, and the gang was still not placed. Tenants
 //     know many ways to create such pods: claims that do not exist, affinity to pods that do not exist. A gang that waits
 //     for its queue or for unfragmented nodes loses its promise, too. It keeps its turn: other gangs are admitted beside it.
 type promises struct {
@@ -82,7 +82,7 @@ func newPromises() promises {
 }
 
 // recordAdmitted records that the gang is admitted now, and that its minResources are promised. If a gang is admitted
-// again, its promise does not begin anew and lasts no longer. Resources that no node has, such as limits.cpu of a
+// again, its promise keeps the time at which it began. Resources that no node has, such as limits.cpu of a
 // quota, are not part of the promise: no pod ever holds them.
 func (p *promises) recordAdmitted(ssn *framework.Session, job *api.JobInfo, now time.Time) {
 	if job.PodGroup.Spec.MinResources == nil {
@@ -149,7 +149,7 @@ func (p *promises) update(ssn *framework.Session, now time.Time) {
 			made.unbacked, made.checked, made.hadRoom, made.placed = time.Time{}, now, false, true
 		case made.resources.LessEqual(job.Allocated, api.Zero):
 			p.end(uid, now, "withdrawn")
-		case p.waitedBesideRoom(made, idle().Clone().Add(held(made.namespace)), now):
+		case p.waitedBesideRoom(made, func() *api.Resource { return idle().Clone().Add(held(made.namespace)) }, now):
 			p.end(uid, now, "not placed although idle resources suffice")
 		case made.due(now):
 			due = append(due, dueCheck{uid, made})
@@ -162,8 +162,8 @@ func (p *promises) update(ssn *framework.Session, now time.Time) {
 // resources that are idle or held by gangs of the namespace, which could end its own pods. Too long means for promiseFor.
 // In a namespace whose unfulfilled promises lasted for promiseFor in total, it means at all. The time between two sessions
 // counts if there was room in one of them, so that a pod that comes and goes does not stop the clock.
-func (p *promises) waitedBesideRoom(made *promise, room *api.Resource, now time.Time) bool {
-	suffices := made.unbacked.IsZero() && made.resources.LessEqual(room, api.Zero)
+func (p *promises) waitedBesideRoom(made *promise, room func() *api.Resource, now time.Time) bool {
+	suffices := made.unbacked.IsZero() && made.resources.LessEqual(room(), api.Zero)
 	if suffices || made.hadRoom {
 		made.idle += min(now.Sub(p.last), mostBetween)
 	}

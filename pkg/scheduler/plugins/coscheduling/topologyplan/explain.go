@@ -71,12 +71,11 @@ func (t *DomainTree) explainDomain(d *domain, wanted int) string {
 	return fmt.Sprintf("%s (%s of %d slots)", text, strings.Join(parts, " + "), d.slots)
 }
 
-// named returns what the function tell returns for each of the first mostNamed domains, and the number of the other
-// domains.
-func named(domains []*domain, tell func(*domain) string) []string {
+// named returns the results of describe for the first mostNamed domains, and the number of the other domains.
+func named(domains []*domain, describe func(*domain) string) []string {
 	var out []string
 	for _, d := range domains[:min(len(domains), mostNamed)] {
-		out = append(out, tell(d))
+		out = append(out, describe(d))
 	}
 	if more := len(domains) - len(out); more > 0 {
 		out = append(out, fmt.Sprintf("%d more", more))
