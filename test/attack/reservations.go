@@ -43,7 +43,7 @@ func reservations() []attack {
 		},
 		{
 			name: "promised-room", run: promisedRoom,
-			does: "creates PodGroups without pods, in a queue whose capability is a sixth of the cluster, and raises the minResources of admitted ones to nine times the cluster. In a queue without a limit, it keeps writing phase Inqueue and Running into PodGroups that ask for the whole cluster and ten times as much: one has no pods, the others have pods that select no node",
+			does: "creates PodGroups without pods, in a queue whose capability is a sixth of the cluster, and raises the minResources of admitted ones to nine times the cluster. In a queue without a limit, it keeps writing phase Inqueue and Running into PodGroups that ask for the whole cluster and ten times as much: one has no pods, the others have pods that select no node. It also submits a gang that needs all of every node, beside a pod that never ends",
 			harm: "resources are reserved for gangs that never come, and no other gang is admitted",
 		},
 	}
@@ -129,6 +129,9 @@ func promisedRoom(ctx context.Context, t *tenant) error {
 		}
 		t.submit(ctx, g)
 	}
+	t.submit(ctx, gang{name: "runs", size: 1}, gang{
+		name: "waits", size: nodeCount, cpu: fmt.Sprint(nodeCPUs), group: func(group *v1beta1.PodGroup) { group.Spec.MinResources = &whole },
+	})
 	n := 0
 	return repeat(ctx, nap, func() {
 		patch := fmt.Sprintf(`{"spec": {"minResources": {"cpu": "%d"}}}`, nodeCount*nodeCPUs*9)

@@ -3,12 +3,11 @@
 package transaction
 
 import (
+	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -19,43 +18,37 @@ import (
 // these resources. Upstream trusts the phase and the minResources of the PodGroup, and a tenant can write both. So a
 // promise counts only if this process admitted the gang, and only up to the admitted amounts. A scheduler that starts
 // knows none of the promises of its predecessor.
+//
+// A promise must not keep the gangs of other tenants from idle resources for long, whether its gang has no pods, has pods
+// that fit nowhere, or waits for the whole cluster to become idle. If the promises of a namespace did so for promiseFor in
+// total, then they reserve nothing until for noPromisesFor they have not done it again.
 
-// promiseFor is how long a promise lasts without pods that could run. This is long enough for the pods of a Volcano Job,
-// and for a Spark driver that starts and creates its executors. It is also how long idle resources may suffice for the
-// gang without the gang being placed. If promises of a namespace lasted for so long in total, and were not fulfilled, the
-// namespace no longer gets the benefit of the doubt for noPromisesFor (promises.counts).
 const (
-	promiseFor    = 2 * time.Minute
+	// promiseFor is how long the promises of a namespace may keep gangs of other namespaces from idle resources. In this
+	// time the controller creates some hundred pods of a Volcano Job.
+	promiseFor = 10 * time.Second
+	// noPromisesFor is how long the promises of a namespace reserve nothing after they last kept other gangs from idle
+	// resources.
 	noPromisesFor = time.Hour
+	// longestGap limits the time between two sessions that counts against a namespace. A scheduler that did not run
+	// sessions for minutes admitted no gang.
+	longestGap = promiseFor / 4
 )
 
-// mostBetween limits the time between two sessions that counts as time with idle resources. A scheduler that could not
-// run sessions for minutes placed no gang.
-const mostBetween = promiseFor / 4
-
-// promises are the promises to gangs that this process admitted. A promise ends when the gang holds the resources. It
-// also ends, and counts against the namespace, in these cases:
-//
-//   - The gang was deleted, moved to another queue, is no longer admitted, or asks for nothing beyond the resources it holds.
-//   - For promiseFor, the gang's pods did not suffice for the promise: they did not exist, had scheduling gates, or fit
-//     together on no set of nodes that they may use, even if the pods of other gangs there ended (backs).
-//   - For promiseFor, the resources that are idle or held by its namespace would have sufficed, and the gang was still not placed. Tenants
-//     know many ways to create such pods: claims that do not exist, affinity to pods that do not exist. A gang that waits
-//     for its queue or for unfragmented nodes loses its promise, too. It keeps its turn: other gangs are admitted beside it.
+// promises are the promises to gangs that this process admitted. A promise ends when the gang holds the resources, no
+// longer asks for them, or is no longer an admitted gang of its queue.
 type promises struct {
 	admitted map[api.JobID]*promise
-	// lapsed has the namespaces whose gangs did not come to hold the minResources that were reserved for them (their
-	// promises).
-	lapsed map[string]lapse
-	// last is the time of the previous session.
+	// inTheWay has the namespaces whose promises kept gangs of other namespaces from idle resources.
+	inTheWay map[string]inTheWay
+	// sums has, by namespace, the sum of the promised resources that gangs do not hold yet.
+	sums map[string]*api.Resource
+	// refused has the gangs that the previous session did not admit, except those whose queue was full.
+	refused map[api.JobID]bool
+	// last is the time of the previous session, and idle the sum of idle resources when it opened; nil if there were no
+	// promises.
 	last time.Time
-}
-
-// lapse says for how long promises (reserved minResources) kept resources that the gangs of a namespace did not use.
-// last is when the last of these promises ended.
-type lapse struct {
-	kept time.Duration
-	last time.Time
+	idle *api.Resource
 }
 
 type promise struct {
@@ -64,129 +57,150 @@ type promise struct {
 	// resources are the minResources for which the gang was admitted, less amounts that the gang no longer asked for
 	// later.
 	resources *api.Resource
-	// unbacked is since when the gang's pods have not sufficed for its promised minResources; zero if the last check
-	// found that they suffice.
-	unbacked time.Time
-	// checked is when the gang's pods were last checked against its promised minResources; zero before the first check.
-	checked time.Time
-	// hadRoom reports whether, in the previous session, the gang's pods and the room (waitedBesideRoom) both sufficed for
-	// its promised minResources. idle is for how long both sufficed in total.
-	hadRoom bool
-	idle    time.Duration
-	// placed reports whether members have held all promised resources while they were being bound.
-	placed bool
+}
+
+// inTheWay says for how long in total promises of a namespace kept other gangs from idle resources, and when they last
+// did.
+type inTheWay struct {
+	total time.Duration
+	last  time.Time
 }
 
 func newPromises() promises {
-	return promises{admitted: map[api.JobID]*promise{}, lapsed: map[string]lapse{}}
+	return promises{
+		admitted: map[api.JobID]*promise{}, inTheWay: map[string]inTheWay{},
+		sums: map[string]*api.Resource{}, refused: map[api.JobID]bool{},
+	}
 }
 
-// recordAdmitted records that the gang is admitted now, and that its minResources are promised. If a gang is admitted
-// again, its promise keeps the time at which it began. Resources that no node has, such as limits.cpu of a
-// quota, are not part of the promise: no pod ever holds them.
-func (p *promises) recordAdmitted(ssn *framework.Session, job *api.JobInfo, now time.Time) {
+// recordAdmitted records that the gang is admitted now, and that its minResources are promised. If the promises of its
+// namespace count no longer, its minResources also reserve nothing in the rest of this session. Upstream's plugins add
+// them up after the call.
+func (p *promises) recordAdmitted(ssn *framework.Session, job *api.JobInfo) {
 	if job.PodGroup.Spec.MinResources == nil {
 		return
 	}
-	made := p.admitted[job.UID]
-	if made == nil {
-		made = &promise{namespace: job.Namespace, unbacked: now}
-		p.admitted[job.UID] = made
+	made := &promise{job.Namespace, job.Queue, asks(ssn, job)}
+	p.admitted[job.UID] = made
+	p.add(made)
+	if !p.count(job.Namespace) {
+		framework.LimitMinResources(job, api.EmptyResource())
 	}
-	made.queue, made.resources = job.Queue, asks(job)
-	maps.DeleteFunc(made.resources.ScalarResources, func(name v1.ResourceName, _ float64) bool { return ssn.TotalResource.Get(name) == 0 })
+}
+
+func (p *promises) add(made *promise) {
+	if p.sums[made.namespace] == nil {
+		p.sums[made.namespace] = api.EmptyResource()
+	}
+	p.sums[made.namespace].Add(made.resources)
 }
 
 // asks returns the amounts that upstream's plugins count for the gang: minResources less the requests of pods with
-// scheduling gates.
-func asks(job *api.JobInfo) *api.Resource { return job.DeductSchGatedResources(job.GetMinResources()) }
+// scheduling gates. Resources that no node has, such as limits.cpu of a quota, are left out: no pod ever holds them.
+func asks(ssn *framework.Session, job *api.JobInfo) *api.Resource {
+	asked := job.DeductSchGatedResources(job.GetMinResources())
+	maps.DeleteFunc(asked.ScalarResources, func(name v1.ResourceName, _ float64) bool { return ssn.TotalResource.Get(name) == 0 })
+	return asked
+}
 
 // limit ends promises, and limits the minResources that the session counts for admitted gangs to the resources that they
 // hold or have been promised.
 func (p *promises) limit(ssn *framework.Session, now time.Time) {
-	maps.DeleteFunc(p.lapsed, func(_ string, of lapse) bool { return now.Sub(of.last) >= noPromisesFor })
-	p.update(ssn, now)
-	p.last = now
+	p.update(ssn)
+	p.charge(ssn, now)
 	for uid, job := range ssn.Jobs {
 		if !promised(job) {
 			continue
 		}
 		most := api.EmptyResource()
-		if made := p.admitted[uid]; made != nil && p.counts(made) && !ssn.Infeasible(job) {
+		if made := p.admitted[uid]; made != nil && p.count(made.namespace) && !ssn.Infeasible(job) {
 			most = job.GetSchGatedPodResources().Add(made.resources) // upstream subtracts the requests of gated pods
 		}
 		framework.LimitMinResources(job, most)
 	}
 }
 
-// counts reports whether the gang's promise, which is its admitted minResources, still reserves resources. Normally it
-// does. In a namespace whose unfulfilled promises lasted for promiseFor in total, it does so only while the gang's pods
-// suffice for the promise.
-func (p *promises) counts(made *promise) bool {
-	return made.unbacked.IsZero() || !p.broken(made.namespace)
+// count reports whether the promises of the namespace reserve resources.
+func (p *promises) count(namespace string) bool { return p.inTheWay[namespace].total < promiseFor }
+
+// refuse returns why the gang waits for admission until other gangs of its namespace are placed; empty if it does not. It
+// waits if the promises of the namespace count no longer, and are together more than the cluster has. Otherwise all gangs
+// of the namespace would be admitted, and controllers would create all their pods.
+func (p *promises) refuse(ssn *framework.Session, job *api.JobInfo) string {
+	sum := p.sums[job.Namespace]
+	if sum == nil || p.count(job.Namespace) || asks(ssn, job).Add(sum).LessEqual(ssn.TotalResource, api.Zero) {
+		return ""
+	}
+	return fmt.Sprintf("admitted gangs of namespace %s already wait for as much as the cluster has; this one is admitted when enough of them are placed or deleted", job.Namespace)
 }
 
-func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
-
-// update ends promises (reserved minResources): first of gangs that hold the resources, no longer ask for them, or have
-// waited too long although idle resources sufficed. Then it ends those for which the gangs' pods did not suffice.
-func (p *promises) update(ssn *framework.Session, now time.Time) {
-	idle := sync.OnceValue(func() *api.Resource { return idleOf(ssn) })
-	held := heldBy(ssn)
-	var due []dueCheck
+// update ends the promises of gangs that hold the resources, no longer ask for them, or are no longer admitted in
+// their queue. Resources that members hold while they are being bound must stay promised, because a bind may fail.
+func (p *promises) update(ssn *framework.Session) {
+	clear(p.sums)
 	for uid, made := range p.admitted {
 		job := ssn.Jobs[uid]
 		if job == nil || !promised(job) || job.Queue != made.queue {
-			p.end(uid, now, "withdrawn")
+			delete(p.admitted, uid)
 			continue
 		}
-		holds := made.resources.LessEqual(job.Allocated, api.Zero)
-		made.resources.MinDimensionResource(asks(job), api.Zero) // if the gang asks for less once, only the lower amount stays promised
+		made.resources.MinDimensionResource(asks(ssn, job), api.Zero) // if the gang asks for less once, only the lower amount stays promised
 		switch {
-		case holds && len(job.TaskStatusIndex[api.Binding]) == 0:
+		case !made.resources.LessEqual(job.Allocated, api.Zero):
+			p.add(made)
+		case len(job.TaskStatusIndex[api.Binding]) == 0:
 			delete(p.admitted, uid)
-		case holds: // the resources must stay reserved for the gang if the members that are being bound are rolled back
-			made.unbacked, made.checked, made.hadRoom, made.placed = time.Time{}, now, false, true
-		case made.resources.LessEqual(job.Allocated, api.Zero):
-			p.end(uid, now, "withdrawn")
-		case p.waitedBesideRoom(made, func() *api.Resource { return idle().Clone().Add(held(made.namespace)) }, now):
-			p.end(uid, now, "not placed although idle resources suffice")
-		case made.due(now):
-			due = append(due, dueCheck{uid, made})
 		}
 	}
-	p.check(ssn, due, now)
 }
 
-// waitedBesideRoom reports whether room sufficed for the promised minResources for too long in total. Room is the
-// resources that are idle or held by gangs of the namespace, which could end its own pods. Too long means for promiseFor.
-// In a namespace whose unfulfilled promises lasted for promiseFor in total, it means at all. The time between two sessions
-// counts if there was room in one of them, so that a pod that comes and goes does not stop the clock.
-func (p *promises) waitedBesideRoom(made *promise, room func() *api.Resource, now time.Time) bool {
-	suffices := made.unbacked.IsZero() && made.resources.LessEqual(room(), api.Zero)
-	if suffices || made.hadRoom {
-		made.idle += min(now.Sub(p.last), mostBetween)
+// charge adds the time since the previous session to the namespaces with promises, if the gang of another namespace is
+// kept from idle resources.
+func (p *promises) charge(ssn *framework.Session, now time.Time) {
+	maps.DeleteFunc(p.inTheWay, func(_ string, of inTheWay) bool { return now.Sub(of.last) >= noPromisesFor })
+	gap, before := min(now.Sub(p.last), longestGap), p.idle
+	p.last, p.idle = now, nil
+	if len(p.sums) == 0 {
+		return
 	}
-	made.hadRoom = suffices
-	return made.idle >= promiseFor || made.idle > 0 && p.broken(made.namespace)
+	if p.idle = idleOf(ssn); before == nil {
+		return
+	}
+	kept := p.keptFrom(ssn, before.MinDimensionResource(p.idle, api.Zero))
+	for namespace := range p.sums {
+		if p.count(namespace) && (len(kept) > 1 || len(kept) == 1 && !kept[namespace]) {
+			p.inTheWay[namespace] = inTheWay{p.inTheWay[namespace].total + gap, now}
+		}
+	}
 }
 
-// end ends the promise of a gang that did not come to hold its promised minResources. The time in which the promise
-// counted although the gang's pods did not suffice, or although idle resources sufficed, counts against the namespace.
-// Otherwise a tenant could keep other gangs out with one gang after the other: it deletes each one, or changes it,
-// before the promise would end.
-func (p *promises) end(uid api.JobID, now time.Time, why string) {
-	made, kept := p.admitted[uid], p.admitted[uid].idle
-	delete(p.admitted, uid)
-	if !made.unbacked.IsZero() {
-		kept += now.Sub(made.unbacked)
+// keptFrom returns namespaces, two at most, with a gang that the previous session did not admit although the idle
+// resources suffice for its minResources.
+func (p *promises) keptFrom(ssn *framework.Session, idle *api.Resource) map[string]bool {
+	kept := map[string]bool{}
+	for uid := range p.refused {
+		job := ssn.Jobs[uid]
+		if job != nil && job.IsPending() && asks(ssn, job).LessEqual(idle, api.Zero) {
+			kept[job.Namespace] = true
+		}
+		if len(kept) > 1 {
+			break
+		}
 	}
-	if made.placed {
-		kept = 0 // members of short jobs may have ended before all of them were bound
+	return kept
+}
+
+// recordRefused records which gangs plugins did not admit in the session that closes. Gangs of full queues are not
+// among them.
+func (p *promises) recordRefused(ssn *framework.Session) {
+	clear(p.refused)
+	if len(p.sums) == 0 {
+		return
 	}
-	klog.V(3).InfoS("The minResources of the gang no longer reserve resources", "gang", uid, "why", why)
-	if kept > 0 && !p.broken(made.namespace) {
-		p.lapsed[made.namespace] = lapse{p.lapsed[made.namespace].kept + kept, now}
+	for uid := range ssn.Jobs {
+		if reason, ok := ssn.PendingReason(uid); ok && reason.Reason == framework.NotEnqueued {
+			p.refused[uid] = true
+		}
 	}
 }
 
@@ -199,24 +213,9 @@ func idleOf(ssn *framework.Session) *api.Resource {
 	return sum
 }
 
-// heldBy returns a function that returns the sum of the resources that the gangs of a namespace hold.
-func heldBy(ssn *framework.Session) func(namespace string) *api.Resource {
-	sums := sync.OnceValue(func() map[string]*api.Resource {
-		sums := map[string]*api.Resource{}
-		for _, job := range ssn.Jobs {
-			if sums[job.Namespace] == nil {
-				sums[job.Namespace] = api.EmptyResource()
-			}
-			sums[job.Namespace].Add(job.Allocated)
-		}
-		return sums
-	})
-	return func(namespace string) *api.Resource { return sums()[namespace] }
-}
-
 // promised reports whether upstream's plugins reserve the gang's minResources beyond the resources that the gang
 // already holds.
 func promised(job *api.JobInfo) bool {
 	phase := job.PodGroup.Status.Phase
-	return job.PodGroup.Spec.MinResources != nil && (phase == scheduling.PodGroupInqueue || phase == scheduling.PodGroupRunning)
+	return phase == scheduling.PodGroupInqueue || phase == scheduling.PodGroupRunning
 }

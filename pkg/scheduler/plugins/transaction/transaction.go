@@ -123,7 +123,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	refused := leaveParents(ssn)
 	p.findPartiallyBound(ssn)
 	p.memory.promises.limit(ssn, time.Now())
-	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.recordAdmitted(ssn, obj.(*api.JobInfo), time.Now()) })
+	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.recordAdmitted(ssn, obj.(*api.JobInfo)) })
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok {
@@ -140,7 +140,13 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		}
 		return nil
 	})
-	recordCurrentJob(ssn, refused)
+	p.recordCurrentJob(ssn, refused)
+}
+
+// OnSessionClose implements framework.Plugin.
+func (p *plugin) OnSessionClose(ssn *framework.Session) {
+	p.evictOverdue(ssn)
+	p.memory.promises.recordRefused(ssn)
 }
 
 // nothingPending marks jobs without pending tasks as not valid while a session opens. At that time upstream asks which
@@ -149,12 +155,17 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 var nothingPending = &api.ValidateResult{Message: "no task is pending"}
 
 // recordCurrentJob registers functions that record in the session which gang is being scheduled, before any other
-// plugin is called. These functions also refuse to admit the gangs in refused.
-func recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
+// plugin is called. These functions also refuse to admit the gangs in refused, and gangs for which promises.refuse has a
+// reason.
+func (p *plugin) recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
 		job := obj.(*api.JobInfo)
 		ssn.SetCurrentJob(job.UID)
 		if refused[job.UID] != "" {
+			return util.Reject
+		}
+		if message := p.memory.promises.refuse(ssn, job); message != "" {
+			ssn.SetPendingReason(job.UID, framework.PendingReason{Reason: framework.NotEnqueued, Message: message})
 			return util.Reject
 		}
 		return util.Abstain
