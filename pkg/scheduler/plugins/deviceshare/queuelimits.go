@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -24,6 +25,7 @@ type queueLimits struct {
 	ssn       *framework.Session
 	known     *inventories
 	requestOf func(task *api.TaskInfo) *request
+	parse     func(pod *v1.Pod) *request
 	placed    map[api.TaskID]*placement
 	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
@@ -201,8 +203,8 @@ func (q *queueLimits) add(task *api.TaskInfo) {
 	if len(limited) == 0 {
 		return
 	}
-	request := q.requestOf(task)
-	if request == nil || request.err != nil {
+	request := q.requestOnNode(task)
+	if request == nil {
 		return
 	}
 	use := request.QueueUse(q.usedBy(task, request))

@@ -37,7 +37,7 @@ func (q *queueLimits) shareOut(node string, tasks []*api.TaskInfo) {
 	}
 	var claims []claim
 	for _, task := range tasks {
-		if request := q.requestOf(task); request != nil && request.err == nil {
+		if request := q.requestOnNode(task); request != nil {
 			want, allocated := q.wantedBy(task, request)
 			place := 1
 			if allocated {
@@ -56,6 +56,21 @@ func (q *queueLimits) shareOut(node string, tasks []*api.TaskInfo) {
 		left = left.Sub(share)
 		q.shares[taskOnNode{c.task.UID, node}] = share
 	}
+}
+
+// requestOnNode returns the request of a task that is on a node; nil if the task requests no devices. A user may change the
+// annotations of a running pod, so invalid ones are ignored: they must not reduce what the queue uses.
+func (q *queueLimits) requestOnNode(task *api.TaskInfo) *request {
+	request := q.requestOf(task)
+	if request == nil || request.err == nil {
+		return request
+	}
+	pod := *task.Pod
+	pod.Annotations = nil
+	if request = q.parse(&pod); request.err != nil || request.Request == nil {
+		return nil
+	}
+	return request
 }
 
 // usedBy returns the amounts of devices with which a task on a node counts against the limits of its queue: its share

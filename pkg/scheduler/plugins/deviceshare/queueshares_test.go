@@ -57,31 +57,38 @@ func TestPodsCountAtMostTheDevicesOfTheirNode(t *testing.T) {
 	gpus := func(percent int) schedtest.Resources {
 		return schedtest.Resources{"koordinator.sh/gpu": strconv.Itoa(percent)}
 	}
+	cores := schedtest.Resources{"koordinator.sh/gpu-core": "300", "koordinator.sh/gpu-memory-ratio": "300"}
 	tests := map[string]struct {
 		pods []*v1.Pod
 		want int // of the limit of ten
 	}{
-		"no pod":                                      {want: 10},
-		"on no node":                                  {[]*v1.Pod{onNode("ghost", gpus(100000))}, 10},
-		"on no node, with an allocation":              {[]*v1.Pod{onNode("ghost", gpus(800), lists(8))}, 10},
-		"on no node, by bytes":                        {[]*v1.Pod{onNode("ghost", schedtest.Resources{"koordinator.sh/gpu-memory": "8000Gi"})}, 10},
-		"more than the node has":                      {[]*v1.Pod{onNode("n2", gpus(100000))}, 2},
-		"more bytes than the node has":                {[]*v1.Pod{onNode("n2", schedtest.Resources{"koordinator.sh/gpu-memory": "8000Gi"})}, 2},
-		"the whole node, three times":                 {[]*v1.Pod{onNode("n2", gpus(800)), onNode("n2", gpus(800)), onNode("n2", gpus(800))}, 2},
-		"a part of a node, three times":               {[]*v1.Pod{onNode("n2", gpus(200)), onNode("n2", gpus(200)), onNode("n2", gpus(200))}, 4},
-		"an allocation beyond the node":               {[]*v1.Pod{onNode("n2", gpus(100000), lists(64))}, 2},
-		"an allocation of the node, twice":            {[]*v1.Pod{onNode("n2", gpus(800), lists(8)), onNode("n2", gpus(800), lists(8))}, 2},
-		"started":                                     {[]*v1.Pod{onNode("n2", gpus(100000), startedByKubelet)}, 2},
-		"ended":                                       {[]*v1.Pod{onNode("n2", gpus(100000), succeeded)}, 10},
-		"ended, beside one that has not":              {[]*v1.Pod{onNode("n2", gpus(800), succeeded, older), onNode("n2", gpus(300))}, 7},
-		"a node outside the session":                  {[]*v1.Pod{onNode("n3", gpus(300), lists(3))}, 7},
-		"more than a node outside has":                {[]*v1.Pod{onNode("n3", gpus(100000))}, 2},
-		"a node without a Device object":              {[]*v1.Pod{onNode("numbers", schedtest.Resources{"nvidia.com/gpu": "3"})}, 7},
-		"more than its kubelet lists":                 {[]*v1.Pod{onNode("numbers", schedtest.Resources{"nvidia.com/gpu": "1000"})}, 6},
-		"more bytes than its GPUs could have":         {[]*v1.Pod{onNode("numbers", schedtest.Resources{"koordinator.sh/gpu-memory": "8000Gi"})}, 6},
-		"a node without GPUs":                         {[]*v1.Pod{onNode("bare", gpus(100000))}, 10},
-		"devices, before older pods without":          {[]*v1.Pod{onNode("n2", gpus(800), older, startedByKubelet, inOther), onNode("n2", gpus(300), lists(3))}, 7},
-		"started, before older pods":                  {[]*v1.Pod{onNode("n2", gpus(800), older, inOther), onNode("n2", gpus(300), startedByKubelet)}, 7},
+		"no pod":                              {want: 10},
+		"on no node":                          {[]*v1.Pod{onNode("ghost", gpus(100000))}, 10},
+		"on no node, with an allocation":      {[]*v1.Pod{onNode("ghost", gpus(800), lists(8))}, 10},
+		"on no node, by bytes":                {[]*v1.Pod{onNode("ghost", schedtest.Resources{"koordinator.sh/gpu-memory": "8000Gi"})}, 10},
+		"more than the node has":              {[]*v1.Pod{onNode("n2", gpus(100000))}, 2},
+		"more bytes than the node has":        {[]*v1.Pod{onNode("n2", schedtest.Resources{"koordinator.sh/gpu-memory": "8000Gi"})}, 2},
+		"the whole node, three times":         {[]*v1.Pod{onNode("n2", gpus(800)), onNode("n2", gpus(800)), onNode("n2", gpus(800))}, 2},
+		"a part of a node, three times":       {[]*v1.Pod{onNode("n2", gpus(200)), onNode("n2", gpus(200)), onNode("n2", gpus(200))}, 4},
+		"an allocation beyond the node":       {[]*v1.Pod{onNode("n2", gpus(100000), lists(64))}, 2},
+		"an allocation of the node, twice":    {[]*v1.Pod{onNode("n2", gpus(800), lists(8)), onNode("n2", gpus(800), lists(8))}, 2},
+		"started":                             {[]*v1.Pod{onNode("n2", gpus(100000), startedByKubelet)}, 2},
+		"ended":                               {[]*v1.Pod{onNode("n2", gpus(100000), succeeded)}, 10},
+		"ended, beside one that has not":      {[]*v1.Pod{onNode("n2", gpus(800), succeeded, older), onNode("n2", gpus(300))}, 7},
+		"a node outside the session":          {[]*v1.Pod{onNode("n3", gpus(300), lists(3))}, 7},
+		"more than a node outside has":        {[]*v1.Pod{onNode("n3", gpus(100000))}, 2},
+		"a node without a Device object":      {[]*v1.Pod{onNode("numbers", schedtest.Resources{"nvidia.com/gpu": "3"})}, 7},
+		"more than its kubelet lists":         {[]*v1.Pod{onNode("numbers", schedtest.Resources{"nvidia.com/gpu": "1000"})}, 6},
+		"more bytes than its GPUs could have": {[]*v1.Pod{onNode("numbers", schedtest.Resources{"koordinator.sh/gpu-memory": "8000Gi"})}, 6},
+		"a node without GPUs":                 {[]*v1.Pod{onNode("bare", gpus(100000))}, 10},
+		"devices, before older pods without":  {[]*v1.Pod{onNode("n2", gpus(800), older, startedByKubelet, inOther), onNode("n2", gpus(300), lists(3))}, 7},
+		"started, before older pods":          {[]*v1.Pod{onNode("n2", gpus(800), older, inOther), onNode("n2", gpus(300), startedByKubelet)}, 7},
+		"an invalid hint on a running pod": {
+			[]*v1.Pod{onNode("n2", cores, lists(3), startedByKubelet, annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, `{"x":{}}`))}, 7,
+		},
+		"an invalid joint allocation on a running pod": {
+			[]*v1.Pod{onNode("n2", cores, lists(3), startedByKubelet, annotated(schedulingv1alpha1.DeviceJointAllocateAnnotation, `{`))}, 7,
+		},
 		"beside an older pod of another queue":        {[]*v1.Pod{onNode("n2", gpus(600), older, inOther), onNode("n2", gpus(800))}, 2},
 		"beside a forged allocation of another queue": {[]*v1.Pod{onNode("n2", gpus(800), lists(8)), onNode("n2", gpus(800), lists(8), older, inOther)}, 2},
 		"numbered, beside a forged allocation of another queue": {

@@ -67,7 +67,7 @@ func newSession(p *plugin, ssn *framework.Session) *session {
 		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, former: p.requests, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
 		ranks: ranks.New(), tooTight: map[besideKey]bool{}, fresh: map[string]bool{},
 	}
-	s.queues = &queueLimits{ssn: ssn, known: p.inventories, requestOf: s.requestOf, placed: s.placed}
+	s.queues = &queueLimits{ssn: ssn, known: p.inventories, requestOf: s.requestOf, parse: s.parse, placed: s.placed}
 	p.requests = s.requests
 	if s.plugin.strategy.Type == fragmentationStrategy {
 		s.supply = p.supplies.of(p.inventories, ssn.Nodes)
