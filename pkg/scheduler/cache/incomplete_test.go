@@ -59,7 +59,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 		},
 		"it has a scheduling gate": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), bare(1).Gate("example.com/quota")}, bound: 2,
-			want: "SchedulingGated: minMember is 2 and of the 2 pods 1 waits for scheduling gates: example.com/quota",
+			want: "SchedulingGated: 1 of 2 pods waits for scheduling gates: example.com/quota; minMember is 2",
 			mend: func(w *world) {
 				free := w.cluster.Pod("p1").DeepCopy()
 				free.Spec.SchedulingGates = nil
@@ -77,7 +77,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 		},
 		"none of it asks for resources, and one has a gate": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{bare(0), bare(1).Gate("example.com/quota")}, bound: 2,
-			want: "SchedulingGated: minMember is 2 and of the 2 pods 1 waits for scheduling gates: example.com/quota",
+			want: "SchedulingGated: 1 of 2 pods waits for scheduling gates: example.com/quota; minMember is 2",
 			mend: func(w *world) {
 				free := w.cluster.Pod("p1").DeepCopy()
 				free.Spec.SchedulingGates = nil

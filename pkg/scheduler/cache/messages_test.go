@@ -3,8 +3,10 @@
 package cache
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -117,23 +120,23 @@ func TestWhyAGangWaits(t *testing.T) {
 			objects: gpuNodes(1), group: minimum(3), pods: []*schedtest.PodBuilder{
 				members(1, "1")[0], pod(1).Gate("example.com/quota"), pod(2).Gate("example.com/quota"),
 			},
-			want: "Unschedulable SchedulingGated: minMember is 3 and of the 3 pods 2 wait for scheduling gates: example.com/quota",
+			want: "Unschedulable SchedulingGated: 2 of 3 pods wait for scheduling gates: example.com/quota; minMember is 3",
 		},
 		"the only pod of a role has a scheduling gate": {
 			objects: gpuNodes(1), group: minimum(2).MinTaskMember("worker", 1).MinTaskMember("launcher", 1), pods: []*schedtest.PodBuilder{
 				members(1, "1")[0].Role("worker"), pod(1).Role("worker"), pod(2).Role("launcher").Gate("example.com/quota"),
 			},
-			want: `Unschedulable SchedulingGated: minTaskMember of "launcher" is 1 and of the 1 such pods 1 waits for scheduling gates: example.com/quota`,
+			want: `Unschedulable SchedulingGated: 1 of 1 pod of role "launcher" waits for scheduling gates: example.com/quota; minTaskMember of "launcher" is 1`,
 		},
 		"the cluster is promised to others": {
 			plugins: []string{"overcommit"}, objects: gpuNodes(1),
 			group: minimum(1).Phase(v1beta1.PodGroupPending).MinResources(schedtest.Resources{"nvidia.com/gpu": "64"}), pods: members(1, "1"),
-			want: "Unschedulable NotEnqueued: not admitted by plugin overcommit: minResources nvidia.com/gpu 64; cluster nvidia.com/gpu 8, used nvidia.com/gpu 0, reserved for admitted gangs nvidia.com/gpu 0",
+			want: "Unschedulable NotEnqueued: not admitted by plugin overcommit: minResources asks for nvidia.com/gpu 64; the cluster has nvidia.com/gpu 8 (0 used, 0 reserved for admitted gangs)",
 		},
 		"its minResources exceed what is left of its queue": {
 			plugins: []string{"capacity"}, objects: append(gpuNodes(2), schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"nvidia.com/gpu": "4"}).Obj()),
 			group: minimum(1).Phase(v1beta1.PodGroupPending).MinResources(schedtest.Resources{"nvidia.com/gpu": "8"}), // its pods are made when it is let in
-			want:  "Unschedulable QueueFull: not admitted by plugin capacity: minResources nvidia.com/gpu 8; queue default has reached its capability: nvidia.com/gpu 0 of 4 in use, 8 requested",
+			want:  "Unschedulable QueueFull: not admitted by plugin capacity: minResources asks for nvidia.com/gpu 8; queue default has reached its capability: nvidia.com/gpu 0 of 4 in use, 8 requested",
 		},
 		"its minimum runs and further members have no room": {
 			objects: append(gpuNodes(1), pod(8).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n00").Phase(v1.PodRunning).Obj()),
@@ -177,6 +180,49 @@ func TestWhyAGangWaits(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWhySessionsSkipAGang has the texts that stand on a PodGroup while its transaction fails, or while an object that makes the scheduler
+// panic is searched for.
+func TestWhySessionsSkipAGang(t *testing.T) {
+	got := map[string]string{}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(2, 2)
+		undo := make(chan struct{})
+		step := failing("bad", "p0")
+		step.Rollback = blocking(undo)
+		w.mustPlace("n", []binding.Step{step}, "p0")
+		w.mustPlace("n", nil, "p1")
+		w.SealTransactions()
+		synctest.Wait()
+		got["its transaction fails"], _ = w.Blocked(gang)
+		close(undo)
+		synctest.Wait()
+		got["its transaction has failed"], _ = w.Blocked(gang)
+	})
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(0, 1)
+		w.add(pod(0).Node("n").Phase(v1.PodRunning).Obj(), schedtest.MakePodGroup().Name("a").Obj(), schedtest.MakePodGroup().Name("b").Obj())
+		_, _ = w.SessionSnapshot()
+		w.quarantine.CyclePanicked("", "oh no")
+		_, _ = w.SessionSnapshot()
+		w.quarantine.CycleSucceeded()
+		_, _ = w.SessionSnapshot()
+		got["its queue is not seen as a whole"], _ = w.Blocked("ns/a")
+		got["a pod is to be evicted"] = fmt.Sprint(w.Evict(w.task("p0"), "it must go"))
+		w.quarantine.CyclePanicked("ns/a", "oh no")
+		got["it makes cycles panic"], _ = w.Blocked("ns/a")
+	})
+	want := map[string]string{
+		"its transaction fails":            "previous bind attempt failed; rollback in progress",
+		"its transaction has failed":       "PreBindFailed: pre-bind plugin bad failed for pod ns/p0 on node n: it is broken; only 1 of minMember 2 can be bound, rolled back all 2 pods",
+		"its queue is not seen as a whole": "scheduling of this queue is paused while the scheduler isolates an object that makes it panic",
+		"a pod is to be evicted":           "evictions are paused while the scheduler isolates an object that makes it panic",
+		"it makes cycles panic":            "Quarantined for up to 1m0s, or for 5s if it changes: oh no",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }
 

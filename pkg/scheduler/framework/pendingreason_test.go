@@ -231,7 +231,7 @@ func TestTooFewSubGroups(t *testing.T) {
 	for i, sub := range []string{"a", "a", "b", "b", "b", "c"} {
 		job.AddTaskInfo(api.NewTaskInfo(schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Label("sub", sub).Obj()))
 	}
-	want := PendingReason{NotEnoughPodsOfTask, `sub-group policy "ns/g/racks" requires 3 sub-groups and there are 2 whole ones`}
+	want := PendingReason{NotEnoughPodsOfTask, `sub-group policy "ns/g/racks" requires 3 complete sub-groups and has 2`}
 	reason, _ := lacksPods(job)
 	if diff := cmp.Diff(want, reason); diff != "" {
 		t.Errorf("what the gang lacks (-want +got):\n%s", diff)
@@ -254,7 +254,7 @@ func TestASubGroupThatWaitsForGates(t *testing.T) {
 		}
 		job.AddTaskInfo(api.NewTaskInfo(pod.Obj()))
 	}
-	want := PendingReason{SchedulingGated, `sub-group policy "ns/g/racks" requires 2 sub-groups and there is 1 whole one without the 1 pod that waits for scheduling gates: quota`}
+	want := PendingReason{SchedulingGated, `1 of 4 pods waits for scheduling gates: quota; sub-group policy "ns/g/racks" requires 2 complete sub-groups and has 1 without gated pods`}
 	reason, _ := lacksPods(job)
 	if diff := cmp.Diff(want, reason); diff != "" {
 		t.Errorf("what the gang lacks (-want +got):\n%s", diff)

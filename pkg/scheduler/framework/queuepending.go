@@ -39,13 +39,19 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 		return reason, true
 	}
 	request := job.GetMinResources()
-	text := fmt.Sprintf("not admitted by plugin %s: minResources %s", plugin, amountsOf(request, request))
+	text := fmt.Sprintf("not admitted by plugin %s: minResources asks for %s", plugin, amountsOf(request, request))
 	if over := u.overCapability(queue, request); over != "" {
 		return PendingReason{QueueFull, text + "; " + over}, true
 	}
 	u.count()
-	return PendingReason{NotEnqueued, fmt.Sprintf("%s; cluster %s, used %s, reserved for admitted gangs %s",
-		text, amountsOf(u.upstream.TotalResource, request), amountsOf(u.all, request), amountsOf(u.promised, request))}, true
+	return PendingReason{NotEnqueued, text + "; the cluster has " + u.clusterText(request)}, true
+}
+
+// clusterText returns how much of each requested resource the cluster has, and how much of it is in use or reserved.
+func (u *QueueUse) clusterText(request *api.Resource) string {
+	return textOf(request, func(name string) string {
+		return fmt.Sprintf("%s %s (%s used, %s reserved for admitted gangs)", name, AmountOf(u.upstream.TotalResource, name), AmountOf(u.all, name), AmountOf(u.promised, name))
+	})
 }
 
 // PendingReason explains why the plugins refused the request of a task in the queue. The function refused repeats the

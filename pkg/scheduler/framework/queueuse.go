@@ -187,9 +187,14 @@ func AmountOf(have *api.Resource, name string) string {
 
 // amountsOf formats the amounts in have of the requested resources. It formats only the first few resources by name.
 func amountsOf(have, request *api.Resource) string {
+	return textOf(request, func(name string) string { return fmt.Sprintf("%s %s", name, AmountOf(have, name)) })
+}
+
+// textOf joins the texts of the requested resources, of only the first few by name.
+func textOf(request *api.Resource, of func(name string) string) string {
 	var parts []string
 	for _, name := range resourceNames(request) {
-		parts = append(parts, fmt.Sprintf("%s %s", name, Quantity(name, have.Get(name))))
+		parts = append(parts, of(string(name)))
 	}
 	text := strings.Join(named(parts), ", ")
 	if len(parts) > maxNamed {

@@ -96,8 +96,8 @@ func subGroupsText(job *api.JobInfo) string {
 	}
 	var parts []string
 	for _, gid := range short.Items() {
-		parts = append(parts, fmt.Sprintf("sub-group policy %s requires %d sub-groups and there %s",
-			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], number(whole[api.SubJobGID(gid)], "whole one")))
+		parts = append(parts, fmt.Sprintf("sub-group policy %s requires %d complete sub-groups and has %d",
+			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], whole[api.SubJobGID(gid)]))
 	}
 	return strings.Join(parts, "; ") + short.More()
 }
@@ -127,7 +127,8 @@ func gatesText(job *api.JobInfo) string {
 		roles[task.TaskRole] = of
 	}
 	spec := &job.PodGroup.Spec
-	text := fmt.Sprintf("minMember is %d and of the %d pods %d %s", spec.MinMember, all.pods, all.gated, wait(all.gated))
+	waiting := fmt.Sprintf("%d of %s %s", all.gated, brief.Count(all.pods, "pod"), wait(all.gated))
+	minimum := fmt.Sprintf("minMember is %d", spec.MinMember)
 	if int32(all.pods-all.gated) >= spec.MinMember {
 		short := brief.List{First: 1}
 		minima := binding.RoleMinima(spec)
@@ -137,22 +138,23 @@ func gatesText(job *api.JobInfo) string {
 			}
 		}
 		if len(short.Items()) == 0 {
-			text = cmp.Or(gatedSubGroupsText(job, all.gated), text)
+			minimum = cmp.Or(gatedSubGroupsText(job), minimum)
 		}
 		for _, role := range short.Items() {
 			of := roles[role]
-			text = fmt.Sprintf("minTaskMember of %s is %d and of the %d such pods %d %s", brief.Value(role), minima[role], of.pods, of.gated, wait(of.gated))
+			waiting = fmt.Sprintf("%d of %s of role %s %s", of.gated, brief.Count(of.pods, "pod"), brief.Value(role), wait(of.gated))
+			minimum = fmt.Sprintf("minTaskMember of %s is %d", brief.Value(role), minima[role])
 		}
 	}
 	names := brief.List{First: maxNamed}
 	for gate := range gates {
 		names.Add(brief.Part(gate))
 	}
-	return text + " for scheduling gates: " + strings.Join(names.Items(), ", ") + names.More()
+	return fmt.Sprintf("%s for scheduling gates: %s%s; %s", waiting, strings.Join(names.Items(), ", "), names.More(), minimum)
 }
 
 // gatedSubGroupsText names the sub-group policy that has too few sub-groups that are complete without the gated pods.
-func gatedSubGroupsText(job *api.JobInfo, gatedPods int) string {
+func gatedSubGroupsText(job *api.JobInfo) string {
 	whole := binding.WholeSubGroups(job.SubJobs, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) })
 	short := brief.List{First: 1}
 	for gid, least := range job.MinSubJobs {
@@ -162,17 +164,10 @@ func gatedSubGroupsText(job *api.JobInfo, gatedPods int) string {
 	}
 	text := ""
 	for _, gid := range short.Items() {
-		text = fmt.Sprintf("sub-group policy %s requires %d sub-groups and there %s without the %d %s that %s", brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)],
-			number(whole[api.SubJobGID(gid)], "whole one"), gatedPods, pods(gatedPods), wait(gatedPods))
+		text = fmt.Sprintf("sub-group policy %s requires %d complete sub-groups and has %d without gated pods",
+			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], whole[api.SubJobGID(gid)])
 	}
 	return text
-}
-
-func pods(n int) string {
-	if n == 1 {
-		return "pod"
-	}
-	return "pods"
 }
 
 func wait(n int) string {

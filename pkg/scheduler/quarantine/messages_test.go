@@ -101,8 +101,8 @@ func TestMessages(t *testing.T) {
 		"many volumes":                   "spec.volumes: 1001, must be at most 1000",
 		"many containers":                "containers: 1002, must be at most 1000",
 		"an unknown kind":                `requests resource "example.com/other", which no node or queue provides; the limit of 100 unknown resource names per cluster is reached`,
-		"cycles panic":                   "Quarantined for up to 1m0s, or until it changes: scheduling panicked (action allocate): oh no",
-		"cycles panic by 40":             "Quarantined for up to 1m0s, or until it changes: 40 PodGroups of this namespace made the scheduler panic: scheduling panicked (action allocate): oh no",
+		"cycles panic":                   "Quarantined for up to 1m0s, or for 5s if it changes: scheduling panicked (action allocate): oh no",
+		"cycles panic by 40":             "Quarantined for up to 1m0s, or for 5s if it changes: 40 PodGroups of this namespace made the scheduler panic: scheduling panicked (action allocate): oh no",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

@@ -79,7 +79,8 @@ func (h *bisector) quarantine(it object, now time.Time, with int) {
 	if with > 0 {
 		what = fmt.Sprintf("%d %ss of this namespace made the scheduler panic: %s", with, it.kind, what)
 	}
-	last.message = brief.Text(fmt.Sprintf("Quarantined for up to %s, or until it changes: %s", doubled(firstHold, lastHold, last.failures), what))
+	last.message = brief.Text(fmt.Sprintf("Quarantined for up to %s, or for %s if it changes: %s",
+		doubled(firstHold, lastHold, last.failures), doubled(firstChangedHold, lastChangedHold, last.failures), what))
 }
 
 // lookUp drops quarantined objects that are no longer in the snapshot, and retry groups without objects. It computes

@@ -59,7 +59,7 @@ func (s *session) formGroup(g *gang) {
 		case !complete(other.JobInfo):
 			few.Add(fmt.Sprintf("%s has %d of %d pods%s", name, other.ValidTaskNum(), other.MinAvailable, other.unlike()))
 		case other.count() == binding.CountNone && other.waiting() < other.minimum:
-			few.Add(fmt.Sprintf("%s has %d of %d pending pods required (pods on nodes do not count)", name, other.waiting(), other.minimum))
+			few.Add(fmt.Sprintf("%s has %d of %d pending pods required (match policy only-waiting ignores pods on nodes)", name, other.waiting(), other.minimum))
 		case other.ReadyTaskNum()+other.waiting() < other.MinAvailable:
 			few.Add(fmt.Sprintf("%s has %d of %d pods without scheduling gates", name, other.ReadyTaskNum()+other.waiting(), other.MinAvailable))
 		default:

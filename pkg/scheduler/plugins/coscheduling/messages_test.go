@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -87,6 +88,132 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestMessagesOfTimeLimits has the condition TimeLimit of gangs and gang groups, from their admission to the backoff.
+func TestMessagesOfTimeLimits(t *testing.T) {
+	got := map[string]string{}
+	says := func(w *world, gang string) string {
+		c := w.condition(gang, TimeLimit)
+		return c.Reason + ": " + c.Message
+	}
+	// untilBack has sessions go by until gang a has timed out that often.
+	untilBack := func(w *world, tries int) {
+		for range 300 {
+			w.pass(time.Second, time.Second)
+			if w.condition("a", TimeLimit).Reason == timedOut && w.plugin.limits["ns/a"].tries == tries {
+				return
+			}
+		}
+		t.Errorf("gang a has not timed out %d times", tries)
+	}
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		got["admitted"] = says(w, "a")
+		untilBack(w, 1)
+		got["timed out"] = says(w, "a")
+		untilBack(w, 2)
+		got["timed out again"] = says(w, "a")
+	})
+	groups := func(name string) *schedtest.PodGroupBuilder {
+		return waits(name).Annotation(gangs.GroupsAnnotation, groupOf("a", "b"))
+	}
+	in(t, narrow([]*schedtest.PodGroupBuilder{groups("a"), groups("b")}, members(small(), "a", 4)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		untilBack(w, 1)
+		got["a group timed out"] = says(w, "b")
+		delete(w.plugin.limits, w.job("b").UID)
+		w.session(func(*sessiontest.Session) {
+			wait := w.plugin.session.gangs[w.job("b").UID].waits
+			got["a gang joins a group that timed out"] = wait.Reason + ": " + wait.Message
+		})
+	})
+	want := map[string]string{
+		"admitted":                            "GangAdmitted: Admitted; returns to Pending unless scheduled within its waiting time",
+		"timed out":                           "GangTimedOut: Not scheduled within 1m0s (timeout 1), retrying after 2000-01-01T00:01:10Z: NotEnoughTasks: minMember is 4 and there are 3 pods",
+		"timed out again":                     "GangTimedOut: Not scheduled within 1m0s (timeout 2), retrying after 2000-01-01T00:02:33Z: NotEnoughTasks: minMember is 4 and there are 3 pods",
+		"a group timed out":                   "GangTimedOut: Gang group not scheduled within 1m0s (timeout 1), retrying after 2000-01-01T00:01:08Z: gang ns/a: WaitingForGroup: gang group ns/a,ns/b: incomplete gangs: ns/b has 0 of 4 pods",
+		"a gang joins a group that timed out": "GangTimedOut: another gang of its group timed out, retrying after 2000-01-01T00:01:08Z",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// TestMessagesOfReservations has the condition NodeReservation of the gang that nodes are reserved for, each way it may end, and what
+// other gangs read of the nodes.
+func TestMessagesOfReservations(t *testing.T) {
+	got := map[string]string{}
+	for name, happens := range map[string]func(w *world, r *reservation){
+		"its nodes do not drain": func(_ *world, r *reservation) { r.since = time.Now().Add(-30 * time.Minute) },
+		"its nodes are idle": func(_ *world, r *reservation) {
+			r.since, r.drained = time.Now().Add(-29*time.Minute), time.Now().Add(-idleLimit)
+		},
+		"it is over":          func(_ *world, r *reservation) { r.since = time.Now().Add(-35 * time.Minute) },
+		"a member is deleted": func(w *world, _ *reservation) { w.remove("big-0") },
+		"a pod is created on a node": func(w *world, _ *reservation) {
+			w.add(schedtest.MakePod().Name("big-9").Group("big").Node("n3").Phase(v1.PodRunning).Req(cores("1")).Obj())
+		},
+		"its nodes are cordoned": func(w *world, _ *reservation) {
+			for i := range 4 {
+				if err := w.cluster.Cache().AddOrUpdateNode(holds("4").Name(fmt.Sprint("n", i)).Cordon().Obj()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.pass(trialInterval, trialInterval)
+		},
+	} {
+		in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			w.full()
+			w.arrives("big", schedtest.Queue, 2, "4")
+			w.untilReserved("big")
+			got["reserved"] = nodesReserved + ": " + w.condition("big", Reserved).Message
+			recorder := record.NewFakeRecorder(1000)
+			w.cluster.Cache().Recorder = recorder
+			happens(w, w.plugin.reservations.active[schedtest.Queue])
+			w.session()
+			for len(recorder.Events) > 0 { // the condition is gone once the gang runs
+				if event := <-recorder.Events; strings.Contains(event, reservationEnded) {
+					got[name] = event
+				}
+			}
+		})
+	}
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.arrives("other", schedtest.Queue, 1, "1")
+		w.untilReserved("big")
+		w.session(func(ssn *sessiontest.Session) {
+			for _, task := range ssn.Jobs["ns/other"].Tasks {
+				got["a node, to another gang"] = refusal(w.plugin.session.reserved.predicate(task, ssn.Nodes[w.reserved()[0]]))
+			}
+		})
+	})
+	const released = "Normal ReservationEnded Released 2 reserved nodes, no new reservation before "
+	const full = ": QueueFull: queue default has no room in its share of the cluster (plugin proportion) for cpu 4: the queue uses cpu 16, the cluster has cpu 16"
+	want := map[string]string{
+		"reserved":                   "NodesReserved: Reserved 2 nodes (n0, n1) for at most 35m0s: the gang has waited longer than starvationAfter (5m0s)",
+		"its nodes do not drain":     released + "2000-01-01T01:06:00Z: pods on them did not terminate within 30m0s" + full,
+		"its nodes are idle":         released + "2000-01-01T01:06:00Z: they were idle for 5m0s and the gang still does not fit" + full,
+		"it is over":                 released + "2000-01-01T01:06:00Z: they were reserved for 35m0s and the gang still does not fit" + full,
+		"a member is deleted":        released + "2000-01-01T01:06:00Z: pods that its minimum needs do not exist",
+		"a pod is created on a node": released + "2000-01-01T01:06:00Z: its pods are on other nodes, and only 0 of minMember 2 on reserved nodes",
+		"its nodes are cordoned":     released + "2000-01-01T01:06:30Z: 2 of its pods fit no node even when drained, or exceed the limits of the queue",
+		"a node, to another gang":    "node(s) reserved for a starving gang",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// refusal is the reason of a predicate's refusal, as users read it; empty if there is none.
+func refusal(err error) string {
+	var fit *api.FitError
+	if !errors.As(err, &fit) {
+		return ""
+	}
+	return strings.Join(fit.Status.Reasons(), ", ")
+}
+
 // TestWhyNoNodesAreReserved is reported on the gang.
 func TestWhyNoNodesAreReserved(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -155,11 +282,7 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := networkWith(map[api.JobID]*gathered{"ns/g": {}})
 			n.asking["ns/g"], n.ssn.Action = tt.gathered, tt.action
-			got := ""
-			if err := n.predicate(memberOn("ns/g", 0, api.Pending, "", ""), n.ssn.NodeList[0]); err != nil {
-				got = err.Error()
-			}
-			if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			if got := refusal(n.predicate(memberOn("ns/g", 0, api.Pending, "", ""), n.ssn.NodeList[0])); got != tt.want {
 				t.Errorf("it is refused for %q, want %q", got, tt.want)
 			}
 			if binds := n.jobKey(n.ssn.Jobs["ns/g"]) != ""; binds != tt.binds {
@@ -181,16 +304,17 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 
 // TestMembersWhoseNodeLeftTheDomainAreRefused: before they are bound, and as long as a layer's labels tell the domain.
 func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
+	const requires = " after the gang was placed; annotation gang.scheduling.koordinator.sh/network-topology-spec requires one Block"
 	for name, tt := range map[string]struct {
 		asks []string
 		now  []*v1.Node
 		want string
 	}{
 		"nothing changed":          {[]string{"Block must"}, tree(), "goes on"},
-		"the node is elsewhere":    {[]string{"Block must"}, networkOf("a2 s1 b9 5"), "node a2 moved from Block s1/b1 to s1/b9 after the gang was placed"},
-		"the spine has a new name": {[]string{"Block must"}, networkOf("a2 s9 b1 5"), "to s9/b1 after"},
-		"the node is gone":         {[]string{"Block must"}, networkOf("a1 s1 b1 3"), "does not exist"},
-		"without its label":        {[]string{"Block must"}, networkOf("a2 s1 - 5"), "to s1/node/a2 after"},
+		"the node is elsewhere":    {[]string{"Block must"}, networkOf("a2 s1 b9 5"), "node a2 moved from Block s1/b1 to s1/b9" + requires},
+		"the spine has a new name": {[]string{"Block must"}, networkOf("a2 s9 b1 5"), "node a2 moved from Block s1/b1 to s9/b1" + requires},
+		"the node is gone":         {[]string{"Block must"}, networkOf("a1 s1 b1 3"), "node a2 does not exist; it was in Block s1/b1 when the gang was placed"},
+		"without its label":        {[]string{"Block must"}, networkOf("a2 s1 - 5"), "node a2 moved from Block s1/b1 to s1/node/a2" + requires},
 		"within its spine":         {[]string{"Spine must"}, networkOf("a2 s1 b9 5"), "goes on"},
 		"on its one node":          {[]string{"NodeTopologyLayer must"}, networkOf("a2 s9 b9 5"), "goes on"},
 		"preferred only":           {[]string{"Block prefer"}, networkOf("a2 s9 b9 5"), "goes on"},
@@ -215,8 +339,8 @@ func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
 					t.Errorf("the last look says %v, not %v", last, err)
 				}
 			}
-			if !strings.Contains(said, tt.want) {
-				t.Errorf("it says %q, want %q in it", said, tt.want)
+			if said != tt.want {
+				t.Errorf("it says %q, want %q", said, tt.want)
 			}
 		})
 	}
@@ -247,15 +371,15 @@ func TestLayersOfTopologies(t *testing.T) {
 		"in any order":                  {spec("NodeTopologyLayer Block ", "Block Spine b,c", "Spine ClusterTopologyLayer s"), "Spine[s] Block[b c]"},
 		"without the nodes' own":        {spec("Spine  s", "Block Spine b"), "Spine[s] Block[b]"},
 		"none":                          {spec(), ""},
-		"one twice":                     {spec("Spine  s", "Spine Block s"), `found layer "Spine" twice`},
-		"two beside each other":         {spec("Spine  s", "Rack  r"), `layers "Spine" and "Rack" have the same parent`},
-		"one whose parent is not there": {spec("Spine  s", "Block Row b"), " not connected to a layer without parent"},
-		"a ring":                        {spec("Spine Block s", "Block Spine b"), "2 layers not connected to"},
-		"one within nodes":              {spec("NodeTopologyLayer  ", "GPU NodeTopologyLayer g"), "NodeTopologyLayer has a child layer"},
-		"one without labels":            {spec("Spine  "), `layer "Spine" has 0 label keys`},
-		"one without name":              {spec("  s"), `a layer named ""`},
-		"the cluster's":                 {spec("ClusterTopologyLayer  s"), `a layer named "ClusterTopologyLayer"`},
-		"very many":                     {spec(many...), "found 17 layers"},
+		"one twice":                     {spec("Spine  s", "Spine Block s"), `found layer "Spine" twice, want each layer once`},
+		"two beside each other":         {spec("Spine  s", "Rack  r"), `layers "Spine" and "Rack" have the same parent, want one within the other`},
+		"one whose parent is not there": {spec("Spine  s", "Block Row b"), "1 layer not connected to a layer without parent"},
+		"a ring":                        {spec("Spine Block s", "Block Spine b"), "2 layers not connected to a layer without parent"},
+		"one within nodes":              {spec("NodeTopologyLayer  ", "GPU NodeTopologyLayer g"), "layer NodeTopologyLayer has a child layer, but must be the lowest"},
+		"one without labels":            {spec("Spine  "), `layer "Spine" has 0 label keys, want 1 to 16`},
+		"one without name":              {spec("  s"), `found a layer named "", want one with a name of its own`},
+		"the cluster's":                 {spec("ClusterTopologyLayer  s"), `found a layer named "ClusterTopologyLayer", want one with a name of its own`},
+		"very many":                     {spec(many...), "found 17 layers, want at most 16"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			layers, err := layersOf(tt.topology)
@@ -267,8 +391,12 @@ func TestLayersOfTopologies(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			}
-			if got != tt.want && (err == nil || !strings.Contains(got, tt.want)) {
-				t.Errorf("got %q, want %q", got, tt.want)
+			want := tt.want
+			if err != nil {
+				want = topologyLabel + ": spec.networkTopologySpec: " + want
+			}
+			if got != want {
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}

@@ -293,8 +293,8 @@ func TestWhyAGroupWaits(t *testing.T) {
 	onlyWaiting := says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "only-waiting")
 	for want, list := range map[string][]gangOf{
 		"ns/y has 1 of 2 pods": {{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 2, waiting: 1, annotations: xy}},
-		"ns/x has 2 of 2 pods, but too few of a role or sub-group":           {{name: "x", minimum: 2, waiting: 2, roles: map[string]int32{"ps": 1, "w": 1}, waitingFor: []string{"w", "w"}, annotations: xy}, {name: "y", minimum: 2, waiting: 2, annotations: xy}},
-		"ns/x has 0 of 2 pending pods required (pods on nodes do not count)": {{name: "x", minimum: 2, running: 2, annotations: onlyWaiting}, {name: "y", minimum: 2, waiting: 2, annotations: onlyWaiting}},
+		"ns/x has 2 of 2 pods, but too few of a role or sub-group":                                {{name: "x", minimum: 2, waiting: 2, roles: map[string]int32{"ps": 1, "w": 1}, waitingFor: []string{"w", "w"}, annotations: xy}, {name: "y", minimum: 2, waiting: 2, annotations: xy}},
+		"ns/x has 0 of 2 pending pods required (match policy only-waiting ignores pods on nodes)": {{name: "x", minimum: 2, running: 2, annotations: onlyWaiting}, {name: "y", minimum: 2, waiting: 2, annotations: onlyWaiting}},
 	} {
 		t.Run(want, func(t *testing.T) {
 			ssn := open(t, "9", list)

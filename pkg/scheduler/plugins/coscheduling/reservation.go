@@ -345,8 +345,8 @@ func (m *reservationManager) report(r *reservation) {
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
 		names.Add(name)
 	}
-	m.reportReservation(m.ssn.Jobs[r.gang], nodesReserved, fmt.Sprintf("Reserved %s for at most %s, after waiting longer than %s (%s): %s",
-		brief.Count(len(r.nodes), "node"), m.terms.drain+idleLimit, argStarves, m.terms.after, listed(names)))
+	m.reportReservation(m.ssn.Jobs[r.gang], nodesReserved, fmt.Sprintf("Reserved %s (%s) for at most %s: the gang has waited longer than %s (%s)",
+		brief.Count(len(r.nodes), "node"), listed(names), m.terms.drain+idleLimit, argStarves, m.terms.after))
 }
 
 // reportReservation sets the condition Reserved on the job's PodGroup. If the condition changed, it also records an

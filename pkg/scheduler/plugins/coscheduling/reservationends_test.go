@@ -36,7 +36,7 @@ func TestWhenReservationsExpire(t *testing.T) {
 				w.full()
 				w.arrives("big", schedtest.Queue, 2, "4")
 				w.untilReserved("big")
-				if got, want := w.condition("big", Reserved).Message, "Reserved 2 nodes for at most 35m0s, after waiting longer than starvationAfter (5m0s): "+strings.Join(w.reserved(), ", "); got != want {
+				if got, want := w.condition("big", Reserved).Message, "Reserved 2 nodes ("+strings.Join(w.reserved(), ", ")+") for at most 35m0s: the gang has waited longer than starvationAfter (5m0s)"; got != want {
 					t.Errorf("the condition says %q, want %q", got, want)
 				}
 				now, r := time.Now(), w.plugin.reservations.active[schedtest.Queue]
@@ -103,7 +103,7 @@ func TestNodesThatCannotBeReplacedEndTheReservation(t *testing.T) {
 			if next := w.plugin.reservations.nextTrial; !next.After(time.Now().Add(-time.Minute)) {
 				t.Errorf("the next trial may be since %s, as if none had been made for other nodes", time.Since(next))
 			}
-			if message := w.condition("big", Reserved).Message; want > 0 && !strings.HasSuffix(message, ": "+strings.Join(now, ", ")) {
+			if message := w.condition("big", Reserved).Message; want > 0 && !strings.Contains(message, " nodes ("+strings.Join(now, ", ")+") ") {
 				t.Errorf("reserved are %v, and the condition says %s", now, message)
 			}
 		})

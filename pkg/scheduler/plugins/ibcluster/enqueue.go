@@ -94,11 +94,12 @@ func (e *emptyGroups) largestLacks(request *api.Resource, groups []*topology.Gro
 			largest, path, missing = empty, group.Path(), short
 		}
 	}
-	var parts []string
+	var has, asks []string
 	for _, name := range missing[:min(len(missing), maxListed)] {
-		parts = append(parts, fmt.Sprintf("%s %s of %s", name, framework.AmountOf(largest.total, name), framework.AmountOf(request, name)))
+		has = append(has, name+" "+framework.AmountOf(largest.total, name))
+		asks = append(asks, name+" "+framework.AmountOf(request, name))
 	}
-	return fmt.Sprintf("no node group is large enough for minResources, even when idle: %s, the largest of %d, has %s", path, len(groups), strings.Join(parts, ", "))
+	return fmt.Sprintf("no node group is large enough: %s, the largest of %d, has %s in total; minResources asks for %s", path, len(groups), strings.Join(has, ", "), strings.Join(asks, ", "))
 }
 
 // noRoomForMembers returns a message about the members that do not fit into the best of the groups; empty if a group
