@@ -44,7 +44,7 @@ var _ = Describe("A volume that an administrator keeps for the next claim of a n
 
 		By("having another gang wait")
 		next := w.submitWithClaims(ctx, w.local(), "next", 1)
-		w.eventuallyFailed(next, "NotEnoughResources", "have no volume", `claim "next-0"`)
+		w.eventuallyFailed(next, "NotEnoughResources", "can neither offer nor provision a volume", `claim "next-0"`)
 		Expect(w.everBound(next)).To(BeZero())
 		g = required(withClaims(gang{name: "g", size: 1, min: 1}))
 		w.submit(ctx, g)

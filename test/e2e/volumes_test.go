@@ -45,7 +45,7 @@ var _ = Describe("A gang with a claim each", func() {
 
 		By("saying which claims there is no volume for")
 		next := w.submitWithClaims(ctx, w.local(), "next", 4)
-		w.eventuallyFailed(next, "NotEnoughResources", "a 3/4", "b 0/4", "have no volume", `claim "next-`, `(storage class "`+w.local()+`")`)
+		w.eventuallyFailed(next, "NotEnoughResources", "a 3/4", "b 0/4", "can neither offer nor provision a volume", `claim "next-`, `(storage class "`+w.local()+`")`)
 		w.expectSettled(ctx, g, next)
 
 		By("being tried again at once when the last volume is there")

@@ -138,7 +138,7 @@ var _ = Describe("A gang with claims", func() {
 		w.eventuallyIn(g, 4, "a")
 		w.expectSettled(ctx, g)
 		next := w.submitWithClaims(ctx, w.local(), "next", 1)
-		w.eventuallyFailed(next, "NotEnoughResources", "b 0/1", `no volume, and cannot provision one, for claim "next-0" (storage class "`+w.local()+`")`)
+		w.eventuallyFailed(next, "NotEnoughResources", "b 0/1", `can neither offer nor provision a volume for claim "next-0" (storage class "`+w.local()+`")`)
 		w.deleteGang(ctx, g)
 		for i := range 2 {
 			w.patchNode(ctx, w.node(i), `{"spec":{"unschedulable":true}}`)

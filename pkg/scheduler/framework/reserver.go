@@ -76,7 +76,7 @@ func (r *reservers) tryReserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	for i, one := range r.plugins {
 		if err := one.reserve(task, node); err != nil {
 			undo(r.plugins[:i], task)
-			r.why[task.UID] = fmt.Errorf("plugin %s cannot reserve: %w", one.plugin, err)
+			r.why[task.UID] = fmt.Errorf("refused by plugin %s: %w", one.plugin, err)
 			return fmt.Errorf("plugin %s: reserving for pod %s on node %s: %w", one.plugin, klog.KObj(task.Pod), node.Name, err)
 		}
 	}

@@ -76,7 +76,7 @@ func everyNode() *v1.NodeSelector {
 // allSearched is an error unless a pod that waits was refused for its devices by each node: a session that has searched for too long
 // takes less time.
 func (s shape) allSearched(ssn *sessiontest.Session) error {
-	const refusal = "node(s) have no free device"
+	const refusal = "node(s) without a free device"
 	for _, job := range ssn.Jobs {
 		for uid := range job.TaskStatusIndex[api.Pending] {
 			found := ""

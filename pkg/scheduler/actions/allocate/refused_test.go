@@ -40,7 +40,7 @@ func TestWhatRefusesATaskThatHasRoomIsReported(t *testing.T) {
 		// reserves is true if the plugin is a Reserver.
 		reserves bool
 	}{
-		"a Reserver": {func(*framework.Session, string) {}, "plugin refuser cannot reserve: the licence server has none left", true},
+		"a Reserver": {func(*framework.Session, string) {}, "refused by plugin refuser: the licence server has none left", true},
 		"an event handler": {func(ssn *framework.Session, task string) {
 			ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
 				if e.Task.Name == task {

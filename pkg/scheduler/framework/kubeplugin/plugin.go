@@ -69,7 +69,7 @@ func New(name string, h framework.Handle, build Factory, opts ...Option) (framew
 		opt(p)
 	}
 	if p.weight < 0 || p.weight > framework.MaxWeight {
-		return nil, fmt.Errorf("plugin %s: weight %d is not between 0 and %d", name, p.weight, framework.MaxWeight)
+		return nil, fmt.Errorf("plugin %s: weight is %d, must be from 0 to %d", name, p.weight, framework.MaxWeight)
 	}
 	made, err := built(build, p.handle)
 	if err != nil {

@@ -80,7 +80,7 @@ func (p *plugin) message(status *fwk.Status) string {
 	if message := status.Message(); message != "" {
 		return brief.Part(message)
 	}
-	return fmt.Sprintf("plugin %s returned %s", p.name, status.Code())
+	return fmt.Sprintf("refused by plugin %s (%s)", p.name, status.Code())
 }
 
 // failure converts the plugin's status to an error; nil if the status is success.

@@ -282,7 +282,7 @@ func TestNew(t *testing.T) {
 		"no plugin":   {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, nil }, want: "no plugin"},
 		"an error":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, errBroken }, want: "it is broken"},
 		"a panic":     {build: func(h k8sframework.Handle) (k8sframework.Plugin, error) { h.Extenders(); return nil, nil }, want: "panicked"},
-		"a weight":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &slots{}, nil }, opts: []Option{WithWeight(-1)}, want: "weight -1"},
+		"a weight":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &slots{}, nil }, opts: []Option{WithWeight(-1)}, want: "weight is -1"},
 		"recoverable": {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &recovers{}, nil }},
 	}
 	for name, tc := range cases {

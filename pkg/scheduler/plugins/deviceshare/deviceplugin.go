@@ -69,12 +69,12 @@ func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory)
 	vendor := vendors[inventory.Vendor]
 	switch {
 	case vendor.most > 0 && count > vendor.most:
-		return fmt.Sprintf("node(s) have devices of %s, whose device plugin allocates at most %d to a pod: %d requested", inventory.Vendor, vendor.most, count)
+		return fmt.Sprintf("node(s) with devices of %s, whose device plugin allocates at most %d to a pod: %d requested", inventory.Vendor, vendor.most, count)
 	case vendor.unit > 0 && (amounts[allocator.Core] == 0 || inventory.MostMemory(amounts) < vendor.unit):
-		return fmt.Sprintf("node(s) have devices of %s, whose device plugin requires %s and at least %d bytes of %s for each", inventory.Vendor,
+		return fmt.Sprintf("node(s) with devices of %s, whose device plugin requires %s and at least %d bytes of %s for each", inventory.Vendor,
 			allocator.Core.Name(), vendor.unit, allocator.Memory.Name())
 	case inventory.Vendor == "huawei" && inventory.Model == duo310P && request.IsTemplated():
-		return fmt.Sprintf("node(s) have devices of model %s, which cannot be divided by templates", duo310P)
+		return fmt.Sprintf("node(s) with devices of model %s, which cannot be divided by templates", duo310P)
 	}
 	return ""
 }

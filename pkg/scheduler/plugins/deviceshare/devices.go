@@ -151,7 +151,7 @@ func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
 			continue
 		}
 		if allocation, _ := allocator.AllocationOf(pod); !allocation.IsEmpty() {
-			return "node(s) run pods with devices of a Device object that does not exist"
+			return "node(s) with pods that use devices of a Device object that does not exist"
 		}
 	}
 	return ""

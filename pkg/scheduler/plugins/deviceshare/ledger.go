@@ -169,7 +169,7 @@ func (l *ledger) refusal(waits bool) *allocator.Refusal {
 }
 
 func unknownUsers() *allocator.Refusal {
-	return &allocator.Refusal{Reason: "node(s) run device pods without a valid device-allocated annotation"}
+	return &allocator.Refusal{Reason: "node(s) with device pods that lack a valid device-allocated annotation"}
 }
 
 // beside returns the state of the devices for a requesting pod. The state includes all pods on the node. If the

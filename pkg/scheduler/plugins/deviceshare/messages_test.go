@@ -23,19 +23,25 @@ import (
 
 // TestWhatAVendorCannotServeIsRefusedByTheNode: it would fail each time just before the bind, on one node after the other.
 func TestWhatAVendorCannotServeIsRefusedByTheNode(t *testing.T) {
-	const needs = "requires koordinator.sh/gpu-core and at least"
+	// says has what the PodGroup, and then its pod, say of the only node.
+	says := func(short, whole string) string {
+		return "0/1 members fit: 1 node " + short + "0/1 nodes are unavailable: 1 node(s) " + whole + "."
+	}
+	const cambricon, metax = "with devices of cambricon, whose device plugin requires koordinator.sh/gpu-core and ", "with devices of metax, whose device plugin requires koordinator.sh/gpu-core and "
+	needs := says(cambricon+"a... (and 61 bytes more)", cambricon+"at least 268435456 bytes of koordinator.sh/gpu-memory for each")
+	one := "with devices of cambricon, whose device plugin allocates at most 1 to a pod: 2 requested"
 	tests := map[string]struct {
 		vendor string
 		asks   schedtest.Resources
 		said   string
 	}{
 		"Cambricon, one":                    {"cambricon", schedtest.Resources{"koordinator.sh/gpu": "50"}, ""},
-		"Cambricon, two":                    {"cambricon", schedtest.Resources{"koordinator.sh/gpu": "200"}, "allocates at most 1 to a pod: 2 requested"},
+		"Cambricon, two":                    {"cambricon", schedtest.Resources{"koordinator.sh/gpu": "200"}, says(one, one)},
 		"Cambricon, memory alone":           {"cambricon", schedtest.Resources{"koordinator.sh/gpu-memory-ratio": "50"}, needs},
 		"Cambricon, too little memory":      {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "255Mi"}, needs},
 		"Cambricon, just enough memory":     {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "256Mi"}, ""},
 		"MetaX, several":                    {"metax", schedtest.Resources{"koordinator.sh/gpu": "200"}, ""},
-		"MetaX, memory alone":               {"metax", schedtest.Resources{"koordinator.sh/gpu-memory": "1Gi"}, needs},
+		"MetaX, memory alone":               {"metax", schedtest.Resources{"koordinator.sh/gpu-memory": "1Gi"}, says(metax+"at le... (and 55 bytes more)", metax+"at least 1048576 bytes of koordinator.sh/gpu-memory for each")},
 		"NICs alone":                        {"cambricon", schedtest.Resources{"koordinator.sh/rdma": "200"}, ""},
 		"another vendor, memory alone, two": {"huawei", schedtest.Resources{"koordinator.sh/gpu-memory-ratio": "200"}, ""},
 	}
@@ -52,7 +58,7 @@ func TestWhatAVendorCannotServeIsRefusedByTheNode(t *testing.T) {
 			if placed := len(out.decided) == 1; placed != (tc.said == "" || !adapted) {
 				t.Errorf("%s, adapted %t: placed %t, said %q", name, adapted, placed, out.said["g-0"])
 			}
-			if adapted && !strings.Contains(out.said["g-0"], tc.said) {
+			if adapted && out.said["g-0"] != tc.said {
 				t.Errorf("%s: said %q, want %q", name, out.said["g-0"], tc.said)
 			}
 		}
@@ -61,7 +67,7 @@ func TestWhatAVendorCannotServeIsRefusedByTheNode(t *testing.T) {
 
 // TestPodsWithDevicesLeaveNoNumbers: their Device object cannot be read, as without the permission to.
 func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
-	const missing = "node(s) run pods with devices of a Device object that does not exist"
+	const missing = "node(s) with pods that use devices of a Device object that does not exist"
 	forged := has("forged", "n1", "100", 0)
 	forged.Spec.Containers[0].Resources = v1.ResourceRequirements{}
 	none := has("none", "n1", "100")
@@ -72,7 +78,7 @@ func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
 		running *v1.Pod
 		said    string
 	}{
-		"a pod with a device":             {running: has("other", "n1", "100", 0), said: missing},
+		"a pod with a device":             {running: has("other", "n1", "100", 0), said: "0/1 members fit: 1 node " + strings.TrimPrefix(missing, "node(s) ") + "0/1 nodes are unavailable: 1 " + missing + "."},
 		"a pod without":                   {running: none},
 		"a pod that has ended":            {running: ended},
 		"a pod that asks for none":        {running: forged},
@@ -85,7 +91,7 @@ func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
 			podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"})
 			w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running)})
 			out := w.allocate(t)
-			if placed := len(out.decided) == 1; placed != (tc.said == "") || !strings.Contains(out.said["g-0"], tc.said) {
+			if placed := len(out.decided) == 1; placed != (tc.said == "") || out.said["g-0"] != tc.said {
 				t.Fatalf("placed %v, said %q, want %q", out.decided, out.said["g-0"], tc.said)
 			}
 			if tc.said != "" {
@@ -96,7 +102,7 @@ func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
 				t.Errorf("the step failed: %v", err)
 			}
 			w.AddPod(has("late", "n1", "100", 0))
-			if err := step.PreBind(t.Context(), bind.Task, "n1"); err == nil || !strings.Contains(err.Error(), missing) {
+			if err := step.PreBind(t.Context(), bind.Task, "n1"); err == nil || err.Error() != "node n1: "+missing {
 				t.Errorf("beside a pod with devices that came since, the step said %v", err)
 			}
 		})
@@ -105,6 +111,7 @@ func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
 
 // TestADeviceThatBreaksBeforeTheBind fails the member that was to have it, with that reason.
 func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
+	const changed = "devices of node n1 changed after the pod was placed there: "
 	tests := map[string]struct {
 		change func(*world, *schedulingv1alpha1.Device)
 		want   string
@@ -112,19 +119,19 @@ func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 		"unhealthy": {func(w *world, d *schedulingv1alpha1.Device) {
 			d.Spec.Devices[0].Health = false
 			w.Devices().Put(d)
-		}, "gpu 0"},
+		}, changed + "device gpu 0 (n1-gpu-0) is unhealthy"},
 		"another one": {func(w *world, d *schedulingv1alpha1.Device) {
 			d.Spec.Devices[0].UUID = "new"
 			w.Devices().Put(d)
-		}, "gpu 0"},
+		}, changed + "device gpu 0 was replaced by another device (new, was n1-gpu-0)"},
 		"taken out": {func(w *world, d *schedulingv1alpha1.Device) {
 			d.Spec.Devices = d.Spec.Devices[1:]
 			w.Devices().Put(d)
-		}, "gpu 0"},
+		}, changed + "device gpu 0 is no longer in the Device object"},
 		"its NIC on another switch": {func(w *world, d *schedulingv1alpha1.Device) {
 			d.Spec.Devices[8].Topology.PCIEID = "3"
 			w.Devices().Put(d)
-		}, "none with an RDMA NIC on the same PCIe switch"},
+		}, changed + "the pod's devices do not satisfy its request: Device Joint-Allocate rules violation: 1 GPU free, none with an RDMA NIC on the same PCIe switch"},
 		"the whole object": {func(w *world, d *schedulingv1alpha1.Device) { w.Devices().Remove(d.Name) }, "the Device object of node n1, which lists the pod's devices, was deleted"},
 	}
 	for name, tc := range tests {
@@ -147,8 +154,8 @@ func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 				err = step.PreBind(ctx, bind.Task, "n1")
 				return err != nil, nil
 			})
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "n1") {
-				t.Errorf("the step said %v, want it to name %q and node n1", err, tc.want)
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("the step said %v, want %q", err, tc.want)
 			}
 			if err := step.Rollback(t.Context(), bind.Task, "n1"); err != nil {
 				t.Errorf("rolling back: %v", err)
@@ -159,6 +166,12 @@ func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 
 // TestWhyAGangWaitsForDevices names what is missing, and a pod that nothing can help.
 func TestWhyAGangWaitsForDevices(t *testing.T) {
+	const (
+		malformed = "resource koordinator.sh/gpu: is 150, must be at most 100 or a multiple of 100"
+		few       = "gpu devices: 16 requested, 8 of 8 GPUs free"
+		missing   = "0/1 members fit: 1 node without a Device object; a member requests more than any node has: " +
+			"koordinator.sh/gpu-core 100 of at most 0, koordinator.sh/gpu-memory-ratio 100 of at most 0" + "0/1 nodes are unavailable: 1 node(s) without a Device object."
+	)
 	tests := map[string]struct {
 		resources schedtest.Resources
 		change    []func(*v1.Pod)
@@ -166,19 +179,20 @@ func TestWhyAGangWaitsForDevices(t *testing.T) {
 		want      string
 	}{
 		"an amount that cannot be": {
-			resources: schedtest.Resources{"koordinator.sh/gpu": "150"}, want: "koordinator.sh/gpu",
+			resources: schedtest.Resources{"koordinator.sh/gpu": "150"}, want: "pod ns/g-0: " + malformed + "0/1 nodes are unavailable: 1 pod ns/g-0: " + malformed + ".",
 		},
 		"no Device object": {
 			resources: schedtest.Resources{"koordinator.sh/gpu": "100"},
 			devices:   func([]*schedulingv1alpha1.Device) []*schedulingv1alpha1.Device { return []*schedulingv1alpha1.Device{} },
-			want:      "node(s) have no Device object",
+			want:      missing,
 		},
 		"no Device objects at all": {
 			resources: schedtest.Resources{"koordinator.sh/gpu": "100"},
 			devices:   func([]*schedulingv1alpha1.Device) []*schedulingv1alpha1.Device { return nil },
-			want:      "node(s) have no Device object",
+			want:      missing,
 		},
-		"too few": {resources: schedtest.Resources{"koordinator.sh/gpu": "1600"}, want: "GPU"},
+		"too few": {resources: schedtest.Resources{"koordinator.sh/gpu": "1600"}, want: "0/1 members fit: 1 node short of " + few + "; a member requests more than any node has: " +
+			"koordinator.sh/gpu-core 1600 of at most 800, koordinator.sh/gpu-memory-ratio 1600 of at most 800" + "0/1 nodes are unavailable: 1 Insufficient " + few + "."},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -193,8 +207,8 @@ func TestWhyAGangWaitsForDevices(t *testing.T) {
 				t.Errorf("placed %v", got.decided)
 			}
 			said := got.said["g-0"]
-			if !strings.Contains(said, tc.want) {
-				t.Errorf("said %q, want it to name %q", said, tc.want)
+			if said != tc.want {
+				t.Errorf("said %q, want %q", said, tc.want)
 			}
 		})
 	}
@@ -202,6 +216,7 @@ func TestWhyAGangWaitsForDevices(t *testing.T) {
 
 // TestAPodThatCameBeforeTheBind fails the member if it has the device that was chosen: another scheduler bound it there meanwhile.
 func TestAPodThatCameBeforeTheBind(t *testing.T) {
+	const changed = "devices of node n1 changed after the pod was placed there: "
 	ended := has("other", "n1", "100", 0)
 	ended.Status.Phase = v1.PodSucceeded
 	silent := has("other", "n1", "100")
@@ -215,13 +230,13 @@ func TestAPodThatCameBeforeTheBind(t *testing.T) {
 		other *v1.Pod
 		want  string
 	}{
-		"with the device":                    {other: has("other", "n1", "100", 0), want: "gpu 0 (n1-gpu-0) is overcommitted: koordinator.sh/gpu-core 150 of 100 is in use"},
+		"with the device":                    {other: has("other", "n1", "100", 0), want: changed + "device gpu 0 (n1-gpu-0) is overcommitted: koordinator.sh/gpu-core 150 of 100 is in use"},
 		"with a part of it that is left":     {other: has("other", "n1", "50", 0)},
 		"with another device":                {other: has("other", "n1", "100", 1)},
 		"with the device of another node":    {other: has("other", "n2", "100", 0)},
 		"that has ended":                     {other: ended},
-		"that does not say what it has":      {other: silent, want: "without a valid device-allocated annotation"},
-		"that has the PCIe switch to itself": {other: alone, want: "used by or reserved for other pods"},
+		"that does not say what it has":      {other: silent, want: "node n1: node(s) with device pods that lack a valid device-allocated annotation"},
+		"that has the PCIe switch to itself": {other: alone, want: changed + "a device of type gpu is used by or reserved for other pods"},
 		"which is the member":                {other: itself},
 	}
 	for name, tc := range tests {
@@ -245,7 +260,7 @@ func TestAPodThatCameBeforeTheBind(t *testing.T) {
 			switch err := step.PreBind(t.Context(), bind.Task, "n1"); {
 			case tc.want == "" && err != nil:
 				t.Errorf("the step failed: %v", err)
-			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+			case tc.want != "" && (err == nil || err.Error() != tc.want):
 				t.Errorf("the step said %v, want %q", err, tc.want)
 			}
 		})

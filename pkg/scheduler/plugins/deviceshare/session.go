@@ -272,9 +272,9 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 		}
 		return nil, nil
 	case inventory == nil:
-		return nil, &allocator.Refusal{Reason: "node(s) have no Device object", Unresolvable: true}
+		return nil, &allocator.Refusal{Reason: "node(s) without a Device object", Unresolvable: true}
 	case inventory.Shares(request.Request) && slices.Contains(s.plugin.unshared, inventory.model()):
-		return nil, &allocator.Refusal{Reason: "node(s) have GPUs of a model that cannot be shared", Unresolvable: true}
+		return nil, &allocator.Refusal{Reason: "node(s) with GPUs of a model that cannot be shared", Unresolvable: true}
 	}
 	if reason := s.plugin.vendorRefusal(request.Request, inventory); reason != "" {
 		return nil, &allocator.Refusal{Reason: reason, Unresolvable: true}

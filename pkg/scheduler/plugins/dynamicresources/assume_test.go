@@ -17,7 +17,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-const noneFree = `claim %q (request "r", class "gpu"): node(s) have no free device for it`
+const noneFree = `claim %q (request "r", class "gpu"): node(s) without a free device for it`
 
 // TestTwoMembersDoNotCountOnOneDevice: what is reserved for one is not there for the next, until it is taken back.
 func TestTwoMembersDoNotCountOnOneDevice(t *testing.T) {

@@ -133,9 +133,9 @@ func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alon
 func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
 	claim := open[at.claim]
 	if len(claim.Spec.Devices.Requests) <= at.request {
-		return unresolvable("%s: node(s) have no free device for it", describeFirst(claim))
+		return unresolvable("%s: node(s) without a free device for it", describeFirst(claim))
 	}
-	return unresolvable("%s: node(s) have no free device for it", describe(claim, &claim.Spec.Devices.Requests[at.request]))
+	return unresolvable("%s: node(s) without a free device for it", describe(claim, &claim.Spec.Devices.Requests[at.request]))
 }
 
 // failed returns the status for a node on which the search for devices failed with the error.

@@ -122,7 +122,7 @@ func TestMatchingTellsWhatCannotBe(t *testing.T) {
 	p := member("p", "made t")
 	requests := []resourceapi.DeviceRequest{schedtest.DeviceRequest("many", "gpu", 31), one(modelA)}
 	runWith(t, framework.Arguments{filterTimeoutArgument: 60}, append(someNodes("n"), schedtest.DeviceClass("gpu"), schedtest.NodeDevices("n", devices...), made(p, "t", requests...)), func(w *world) {
-		if got, want := w.fits(p, "n"), `claim "p-t" (request "r", class "gpu"): node(s) have no free device for it`; got != want {
+		if got, want := w.fits(p, "n"), `claim "p-t" (request "r", class "gpu"): node(s) without a free device for it`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})

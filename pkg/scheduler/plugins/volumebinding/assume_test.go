@@ -50,7 +50,7 @@ func TestTwoMembersDoNotCountOnOneCapacity(t *testing.T) {
 		schedtest.UnboundClaim("c0", "made"), schedtest.UnboundClaim("c1", "made"), claimLike("half", "made", sized("512Mi")),
 	})
 	run(t, nil, objects, func(w *world) {
-		const tooLittle = `node(s) have too little storage capacity for claim "c1" (storage class "made")`
+		const tooLittle = `node(s) with too little storage capacity for claim "c1" (storage class "made")`
 		first, second := member("g-0", "c0"), member("g-1", "c1")
 		if w.fits(second, "n1") != "" || w.fits(member("g-2", "c0", "c1"), "n1") == "" {
 			t.Fatal("there is room for one claim and a half")
@@ -119,7 +119,7 @@ func TestTrialsLeaveNothingBehind(t *testing.T) {
 // TestASharedClaimIsHeldUntilNobodyHoldsIt: members that share a claim agree on a node, and the one that is taken back leaves the
 // volume to the other.
 func TestASharedClaimIsHeldUntilNobodyHoldsIt(t *testing.T) {
-	for class, refusal := range map[string]string{"local": "no volume, and cannot provision one", "made": "node(s) other than n1, which is selected for claim"} {
+	for class, refusal := range map[string]string{"local": "can neither offer nor provision a volume", "made": "node(s) other than n1, which is selected for claim"} {
 		t.Run(class, func(t *testing.T) {
 			objects := with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("shared", class), schedtest.UnboundClaim("other", class)})
 			if class == "local" {

@@ -74,7 +74,7 @@ func TestDisksAreLookedAtAlone(t *testing.T) {
 	}{
 		"none":          {pod(v1.Volume{Name: "empty", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}), ""},
 		"of its own":    {pod(disk("x", "3")), ""},
-		"another pod's": {pod(disk("z", "2"), disk("y", "1")), "node(s) run a pod that uses the disk of volume \"y\""},
+		"another pod's": {pod(disk("z", "2"), disk("y", "1")), "node(s) with a pod that uses the disk of volume \"y\""},
 		"a hundred":     {pod(many[1:]...), ""},
 		"more":          {pod(many...), "the pod has more disks than the limit of 100"},
 	}

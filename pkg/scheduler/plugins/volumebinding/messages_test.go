@@ -26,17 +26,17 @@ func TestVerdicts(t *testing.T) {
 		},
 		"a local volume on another node": {
 			objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n2")},
-			want:    `node(s) have no volume, and cannot provision one, for claim "c" (storage class "local")`,
+			want:    `node(s) can neither offer nor provision a volume for claim "c" (storage class "local")`,
 		},
 		"one volume for two claims of a pod": {
 			objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "local"), local("v", "n1")},
 			claims:  []string{"c", "d"},
-			want:    `node(s) have no volume, and cannot provision one, for claim "c" (storage class "local"), claim "d" (storage class "local")`,
+			want:    `node(s) can neither offer nor provision a volume for claim "c" (storage class "local"), claim "d" (storage class "local")`,
 		},
 		"a volume that can be made": {objects: []runtime.Object{schedtest.UnboundClaim("c", "made")}},
 		"a volume that can be made elsewhere only": {
 			objects: []runtime.Object{schedtest.UnboundClaim("c", "elsewhere")},
-			want:    `node(s) have no volume, and cannot provision one, for claim "c" (storage class "elsewhere")`,
+			want:    `node(s) can neither offer nor provision a volume for claim "c" (storage class "elsewhere")`,
 		},
 		"a volume that is being made elsewhere": {
 			objects: []runtime.Object{claimLike("c", "made", func(c *v1.PersistentVolumeClaim) {
@@ -47,7 +47,7 @@ func TestVerdicts(t *testing.T) {
 		"enough capacity": {objects: slices.Concat(capacity("1Gi", "n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")})},
 		"too little capacity": {
 			objects: slices.Concat(capacity("1Mi", "n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}),
-			want:    `node(s) have too little storage capacity for claim "c" (storage class "made")`,
+			want:    `node(s) with too little storage capacity for claim "c" (storage class "made")`,
 		},
 		"a bound claim": {objects: []runtime.Object{claimLike("c", "local", boundTo("v")), local("v", "n1")}},
 		"a bound claim whose volume the node does not reach": {
@@ -96,7 +96,7 @@ func TestVerdicts(t *testing.T) {
 			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
 				c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "x"}}
 			}), local("v", "n1")},
-			want: `node(s) have no volume, and cannot provision one, for claim "c" (storage class "local")`,
+			want: `node(s) can neither offer nor provision a volume for claim "c" (storage class "local")`,
 		},
 		"a claim that selects by more than anybody does": {
 			objects: []runtime.Object{claimLike("c", "local", selecting(mostRequirements+1)), local("v", "n1")},

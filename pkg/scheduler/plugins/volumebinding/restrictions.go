@@ -156,7 +156,7 @@ func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	if conflict == "" {
 		return ""
 	}
-	return fmt.Sprintf("node(s) run a pod that uses the disk of volume %s", brief.Value(conflict))
+	return fmt.Sprintf("node(s) with a pod that uses the disk of volume %s", brief.Value(conflict))
 }
 
 // sameDisk reports whether the volumes of two pods are the same disk, and the pods cannot share the disk. They can share it if

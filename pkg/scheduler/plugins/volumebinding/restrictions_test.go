@@ -111,7 +111,7 @@ func TestDisks(t *testing.T) {
 				if err := w.session.users.nodes["n1"].AddTask(there); err != nil {
 					t.Fatal(err)
 				}
-				if refused := w.fits(wanted, "n1"); (refused == `node(s) run a pod that uses the disk of volume "disk"`) != tc.refused {
+				if refused := w.fits(wanted, "n1"); (refused == `node(s) with a pod that uses the disk of volume "disk"`) != tc.refused {
 					t.Errorf("refused: %q", refused)
 				}
 				if refused := w.fits(wanted, "n2"); refused != "" {

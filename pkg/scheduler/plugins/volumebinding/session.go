@@ -201,7 +201,7 @@ func (s *session) explain(why refusal, late []claimRequest, node *v1.Node) strin
 	}
 	switch why {
 	case noCapacity:
-		return "node(s) have too little storage capacity for " + describeAll(claims)
+		return "node(s) with too little storage capacity for " + describeAll(claims)
 	case selectedElsewhere:
 		for _, claim := range claims {
 			if selected := s.volumes.assumptions.selectedNode(claim); selected != "" && selected != node.Name {
@@ -209,7 +209,7 @@ func (s *session) explain(why refusal, late []claimRequest, node *v1.Node) strin
 			}
 		}
 	}
-	return "node(s) have no volume, and cannot provision one, for " + describeAll(claims)
+	return "node(s) can neither offer nor provision a volume for " + describeAll(claims)
 }
 
 // selectedNode returns the node that is selected for provisioning the claim's volume, by the claim's annotation or by an

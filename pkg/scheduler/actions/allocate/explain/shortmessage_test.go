@@ -21,7 +21,7 @@ func TestNamesInReasonsAreTold(t *testing.T) {
 		}
 		return e
 	}
-	reason := `have no volume, and cannot provision one, for claim "dataset-of-training-7" (storage class "fast-local-nvme")`
+	reason := `can neither offer nor provision a volume for claim "dataset-of-training-7" (storage class "fast-local-nvme")`
 	if got, want := shortMessage(explanation(2, reason), 0), "no node group holds the 8 members needed: ib-0 0/8: 4 nodes "+reason+"; ib-1 0/8: 4 nodes "+reason; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

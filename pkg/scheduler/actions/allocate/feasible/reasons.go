@@ -107,8 +107,8 @@ func ShortReason(err error) string {
 	return strings.Join(slices.Compact(other), ", ")
 }
 
-// ofNodes rewrites a reason so that it can follow a number of nodes: "have no free device for claim c", where the
-// plugin says "claim c: node(s) have no free device". For a taint it keeps only the key, because values may differ from
+// ofNodes rewrites a reason so that it can follow a number of nodes: "without a free device for claim c", where the
+// plugin says "claim c: node(s) without a free device". For a taint it keeps only the key, because values may differ from
 // node to node.
 func ofNodes(reason string) string {
 	if _, taint, tainted := strings.Cut(reason, "untolerated taint"); tainted {

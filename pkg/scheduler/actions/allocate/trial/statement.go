@@ -87,7 +87,7 @@ func devicesReserved(s *state.Run, task *api.TaskInfo, node *api.NodeInfo) error
 	if slices.ContainsFunc(seen, func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
 		return nil
 	}
-	return fmt.Errorf("allocating devices (%s) failed", strings.Join(names, ", "))
+	return fmt.Errorf("failed to allocate devices (%s)", strings.Join(names, ", "))
 }
 
 // Discard takes all placements back, the last one first.

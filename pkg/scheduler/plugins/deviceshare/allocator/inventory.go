@@ -83,7 +83,7 @@ func usableInfos(listed []v1alpha1.DeviceInfo) (infos [numTypes][]*v1alpha1.Devi
 		case !ok:
 			errs = append(errs, fmt.Errorf("unknown type %.32q, must be gpu, rdma or fpga", info.Type))
 		case info.Minor == nil || *info.Minor < 0:
-			errs = append(errs, fmt.Errorf("%s %.64q: has no minor number from 0", t, info.UUID))
+			errs = append(errs, fmt.Errorf("%s %.64q: has no minor number, must be 0 or more", t, info.UUID))
 		default:
 			infos[t] = append(infos[t], info)
 		}

@@ -47,7 +47,7 @@ func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 				p.Bandwidth = max(q.Value(), 0)
 			}
 			if len(minors) != n || len(entry.Minors) != n {
-				errs = append(errs, fmt.Errorf("annotation %s: a partition of %d has %d different minors", v1alpha1.GPUPartitionsAnnotation, n, len(minors)))
+				errs = append(errs, fmt.Errorf("annotation %s: a partition of %d has %d different minors, must be %d", v1alpha1.GPUPartitionsAnnotation, n, len(minors), n))
 				continue
 			}
 			table[n] = append(table[n], p)

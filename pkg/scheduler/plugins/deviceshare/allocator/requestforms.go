@@ -152,7 +152,7 @@ func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 		return want, nil
 	}
 	if !slices.Contains(gpuForms, f) {
-		return want, fmt.Errorf("resources %s: cannot be requested together; request GPUs by %s alone, by %s alone, or by %s or %s, optionally with %s",
+		return want, fmt.Errorf("resources %s: not a valid combination; request GPUs by %s alone, by %s alone, or by %s or %s, optionally with %s",
 			f, nvidiaGPU, wholeGPU, formOf(byCore, byRatio), formOf(byCore, byMemory), gpuShared)
 	}
 	values := &a.values
