@@ -4,6 +4,7 @@ package gangs
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,12 +71,13 @@ func TestMessages(t *testing.T) {
 		}),
 	}
 	got["a setting of another pod, on the PodGroup"] = conflict
-	got["an invalid name"], _, _ = strings.Cut(got["an invalid name"], "a lowercase RFC 1123 subdomain") // Kubernetes' words follow
+	// Kubernetes' words about names are its own.
+	got["an invalid name"] = regexp.MustCompile("a lowercase RFC 1123 subdomain.*; correct").ReplaceAllString(got["an invalid name"], "...; correct")
 	want := map[string]string{
 		"an invalid setting":                        `gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using Strict`,
 		"no minimum":                                "no pod of gang a/g sets gang.scheduling.koordinator.sh/min-available; set a positive number on at least one pod to have the gang scheduled",
 		"a minimum of 0":                            `gang.scheduling.koordinator.sh/min-available: invalid value "0", must be a positive number on at least one pod; the gang is not scheduled until one sets it`,
-		"an invalid name":                           `gang name "Upper" is not a valid PodGroup name: `,
+		"an invalid name":                           `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
 		"no such PodGroup":                          "PodGroup.scheduling.sigs.k8s.io a/g does not exist; create it, or correct label pod-group.scheduling.sigs.k8s.io, to have the pod scheduled",
 		"the name is taken":                         "gang name a/g is taken by the Volcano PodGroup of Job job; name another gang to have the pod scheduled",
 		"another scheduler's":                       `gang a/g belongs to scheduler "volcano" already; name another gang to have the pod scheduled`,

@@ -3,17 +3,23 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	componentbaseconfig "k8s.io/component-base/config"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	commonutil "volcano.sh/volcano/pkg/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 )
 
 // TestMessages has the help of this scheduler's own flags, and what it says of its lease, its loop and its debug endpoints.
@@ -51,6 +57,69 @@ func TestMessages(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// TestMessagesOfHealth has the answers of the health check.
+func TestMessagesOfHealth(t *testing.T) {
+	health := func(story func(w *watchdog)) (text string) {
+		synctest.Test(t, func(*testing.T) {
+			w := newWatchdog()
+			story(w)
+			_, text = healthOf(w)
+		})
+		return text
+	}
+	got := map[string]string{
+		"a cycle hangs": health(func(w *watchdog) {
+			w.start()
+			time.Sleep(cycleLimit + time.Second)
+		}),
+		"all cycles panic": health(func(w *watchdog) {
+			w.start()
+			for range 3 {
+				w.panicked("oh no")
+				time.Sleep(panicLimit)
+			}
+		}),
+		"it waits": health(func(w *watchdog) {
+			s := &startup{}
+			s.set(func() string { return "the lease" })
+			w.waits = s.waitsFor
+			time.Sleep(time.Minute)
+		}),
+	}
+	want := map[string]string{
+		"a cycle hangs":    "scheduling loop has made no progress for 2m1s",
+		"all cycles panic": "the last 3 scheduling cycles panicked, for 1m30s: oh no",
+		"it waits":         "ok: waiting for the lease, for 1m0s",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// TestMessagesOfReloads has the events on the lease when the configuration file has changed.
+func TestMessagesOfReloads(t *testing.T) {
+	cluster := gangOf(1)
+	s := newTestScheduler(t, cluster, builtIn(t, "allocate"))
+	p := &process{opts: s.opts, metrics: s.metrics, leading: s}
+	p.opts.LeaderElection.ResourceNamespace, p.opts.LeaderElection.ResourceName = "volcano-system", "vc-scheduler"
+	cluster.Events.Take()
+	p.reloaded(nil, errors.New(`actions: found "alocate", want allocate`))
+	p.reloaded(&config.Config{Hash: "0123456789abcdef"}, nil)
+	var got []string
+	eventually(t, func() bool {
+		got = append(got, cluster.Events.Take()...)
+		return len(got) >= 2
+	})
+	slices.Sort(got)
+	want := []string{
+		"Normal ConfigReloaded vc-scheduler: new configuration in force (sha256 0123456789ab)",
+		`Warning ConfigRefused vc-scheduler: rejected the new configuration, keeping the current one: actions: found "alocate", want allocate`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 

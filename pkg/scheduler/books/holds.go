@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,7 +70,7 @@ func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.Task
 	}
 	p.nodes.countNode(n)
 	if ok, short := r.task.Resreq.LessEqualWithResourcesName(n.info.Idle, api.Zero); !ok {
-		return fmt.Errorf("node %s has not enough %v: the pod requests %s, idle is %s", node, short, r.task.Resreq, n.info.Idle)
+		return fmt.Errorf("node %s is short of %s: the pod requests %s, idle is %s", node, strings.Join(short, ", "), r.task.Resreq, n.info.Idle)
 	}
 	reservation, err := prepare(r.task)
 	if err != nil {

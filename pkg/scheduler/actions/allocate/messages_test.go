@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// grouped has a plugin join gang a with the other gang, which need not exist.
+func (c *counting) grouped(other api.JobID, open func(*framework.Session)) {
+	c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
+	gangGroup := &binding.GangGroup{ID: "ns/a," + string(other), Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: other}}}
+	c.helped(open, sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
+		if job.UID == "ns/a" || job.UID == other {
+			return gangGroup
+		}
+		return nil
+	}))
+}
+
+// TestMessages has the texts of this action, of its searches and of its trials that users read on gangs, as they stand on PodGroups. The
+// numbers of members and nodes in them are package explain's.
+func TestMessages(t *testing.T) {
+	got := map[string]string{}
+	// pair is a group of gangs a and b with a pod each, for one node of 4 cpu.
+	pair := func(a, b string) *counting { return newGroup(t, []string{a}, []string{b}, node("n1", "ib-a", "4")) }
+	look := func(name string, c *counting, before ...vcframework.Action) {
+		c.cluster.Load(c.world)
+		ssn := c.cluster.Open(c.registry, c.conf)
+		defer ssn.Close()
+		ssn.Run(append(before, c.action)...)
+		if len(ssn.Binds()) > 0 {
+			t.Errorf("%s: bound are %v", name, ssn.Binds())
+		}
+		got[name+", on gang a"] = ssn.Jobs["ns/a"].JobFitErrors
+		if b := ssn.Jobs["ns/b"]; b != nil && b.JobFitErrors != "" {
+			got[name+", on gang b"] = b.JobFitErrors
+		}
+	}
+
+	c := pair("1", "1")
+	c.grouped("ns/none", nothing)
+	c.world.PodGroups, c.world.Pods = c.world.PodGroups[:1], c.world.Pods[:1]
+	look("gang b does not exist", c)
+
+	c = pair("1", "1")
+	c.grouped("ns/b", nothing)
+	c.world.Pods[1].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
+	look("the pod of gang b has a gate", c)
+
+	c = pair("1", "1")
+	c.grouped("ns/b", func(ssn *framework.Session) {
+		ssn.AddJobEnqueueableFn("helper", func(any) int { return util.Reject })
+	})
+	c.world.PodGroups[1].Status.Phase = v1beta1.PodGroupPending
+	c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // else it is admitted
+	look("gang b is not admitted", c, enqueue.New())
+
+	c = pair("1", "1")
+	c.grouped("ns/b", func(ssn *framework.Session) {
+		ssn.AddJobValidFn("helper", func(job any) *api.ValidateResult {
+			if job.(*api.JobInfo).UID != "ns/b" {
+				return nil
+			}
+			return &api.ValidateResult{Reason: "NotNow", Message: "the licence has expired"}
+		})
+	})
+	look("a plugin refuses gang b", c)
+
+	c = pair("1", "1")
+	c.world.PodGroups[1].Spec.Queue = "over"
+	c.world.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("over").Obj()}
+	c.helped(func(ssn *framework.Session) {
+		ssn.AddOverusedFn("helper", func(queue any) bool { return queue.(*api.QueueInfo).Name == "over" })
+	})
+	look("the queue of gang b is full", c)
+
+	look("both have no room", pair("5", "5"))
+	look("each has room, and both have not", pair("2", "3"))
+
+	c = pair("1", "1")
+	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").NodeSelector("disk", "ssd").Obj()
+	look("a pod without requests has no room", c)
+
+	alone := func(cpus []string, nodes []*v1.Node, open func(*framework.Session), part ...any) *counting {
+		pods, podGroup := gang("a", cpus...)
+		c := newCounting(t, sessiontest.ClusterSpec{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+		c.helped(open, part...)
+		return c
+	}
+	refuses := func(ssn *framework.Session) {
+		ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) { e.Err = errors.New("not here") }})
+	}
+	look("an event handler refuses a pod", alone([]string{"1"}, []*v1.Node{node("n1", "ib-a", "4")}, refuses))
+	c = alone([]string{"1"}, []*v1.Node{node("n1", "ib-a", "4")}, nothing)
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return struct {
+			helper
+			refusingReserver
+		}{helper{open: nothing, reads: framework.SomePodKeys()}, refusingReserver{"a-0"}}, nil
+	}})
+	look("a plugin cannot reserve", c)
+
+	planner := sessiontest.TopologyPlannerFn(func(*api.JobInfo) (*framework.TopologyPlanner, error) {
+		return &framework.TopologyPlanner{On: func(slots map[string]int, _ int) framework.TopologyPlans { return onBoth{slots} },
+			Compare: func(*api.TaskInfo, *api.TaskInfo) int { return 0 }}, nil
+	})
+	c = alone([]string{"3", "2"}, []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4")}, refuses, planner)
+	exhausted := true
+	c.registry.RegisterAction(stepless{allocate.New(), &exhausted})
+	c.action, _ = vcframework.GetAction("allocate")
+	look("the search budget is exhausted", c)
+
+	const (
+		together = "gang group ns/a,ns/b must be scheduled together; "
+		large    = "0/1 members fit: 1 node short of cpu; a member requests more than any node has: cpu 5 of at most 4"
+		share    = "queue default has no room in its share of the cluster (plugin capacity) for cpu 2: the queue uses cpu 3, the cluster has cpu 4"
+		affinity = "best-effort pod a-0 fits on no node: 1 node didn't match Pod's node affinity/selector"
+	)
+	want := map[string]string{
+		"gang b does not exist, on gang a":              "gang group ns/a,ns/none must be scheduled together; gang ns/none does not exist",
+		"the pod of gang b has a gate, on gang a":       together + "gang ns/b has too few pending pods to reach its minimum",
+		"gang b is not admitted, on gang a":             together + "gang ns/b is not admitted to its queue yet",
+		"a plugin refuses gang b, on gang a":            together + "gang ns/b cannot be scheduled: the licence has expired",
+		"the queue of gang b is full, on gang a":        together + "gang ns/b cannot be scheduled: queue over is at its limit",
+		"the queue of gang b is full, on gang b":        "queue over has used up its share of the cluster (plugin helper): the queue uses cpu 0, the cluster has cpu 4",
+		"both have no room, on gang a":                  large,
+		"both have no room, on gang b":                  together + "gang ns/a does not fit: " + large,
+		"each has room, and both have not, on gang a":   "does not fit beside 1 placed gang of its group: " + share,
+		"each has room, and both have not, on gang b":   together + "gang ns/a does not fit: " + share,
+		"a pod without requests has no room, on gang a": together + "gang ns/a cannot reach its minimum: " + affinity,
+		"a pod without requests has no room, on gang b": together + "gang ns/a cannot reach its minimum: " + affinity,
+		"an event handler refuses a pod, on gang a":     "0/1 members fit: 1 node refused by an event handler of a plugin (see the scheduler's log)",
+		"a plugin cannot reserve, on gang a":            "0/1 members fit: 1 node refused by plugin helper: the licence server has none left",
+		"the search budget is exhausted, on gang a":     "search budget of this cycle is exhausted; retrying in a later cycle; 0/2 members fit",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
