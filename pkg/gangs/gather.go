@@ -63,7 +63,7 @@ func (r *reader) gather() {
 			continue
 		}
 		if slices.ContainsFunc(r.settings.Gather, func(known GatherRule) bool { return known.Layer == said.Layer }) {
-			r.gatherMistake("two rules for layer "+said.Layer, "one rule for each layer", "the first rule")
+			r.addInvalidGather("two rules for layer "+said.Layer, "one rule for each layer", "the first rule")
 			continue
 		}
 		rule := GatherRule{Layer: said.Layer, Must: said.Strategy == MustGather, Prefer: said.Strategy == PreferGather, Multiple: 1}
@@ -71,7 +71,7 @@ func (r *reader) gather() {
 			rule.Multiple = r.multiple(said.Layer, string(said.Multiple))
 		}
 		if !rule.Must && !rule.Prefer && (said.Strategy != "" || len(said.Multiple) == 0) {
-			r.gatherMistake(fmt.Sprintf("strategy %q of layer %s", said.Strategy, said.Layer), MustGather+" or "+PreferGather, PreferGather)
+			r.addInvalidGather(fmt.Sprintf("strategy %q of layer %s", said.Strategy, said.Layer), MustGather+" or "+PreferGather, PreferGather)
 			rule.Prefer = true
 		}
 		r.settings.Gather = append(r.settings.Gather, rule)
@@ -82,13 +82,13 @@ func (r *reader) gather() {
 func (r *reader) multiple(layer, text string) int {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 {
-		r.gatherMistake(fmt.Sprintf("podCountMultiple %s of layer %s", text, layer), "a whole number above 0", "1")
+		r.addInvalidGather(fmt.Sprintf("podCountMultiple %s of layer %s", text, layer), "a whole number above 0", "1")
 		return 1
 	}
 	return max(int(n), 1)
 }
 
-func (r *reader) gatherMistake(found, want, taken string) {
+func (r *reader) addInvalidGather(found, want, taken string) {
 	r.invalid = append(r.invalid, InvalidSetting{Field: TopologyAnnotation, Value: found, Expected: want, Used: taken})
 }
 

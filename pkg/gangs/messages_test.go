@@ -13,9 +13,9 @@ import (
 func TestMessages(t *testing.T) {
 	self := Name{"a", "x"}
 	of := func(key, value string) string {
-		_, mistakes := Read(self, 3, map[string]string{key: value}, koordinator)
-		texts := make([]string, len(mistakes))
-		for i, m := range mistakes {
+		_, invalid := Read(self, 3, map[string]string{key: value}, koordinator)
+		texts := make([]string, len(invalid))
+		for i, m := range invalid {
 			texts[i] = m.String()
 		}
 		return strings.Join(texts, "\n")

@@ -141,7 +141,7 @@ type reader struct {
 	invalid     []InvalidSetting
 }
 
-func (r *reader) mistake(field, want, taken string) {
+func (r *reader) addInvalid(field, want, taken string) {
 	r.invalid = append(r.invalid, InvalidSetting{Field: field, Value: r.annotations[field], Expected: want, Used: taken})
 }
 
@@ -153,7 +153,7 @@ func (r *reader) total(minMember int32) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || int32(n) < minMember {
 		r.settings.TotalNumber = minMember
-		r.mistake(TotalNumberAnnotation, fmt.Sprintf("a number of %d (the gang's minimum) or more", minMember), strconv.Itoa(int(minMember)))
+		r.addInvalid(TotalNumberAnnotation, fmt.Sprintf("a number of %d (the gang's minimum) or more", minMember), strconv.Itoa(int(minMember)))
 		return
 	}
 	r.settings.TotalNumber = int32(n)
@@ -165,7 +165,7 @@ func (r *reader) mode() {
 	case Mode(text) == Strict || Mode(text) == NonStrict:
 		r.settings.Mode = Mode(text)
 	default:
-		r.mistake(ModeAnnotation, fmt.Sprintf("%s or %s", Strict, NonStrict), string(r.settings.Mode))
+		r.addInvalid(ModeAnnotation, fmt.Sprintf("%s or %s", Strict, NonStrict), string(r.settings.Mode))
 	}
 }
 
@@ -181,7 +181,7 @@ func (r *reader) matchPolicy() {
 	case slices.Contains(MatchPolicies, MatchPolicy(text)):
 		r.settings.MatchPolicy = MatchPolicy(text)
 	default:
-		r.mistake(key, fmt.Sprintf("%s, %s or %s", OnlyWaiting, WaitingAndRunning, OnceSatisfied), string(r.settings.MatchPolicy))
+		r.addInvalid(key, fmt.Sprintf("%s, %s or %s", OnlyWaiting, WaitingAndRunning, OnceSatisfied), string(r.settings.MatchPolicy))
 	}
 }
 
@@ -192,7 +192,7 @@ func (r *reader) waitingTime() {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		r.mistake(WaitingTimeAnnotation, "a positive duration such as 90s", r.settings.WaitingTime.String())
+		r.addInvalid(WaitingTimeAnnotation, "a positive duration such as 90s", r.settings.WaitingTime.String())
 		return
 	}
 	r.settings.WaitingTime = d

@@ -34,8 +34,8 @@ func TestRead(t *testing.T) {
 	tests := map[string]struct {
 		annotations map[string]string
 		want        Settings
-		// mistaken are the fields of the mistakes, and what is taken instead.
-		mistaken [][2]string
+		// reported are the fields of the invalid settings, and what is taken instead.
+		reported [][2]string
 	}{
 		"nothing said":                  {nil, koordinator, nil},
 		"total below the minimum":       {map[string]string{TotalNumberAnnotation: "2"}, with(func(s *Settings) { s.TotalNumber = 3 }), [][2]string{{TotalNumberAnnotation, "3"}}},
@@ -109,8 +109,8 @@ func TestRead(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, mistakes := Read(self, 3, test.annotations, koordinator)
-			broken := len(test.mistaken) > 0 && test.mistaken[0][1] == notPlaced
+			got, invalid := Read(self, 3, test.annotations, koordinator)
+			broken := len(test.reported) > 0 && test.reported[0][1] == notPlaced
 			if (got.InvalidGroup != nil) != broken {
 				t.Errorf("broken: %v, want it to be %t", got.InvalidGroup, broken)
 			}
@@ -118,15 +118,15 @@ func TestRead(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("settings (-want +got):\n%s", diff)
 			}
-			var mistaken [][2]string
-			for _, m := range mistakes {
-				mistaken = append(mistaken, [2]string{m.Field, m.Used + m.Effect})
+			var reported [][2]string
+			for _, m := range invalid {
+				reported = append(reported, [2]string{m.Field, m.Used + m.Effect})
 				if len(m.String()) > 600 || !strings.Contains(m.String(), m.Field) {
-					t.Errorf("mistake: %s", m)
+					t.Errorf("invalid setting: %s", m)
 				}
 			}
-			if diff := cmp.Diff(test.mistaken, mistaken); diff != "" {
-				t.Errorf("mistakes (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.reported, reported); diff != "" {
+				t.Errorf("invalid settings (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -148,8 +148,8 @@ func TestTheLongestList(t *testing.T) {
 		names = append(names, Name{strings.Repeat("n", 63), fmt.Sprintf("%0253d", i)})
 	}
 	list := listOf(names)
-	if settings, mistakes := Read(names[0], 1, map[string]string{GroupsAnnotation: list}, koordinator); len(settings.Group) != MaxGroup {
-		t.Errorf("of a list of %d bytes %d gangs are taken, mistakes %v", len(list), len(settings.Group), mistakes)
+	if settings, invalid := Read(names[0], 1, map[string]string{GroupsAnnotation: list}, koordinator); len(settings.Group) != MaxGroup {
+		t.Errorf("of a list of %d bytes %d gangs are taken, invalid %v", len(list), len(settings.Group), invalid)
 	}
 	if settings, _ := Read(names[0], 1, map[string]string{GroupsAnnotation: list + " "}, koordinator); settings.InvalidGroup == nil {
 		t.Errorf("a list of %d bytes is taken", len(list)+1)

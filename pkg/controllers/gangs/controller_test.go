@@ -317,7 +317,7 @@ func TestWhyItWaitsIsOnTheObject(t *testing.T) {
 		})
 		w.settle()
 		if told := w.getObject().Annotations[messageAnnotation]; !strings.HasPrefix(told, gangs.ModeAnnotation) || !strings.HasSuffix(told, long) {
-			t.Errorf("a mistake beside the reason: told %q", told)
+			t.Errorf("an invalid setting beside the reason: told %q", told)
 		}
 		w.recorded()
 		w.changeObject(func(group *v1alpha1.PodGroup) { delete(group.Annotations, gangs.ModeAnnotation) })

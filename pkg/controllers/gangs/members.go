@@ -58,7 +58,7 @@ func (c *controller) syncPods(ctx context.Context, g *gang) error {
 		c.queue.AddAfter(g.Name, left)
 	}
 	reporting := 0
-	for _, pod := range slices.Concat(g.members, g.strays) {
+	for _, pod := range slices.Concat(g.members, g.orphans) {
 		if pod.DeletionTimestamp != nil || finished(pod) {
 			continue
 		}
@@ -118,23 +118,23 @@ func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
 // messageFor returns the text for the pod's message annotation. shared reports whether the text depends on other
 // objects.
 func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
-	mistakes := misnamed(pod)
+	invalid := misnamed(pod)
 	switch {
 	case inOtherPodGroup(pod):
 		group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
-		mistakes = append(mistakes, gangs.InvalidSetting{
+		invalid = append(invalid, gangs.InvalidSetting{
 			Field: namesOf(pod)[0].field, Value: g.Name.Name, Used: brief.Value(group),
 			Expected: fmt.Sprintf("absent or %s as in %s", brief.Value(group), v1beta1.KubeGroupNameAnnotationKey),
 		})
 	case g.parked != "":
-		return sentences(mistakes, g.parked), true
+		return sentences(invalid, g.parked), true
 	case pod == g.decider:
-		mistakes = append(mistakes, g.invalid...)
+		invalid = append(invalid, g.invalid...)
 	default:
 		disagreements := g.disagreements(pod)
-		mistakes, shared = append(mistakes, disagreements...), len(disagreements) > 0
+		invalid, shared = append(invalid, disagreements...), len(disagreements) > 0
 	}
-	return sentences(mistakes), shared
+	return sentences(invalid), shared
 }
 
 // shortMessageFor returns the message of a pod if enough older pods (reportingMembers) already have full messages. The
@@ -162,9 +162,9 @@ func (g *gang) invalidSettings() string {
 	return sentences(g.invalid, fmt.Sprintf("conflicting settings: %s overrides %s%s", g.by, strings.Join(others.Items(), ", "), others.More()))
 }
 
-func sentences(mistakes []gangs.InvalidSetting, more ...string) string {
-	all := make([]string, 0, len(mistakes)+len(more))
-	for _, m := range mistakes {
+func sentences(invalid []gangs.InvalidSetting, more ...string) string {
+	all := make([]string, 0, len(invalid)+len(more))
+	for _, m := range invalid {
 		all = append(all, m.String())
 	}
 	return brief.Text(strings.Join(append(all, more...), "; "))

@@ -91,7 +91,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-func TestMistakesAreTold(t *testing.T) {
+func TestInvalidSettingsAreReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		said := minimum(3)
 		said[gangs.ModeAnnotation] = "strict"
@@ -220,8 +220,8 @@ func TestRefusalsAreTold(t *testing.T) {
 	})
 }
 
-// TestMistakesSayWhatIsTaken: in words that a user can act on.
-func TestMistakesSayWhatIsTaken(t *testing.T) {
+// TestInvalidSettingsNameTheUsedValue: in words that a user can act on.
+func TestInvalidSettingsNameTheUsedValue(t *testing.T) {
 	first := podSaying("first", 0, map[string]string{gangs.MinAvailableAnnotation: "3", gangs.WaitingTimeAnnotation: (90 * time.Second).String()})
 	other := podSaying("other", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
 	s, _ := fromPods(gangs.Name{Namespace: "a", Name: "x"}, []*corev1.Pod{first, other})

@@ -13,7 +13,7 @@ import (
 var (
 	gangsDesc = prometheus.NewDesc("volcano_gang_sources",
 		"Number of gangs that are not defined by a Volcano PodGroup, by source.", []string{"source"}, nil)
-	mistakenDesc = prometheus.NewDesc("volcano_gang_sources_invalid",
+	invalidDesc = prometheus.NewDesc("volcano_gang_sources_invalid",
 		"Number of gangs, not defined by a Volcano PodGroup, with an invalid or conflicting setting, by source.", []string{"source"}, nil)
 )
 
@@ -27,23 +27,23 @@ func Metrics() prometheus.Collector { return collector{} }
 // Describe implements prometheus.Collector.
 func (collector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- gangsDesc
-	descs <- mistakenDesc
+	descs <- invalidDesc
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(metrics chan<- prometheus.Metric) {
-	all, mistaken := map[string]int{}, map[string]int{}
+	all, invalid := map[string]int{}, map[string]int{}
 	groups, _ := c.groups.List(labels.Everything()) // listing from a cache does not fail
 	for _, group := range groups {
 		source := group.Annotations[gangs.SourceAnnotation]
 		all[source]++
 		if group.Annotations[messageAnnotation] != "" {
-			mistaken[source]++
+			invalid[source]++
 		}
 	}
 	for _, source := range []string{fromAnnotations, v1alpha1.GroupName, v1alpha1.PluginsGroupName} {
 		metrics <- prometheus.MustNewConstMetric(gangsDesc, prometheus.GaugeValue, float64(all[source]), source)
-		metrics <- prometheus.MustNewConstMetric(mistakenDesc, prometheus.GaugeValue, float64(mistaken[source]), source)
+		metrics <- prometheus.MustNewConstMetric(invalidDesc, prometheus.GaugeValue, float64(invalid[source]), source)
 	}
 }
 

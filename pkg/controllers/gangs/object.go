@@ -34,24 +34,24 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	if g.source.hasStatus {
 		status.Scheduled = 0 // PodGroups with the subresource status have no such field
 	}
-	mistaken := g.invalidSettings()
+	problem := g.invalidSettings()
 	if g.parked != "" {
-		mistaken = g.parked
+		problem = g.parked
 	} else if g.group != nil && !c.ourGroup(g) {
-		mistaken = fmt.Sprintf("ignored: Volcano's PodGroup %s defines the gang", g.Name.Name)
+		problem = fmt.Sprintf("ignored: Volcano's PodGroup %s defines the gang", g.Name.Name)
 	}
-	mistaken = brief.Text(mistaken)
+	problem = brief.Text(problem)
 	var wait v1beta1.PodGroupCondition
 	if status.Scheduled < g.minMember && g.group != nil {
 		wait = waiting(g.group)
 	}
-	message := strings.Join(slices.DeleteFunc([]string{mistaken, wait.Message}, func(text string) bool { return text == "" }), "; ")
+	message := strings.Join(slices.DeleteFunc([]string{problem, wait.Message}, func(text string) bool { return text == "" }), "; ")
 	settingsReported, waitReported, _ := strings.Cut(g.object.Annotations[reportedAnnotation], reportedSeparator)
-	if err := c.writeObject(ctx, g, message, reportOf(mistaken)+reportedSeparator+reportOf(wait.Message), status); err != nil {
+	if err := c.writeObject(ctx, g, message, reportOf(problem)+reportedSeparator+reportOf(wait.Message), status); err != nil {
 		return err
 	}
-	if mistaken != "" && settingsReported != reportOf(mistaken) {
-		c.recorder.Event(g.reference(), corev1.EventTypeWarning, reason, mistaken)
+	if problem != "" && settingsReported != reportOf(problem) {
+		c.recorder.Event(g.reference(), corev1.EventTypeWarning, reason, problem)
 	}
 	if wait.Message != "" && waitReported != reportOf(wait.Message) {
 		c.recorder.Event(g.reference(), corev1.EventTypeWarning, string(wait.Type), wait.Message)

@@ -46,13 +46,13 @@ type settings struct {
 // parseSettings parses the declared settings in said. defaults apply to settings that are not declared.
 func parseSettings(name gangs.Name, by string, minMember int32, said map[string]string, defaults gangs.Settings) settings {
 	s := settings{by: by, minMember: minMember, said: said, taken: map[string]string{}}
-	read, mistakes := gangs.Read(name, minMember, said, defaults)
+	read, invalid := gangs.Read(name, minMember, said, defaults)
 	for _, key := range settingKeys {
 		if text, ok := said[key]; ok {
 			s.taken[key] = text
 		}
 	}
-	for _, m := range mistakes {
+	for _, m := range invalid {
 		switch m.Field {
 		case gangs.TotalNumberAnnotation:
 			s.taken[m.Field] = m.Used
@@ -132,10 +132,10 @@ func fromPods(name gangs.Name, members []*corev1.Pod) (s settings, decider *core
 // fromObject returns the settings of the PodGroup that the user wrote.
 func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) settings {
 	said := settingsOf(object.Annotations)
-	var mistakes []gangs.InvalidSetting
+	var invalid []gangs.InvalidSetting
 	minMember, defaults := object.Spec.MinMember, koordinator
 	if minMember < 1 {
-		mistakes = append(mistakes, gangs.InvalidSetting{
+		invalid = append(invalid, gangs.InvalidSetting{
 			Field: "spec.minMember", Value: strconv.Itoa(int(minMember)), Expected: "a positive number", Used: "1",
 		})
 		minMember, defaults.Mode = 1, gangs.NonStrict // Koordinator places the pods of a gang without a minimum one by one
@@ -145,18 +145,18 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 		said[gangs.WaitingTimeAnnotation] = (time.Duration(*seconds) * time.Second).String()
 	} else if seconds != nil {
 		delete(said, gangs.WaitingTimeAnnotation)
-		mistakes = append(mistakes, gangs.InvalidSetting{
+		invalid = append(invalid, gangs.InvalidSetting{
 			Field: "spec.scheduleTimeoutSeconds", Value: strconv.Itoa(int(*seconds)), Expected: "a positive number", Used: byDefault,
 		})
 	}
 	s := parseSettings(name, kind+" "+object.Name, minMember, said, defaults)
-	s.invalid = append(mistakes, s.invalid...)
+	s.invalid = append(invalid, s.invalid...)
 	return s
 }
 
 // disagreements returns the settings of the pod that differ from the gang's settings.
 func (s *settings) disagreements(pod *corev1.Pod) []gangs.InvalidSetting {
-	var mistakes []gangs.InvalidSetting
+	var invalid []gangs.InvalidSetting
 	said := saidBy(pod)
 	for _, key := range append([]string{gangs.MinAvailableAnnotation}, settingKeys...) {
 		text, ok := said[key]
@@ -170,9 +170,9 @@ func (s *settings) disagreements(pod *corev1.Pod) []gangs.InvalidSetting {
 		if value, ok := s.taken[key]; ok {
 			taken = brief.Value(value)
 		}
-		mistakes = append(mistakes, gangs.InvalidSetting{Field: key, Value: text, Expected: want, Used: taken})
+		invalid = append(invalid, gangs.InvalidSetting{Field: key, Value: text, Expected: want, Used: taken})
 	}
-	return mistakes
+	return invalid
 }
 
 // canonical returns equal texts for equal values of a setting. A text that is too long, or names more gangs than a
@@ -204,15 +204,15 @@ func canonical(key, text string) string {
 
 // misnamed returns an error for each further label or annotation of the pod that names another gang than the first one.
 func misnamed(pod *corev1.Pod) []gangs.InvalidSetting {
-	var mistakes []gangs.InvalidSetting
+	var invalid []gangs.InvalidSetting
 	names := namesOf(pod)
 	for _, other := range names[1:] {
 		if other.name != names[0].name {
-			mistakes = append(mistakes, gangs.InvalidSetting{
+			invalid = append(invalid, gangs.InvalidSetting{
 				Field: other.field, Value: other.name, Expected: fmt.Sprintf("%s as in %s", brief.Value(names[0].name), names[0].field),
 				Used: brief.Value(names[0].name),
 			})
 		}
 	}
-	return mistakes
+	return invalid
 }

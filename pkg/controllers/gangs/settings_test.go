@@ -41,7 +41,7 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 		pods []texts // the oldest first
 		min  int32
 		want texts
-		// told are the fields of mistakes of the one that speaks for all, and of the others.
+		// told are the fields of the invalid settings of the one that speaks for all, and of the others.
 		told []string
 	}{
 		"G1 a minimum alone":           {[]texts{{minimum: "3"}}, 3, texts{mode: "Strict"}, nil},
@@ -56,26 +56,26 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 		"G5 -5 s":                      {[]texts{{minimum: "3", waiting: "-5s"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + waiting}},
 		"G5 5":                         {[]texts{{minimum: "3", waiting: "5"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + waiting}},
 		"G7 a group":                   {[]texts{{minimum: "3", groups: `["b/y","a/x"]`}}, 3, texts{mode: "Strict", groups: `["b/y","a/x"]`}, nil},
-		"G8 a group without the gang itself stays":          {[]texts{{minimum: "3", groups: `["a/y","a/z"]`}}, 3, texts{mode: "Strict", groups: `["a/y","a/z"]`}, []string{"pod-0 " + groups}},
-		"G10 a group that is no JSON stays, to be refused":  {[]texts{{minimum: "3", groups: `[a/x]`}}, 3, texts{mode: "Strict", groups: `[a/x]`}, []string{"pod-0 " + groups}},
-		"a group of thousands stays, to be refused":         {[]texts{{minimum: "3", groups: thousands}}, 3, texts{mode: "Strict", groups: thousands}, []string{"pod-0 " + groups}},
-		"a policy by its alias":                             {[]texts{{minimum: "3", gangs.MatchPolicyAlias: "only-waiting"}}, 3, texts{mode: "Strict", policy: "only-waiting"}, nil},
-		"an unknown policy":                                 {[]texts{{minimum: "3", policy: "ONLY"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + policy}},
-		"an unknown policy by its alias":                    {[]texts{{minimum: "3", gangs.MatchPolicyAlias: "ONLY"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + policy}},
-		"topology as it is written":                         {[]texts{{minimum: "3", gangs.TopologyAnnotation: "{}"}}, 3, texts{mode: "Strict", gangs.TopologyAnnotation: "{}"}, nil},
-		"the oldest speaks":                                 {[]texts{{minimum: "3"}, {minimum: "4"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + minimum}},
-		"the oldest whose minimum can be read":              {[]texts{{minimum: "five"}, {minimum: "4", mode: "NonStrict"}}, 4, texts{mode: "NonStrict"}, []string{"pod-0 " + minimum}},
-		"a minimum of 0 cannot be read":                     {[]texts{{minimum: "0"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
-		"a minimum below 0 cannot":                          {[]texts{{minimum: "-2"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
-		"a minimum beyond 32 bits cannot":                   {[]texts{{minimum: "4294967299"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
-		"nobody says a minimum":                             {[]texts{{mode: "NonStrict"}, {minimum: ""}}, 0, nil, nil},
-		"one that says less does not contradict":            {[]texts{{minimum: "3", total: "4"}, {minimum: "3"}}, 3, texts{mode: "Strict", total: "4"}, nil},
-		"one that says more does":                           {[]texts{{minimum: "3"}, {minimum: "3", total: "4"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + total}},
-		"the same time written otherwise":                   {[]texts{{minimum: "3", waiting: "90s"}, {minimum: "3", waiting: "1m30s"}}, 3, texts{mode: "Strict", waiting: "90s"}, nil},
-		"the same group written otherwise":                  {[]texts{{minimum: "3", groups: `["a/x","a/y"]`}, {minimum: "3", groups: `["a/y", "a/x"]`}}, 3, texts{mode: "Strict", groups: `["a/x","a/y"]`}, nil},
-		"another mode":                                      {[]texts{{minimum: "3"}, {minimum: "3", mode: "NonStrict"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + mode}},
-		"the mode that is taken, said by one alone":         {[]texts{{minimum: "3"}, {minimum: "3", mode: "Strict"}}, 3, texts{mode: "Strict"}, nil},
-		"the same mistake twice is told of who speaks only": {[]texts{{minimum: "3", mode: "x"}, {minimum: "3", mode: "x"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + mode}},
+		"G8 a group without the gang itself stays":                                {[]texts{{minimum: "3", groups: `["a/y","a/z"]`}}, 3, texts{mode: "Strict", groups: `["a/y","a/z"]`}, []string{"pod-0 " + groups}},
+		"G10 a group that is no JSON stays, to be refused":                        {[]texts{{minimum: "3", groups: `[a/x]`}}, 3, texts{mode: "Strict", groups: `[a/x]`}, []string{"pod-0 " + groups}},
+		"a group of thousands stays, to be refused":                               {[]texts{{minimum: "3", groups: thousands}}, 3, texts{mode: "Strict", groups: thousands}, []string{"pod-0 " + groups}},
+		"a policy by its alias":                                                   {[]texts{{minimum: "3", gangs.MatchPolicyAlias: "only-waiting"}}, 3, texts{mode: "Strict", policy: "only-waiting"}, nil},
+		"an unknown policy":                                                       {[]texts{{minimum: "3", policy: "ONLY"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + policy}},
+		"an unknown policy by its alias":                                          {[]texts{{minimum: "3", gangs.MatchPolicyAlias: "ONLY"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + policy}},
+		"topology as it is written":                                               {[]texts{{minimum: "3", gangs.TopologyAnnotation: "{}"}}, 3, texts{mode: "Strict", gangs.TopologyAnnotation: "{}"}, nil},
+		"the oldest speaks":                                                       {[]texts{{minimum: "3"}, {minimum: "4"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + minimum}},
+		"the oldest whose minimum can be read":                                    {[]texts{{minimum: "five"}, {minimum: "4", mode: "NonStrict"}}, 4, texts{mode: "NonStrict"}, []string{"pod-0 " + minimum}},
+		"a minimum of 0 cannot be read":                                           {[]texts{{minimum: "0"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
+		"a minimum below 0 cannot":                                                {[]texts{{minimum: "-2"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
+		"a minimum beyond 32 bits cannot":                                         {[]texts{{minimum: "4294967299"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
+		"nobody says a minimum":                                                   {[]texts{{mode: "NonStrict"}, {minimum: ""}}, 0, nil, nil},
+		"one that says less does not contradict":                                  {[]texts{{minimum: "3", total: "4"}, {minimum: "3"}}, 3, texts{mode: "Strict", total: "4"}, nil},
+		"one that says more does":                                                 {[]texts{{minimum: "3"}, {minimum: "3", total: "4"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + total}},
+		"the same time written otherwise":                                         {[]texts{{minimum: "3", waiting: "90s"}, {minimum: "3", waiting: "1m30s"}}, 3, texts{mode: "Strict", waiting: "90s"}, nil},
+		"the same group written otherwise":                                        {[]texts{{minimum: "3", groups: `["a/x","a/y"]`}, {minimum: "3", groups: `["a/y", "a/x"]`}}, 3, texts{mode: "Strict", groups: `["a/x","a/y"]`}, nil},
+		"another mode":                                                            {[]texts{{minimum: "3"}, {minimum: "3", mode: "NonStrict"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + mode}},
+		"the mode that is taken, said by one alone":                               {[]texts{{minimum: "3"}, {minimum: "3", mode: "Strict"}}, 3, texts{mode: "Strict"}, nil},
+		"the same invalid setting twice is reported on the pod that decides only": {[]texts{{minimum: "3", mode: "x"}, {minimum: "3", mode: "x"}}, 3, texts{mode: "Strict"}, []string{"pod-0 " + mode}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 			}
 			got, decider := fromPods(gangs.Name{Namespace: "a", Name: "x"}, pods)
 			var told []string
-			tell := func(pod *corev1.Pod, mistakes []gangs.InvalidSetting) {
-				for _, m := range mistakes {
+			tell := func(pod *corev1.Pod, invalid []gangs.InvalidSetting) {
+				for _, m := range invalid {
 					told = append(told, pod.Name+" "+m.Field)
 				}
 			}

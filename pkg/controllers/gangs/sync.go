@@ -26,8 +26,8 @@ const grace = 10 * time.Second
 // gang is one gang, read from the caches for one sync.
 type gang struct {
 	gangs.Name
-	// members are the gang's pods, oldest first. strays are pods that name the gang but are in another PodGroup.
-	members, strays []*corev1.Pod
+	// members are the gang's pods, oldest first. orphans are pods that name the gang but are in another PodGroup.
+	members, orphans []*corev1.Pod
 	// object is the PodGroup that the user wrote, and source its API group; both are nil if the gang is declared only by
 	// its pods.
 	object *v1alpha1.PodGroup
@@ -73,7 +73,7 @@ func (c *controller) read(name gangs.Name) (*gang, error) {
 	g := &gang{Name: name}
 	for _, pod := range c.indexed(byGang, name.Namespace, name.Name) {
 		if inOtherPodGroup(pod) {
-			g.strays = append(g.strays, pod)
+			g.orphans = append(g.orphans, pod)
 		} else {
 			g.members = append(g.members, pod)
 		}

@@ -109,14 +109,14 @@ func TestGangsAreShown(t *testing.T) {
 		{
 			Namespace: schedtest.Namespace, Name: "theirs", Source: "scheduling.sigs.k8s.io", Queue: schedtest.Queue, State: debug.Admitted,
 			Minimum: debug.Minimum{Members: 3}, Members: map[string]int{"pending": 1, "gated": 1},
-			Settings: &debug.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnlyWaiting, WaitingTime: "7m0s", Mistakes: []string{"groups"}},
+			Settings: &debug.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnlyWaiting, WaitingTime: "7m0s", InvalidSettings: []string{"groups"}},
 			Waits:    &debug.Verdict{Reason: "NotEnoughTasks", Message: "minMember is 3 and there are 2 pods"},
 		},
 	}}
 	for i := range got.Gangs {
 		g := &got.Gangs[i]
-		if s := g.Settings; s != nil && len(s.Mistakes) == 1 && strings.Contains(s.Mistakes[0], gangs.GroupsAnnotation) {
-			s.Mistakes[0] = "groups"
+		if s := g.Settings; s != nil && len(s.InvalidSettings) == 1 && strings.Contains(s.InvalidSettings[0], gangs.GroupsAnnotation) {
+			s.InvalidSettings[0] = "groups"
 		}
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(debug.Gang{}, "Created", "Priority", "Phase", "Conditions")); diff != "" {

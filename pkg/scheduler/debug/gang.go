@@ -66,8 +66,8 @@ type Settings struct {
 	Group       []string          `json:"group,omitempty"`
 	// Gather holds the gang's rules for placing it in one domain of the network topology.
 	Gather []gangs.GatherRule `json:"gather,omitempty"`
-	// Mistakes describe the invalid settings, and the values that are used in their place.
-	Mistakes []string `json:"mistakes,omitempty"`
+	// InvalidSettings describe the invalid settings, and the values that are used in their place.
+	InvalidSettings []string `json:"invalidSettings,omitempty"`
 }
 
 // Verdict is a reason with a message, and since when it holds.
@@ -182,13 +182,13 @@ func ownerOf(pg *api.PodGroup) string {
 // settingsOf parses the gang's settings from the annotations of its PodGroup.
 func settingsOf(g *Gang, annotations map[string]string, defaults gangs.Settings) *Settings {
 	self := gangs.Name{Namespace: g.Namespace, Name: g.Name}
-	read, mistakes := gangs.Read(self, g.Minimum.Members, annotations, defaults)
+	read, invalid := gangs.Read(self, g.Minimum.Members, annotations, defaults)
 	s := &Settings{Mode: read.Mode, MatchPolicy: read.MatchPolicy, WaitingTime: read.WaitingTime.String(), TotalNumber: read.TotalNumber, Gather: read.Gather}
 	for _, name := range read.Group {
 		s.Group = append(s.Group, name.String())
 	}
-	for _, m := range mistakes {
-		s.Mistakes = append(s.Mistakes, brief.Text(m.String()))
+	for _, m := range invalid {
+		s.InvalidSettings = append(s.InvalidSettings, brief.Text(m.String()))
 	}
 	return s
 }

@@ -30,7 +30,7 @@ func (r *Reporter) reportIneffective(job *api.JobInfo, lacksHyperNodes bool) {
 
 // ineffective returns a sentence for each field of the PodGroup that has no effect. It does not report minTaskMember if
 // a Volcano Job owns the PodGroup. The Job's controller sets that field from the replicas of the tasks, so a sum above
-// minMember is no mistake of the user.
+// minMember is valid.
 func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields []string) {
 	spec := &job.PodGroup.Spec
 	if len(spec.MinTaskMember) > 0 && binding.RoleMinima(spec) == nil && !binding.OfVolcanoJob(job.PodGroup) {

@@ -90,7 +90,7 @@ func (t *trace) check() error {
 	return nil
 }
 
-// record is a line of a file. Its first mistake is kept.
+// record is a line of a file. Its first error is kept.
 type record struct {
 	columns map[string]int
 	fields  []string
@@ -148,10 +148,10 @@ func readCSV(path string, add func(record)) error {
 		columns[name] = i
 	}
 	for i, fields := range lines[1:] {
-		var mistake error
-		add(record{columns, fields, &mistake})
-		if mistake != nil {
-			return fmt.Errorf("%s, line %d: %w", path, i+2, mistake)
+		var invalid error
+		add(record{columns, fields, &invalid})
+		if invalid != nil {
+			return fmt.Errorf("%s, line %d: %w", path, i+2, invalid)
 		}
 	}
 	return nil

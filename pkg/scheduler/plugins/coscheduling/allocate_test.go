@@ -327,7 +327,7 @@ func TestAGroupThatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestMistakesAreTold(t *testing.T) {
+func TestInvalidSettingsAreReported(t *testing.T) {
 	ssn := open(t, "9", []gangOf{
 		{name: "wrong", minimum: 1, waiting: 1, annotations: says(gangs.ModeAnnotation, "strict", gangs.WaitingTimeAnnotation, "0s")},
 		{name: "right", minimum: 1, waiting: 1, annotations: says(gangs.ModeAnnotation, "Strict")},
@@ -341,12 +341,12 @@ func TestMistakesAreTold(t *testing.T) {
 		return texts
 	}
 	if diff := cmp.Diff([]string(nil), told("right")); diff != "" {
-		t.Errorf("conditions of a PodGroup without mistakes (-want +got):\n%s", diff)
+		t.Errorf("conditions of a PodGroup without invalid settings (-want +got):\n%s", diff)
 	}
 	texts := told("wrong")
 	if len(texts) != 1 || !strings.Contains(texts[0], `mode: invalid value "strict", must be Strict or NonStrict; using NonStrict`) ||
 		!strings.Contains(texts[0], `waiting-time: invalid value "0s", must be a positive duration such as 90s; using 10m0s`) {
-		t.Errorf("conditions of a PodGroup with mistakes: %q", texts)
+		t.Errorf("conditions of a PodGroup with invalid settings: %q", texts)
 	}
 }
 

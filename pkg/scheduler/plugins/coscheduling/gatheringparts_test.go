@@ -206,6 +206,6 @@ func TestWhatIsKnownOfNodes(t *testing.T) {
 	}
 	n.asking["ns/g"].err = errors.New("why")
 	if none, err := n.topologyPlanner(job); none != nil || err == nil {
-		t.Errorf("a gang that is mistaken is gathered: %v, %v", none, err)
+		t.Errorf("a gang with an invalid topology is gathered: %v, %v", none, err)
 	}
 }

@@ -289,7 +289,7 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 				t.Errorf("there are nodes that it may not go on: %t, want %t", binds, tt.binds)
 			}
 			if err := n.invalidTopology(n.ssn.Jobs["ns/g"]); (err != nil) != (tt.gathered != nil && tt.gathered.err != nil) {
-				t.Errorf("it is mistaken: %v", err)
+				t.Errorf("its topology is invalid: %v", err)
 			}
 		})
 	}

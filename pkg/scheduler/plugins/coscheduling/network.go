@@ -134,7 +134,7 @@ func (n *network) request(g *gang) *gathered {
 			}
 			a.multiple = a.multiple || rule.Multiple > 1
 		case !rule.Must && rule.Multiple <= 1:
-			g.mistakes = append(slices.Clip(g.mistakes), gangs.InvalidSetting{
+			g.invalid = append(slices.Clip(g.invalid), gangs.InvalidSetting{
 				Field: gangs.TopologyAnnotation, Value: "layer " + rule.Layer, Expected: "one of " + strings.Join(names, ", "), Effect: "the rule is ignored",
 			})
 		case n.unread != nil:

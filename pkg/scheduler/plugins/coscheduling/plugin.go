@@ -14,7 +14,7 @@
 //   - how members are divided over the domains of the network (topologies.go, network.go, requireddomain.go; package
 //     topologyplan);
 //   - which nodes are reserved for gangs that have waited for long, with or without settings (reservation.go);
-//   - which PodGroups get a condition and an event because their settings are invalid (mistakes.go).
+//   - which PodGroups get a condition and an event because their settings are invalid (invalidsettings.go).
 package coscheduling
 
 import (
@@ -190,7 +190,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s.network = newNetwork(ssn, s.gangs, p.topology, p.nodes)
 	s.reservations = &reservationManager{ssn: ssn, terms: p.terms, known: &p.reservations, observer: p.observer, network: s.network, gangGroup: s.GangGroup}
 	for _, gang := range s.gangs {
-		s.reportMistakes(gang)
+		s.reportInvalidSettings(gang)
 		gang.setMinimum()
 	}
 	s.formGangGroups()
@@ -263,8 +263,8 @@ type gang struct {
 	*api.JobInfo
 	gangs.Settings
 	// id identifies the gang's group of gangs.
-	id       string
-	mistakes []gangs.InvalidSetting
+	id      string
+	invalid []gangs.InvalidSetting
 	// minimum is the number of members that the PodGroup's minimum requires.
 	minimum int32
 	// satisfied reports whether the gang has reached its minimum once or has ended, so that the minimum no longer
@@ -287,7 +287,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		}
 		read := p.read(job)
 		known[uid] = read
-		s.gangs[uid] = &gang{JobInfo: job, Settings: read.settings, id: read.id, mistakes: read.mistakes, minimum: job.MinAvailable}
+		s.gangs[uid] = &gang{JobInfo: job, Settings: read.settings, id: read.id, invalid: read.invalid, minimum: job.MinAvailable}
 	}
 	p.known = known
 	return s

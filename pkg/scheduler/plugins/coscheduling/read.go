@@ -17,7 +17,7 @@ type reading struct {
 	// id identifies the gang's group of gangs.
 	id       string
 	settings gangs.Settings
-	mistakes []gangs.InvalidSetting
+	invalid  []gangs.InvalidSetting
 }
 
 // hasSettings reports whether the gang's PodGroup has one of the annotations that this plugin reads.
@@ -32,7 +32,7 @@ func (p *plugin) read(job *api.JobInfo) reading {
 		return known
 	}
 	read := reading{uid: pg.UID, version: pg.ResourceVersion}
-	read.settings, read.mistakes = gangs.Read(nameOf(job), pg.Spec.MinMember, pg.Annotations, p.defaults)
+	read.settings, read.invalid = gangs.Read(nameOf(job), pg.Spec.MinMember, pg.Annotations, p.defaults)
 	read.id = read.settings.GroupID(nameOf(job))
 	return read
 }

@@ -146,7 +146,7 @@ type pause struct {
 	until  time.Time
 }
 
-func (p *pause) begin(shortest, longest time.Duration, now time.Time) {
+func (p *pause) extend(shortest, longest time.Duration, now time.Time) {
 	p.length = max(shortest, min(2*p.length, longest))
 	p.until = now.Add(p.length)
 }
@@ -275,7 +275,7 @@ func (m *reservationManager) end(r *reservation, how gangs.ReservationEnd, why s
 		return
 	}
 	if waits := known.waiting[r.gang]; waits != nil {
-		waits.retry.begin(shortestRetry, longestRetry, now)
+		waits.retry.extend(shortestRetry, longestRetry, now)
 		if how == gangs.ReservationExpired {
 			why += ": " + waits.reason.Reason + ": " + waits.reason.Message
 		}
@@ -285,7 +285,7 @@ func (m *reservationManager) end(r *reservation, how gangs.ReservationEnd, why s
 		if known.pauses[of] == nil {
 			known.pauses[of] = &pause{}
 		}
-		known.pauses[of].begin(shortestPause, longestPause, now)
+		known.pauses[of].extend(shortestPause, longestPause, now)
 		if known.pauses[of].until.After(until) {
 			until = known.pauses[of].until
 		}
@@ -330,7 +330,7 @@ func (m *reservationManager) reserve(job *api.JobInfo, now time.Time) {
 	known.tried[job.Namespace] = now
 	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now}
 	if err := m.choose(r, job); err != nil {
-		known.waiting[job.UID].retry.begin(shortestRetry, longestRetry, now)
+		known.waiting[job.UID].retry.extend(shortestRetry, longestRetry, now)
 		setCondition(job.PodGroup, m.ssn.UID, Reserved, noNodesToReserve, brief.Text(fmt.Sprintf("Waiting longer than %s (%s), but no nodes can be reserved: %v", argStarves, m.terms.after, err)))
 		return
 	}

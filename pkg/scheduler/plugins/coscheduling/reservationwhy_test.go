@@ -117,7 +117,7 @@ func TestEventsOfGangs(t *testing.T) {
 		w.cluster.Cache().AddPodGroupV1beta1(gangNamed("big", 2, says(gangs.WaitingTimeAnnotation, "0s")))
 		w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
 		w.pass(2*time.Second, time.Second)
-		wants("of a mistake", invalidReason, v1.EventTypeWarning, "waiting-time")
+		wants("of an invalid setting", invalidReason, v1.EventTypeWarning, "waiting-time")
 		w.untilReserved("big")
 		w.pass(2*time.Second, time.Second)
 		wants("of a reservation", nodesReserved, v1.EventTypeNormal, "Reserved 2 nodes")

@@ -234,7 +234,7 @@ func (l *admissionDeadline) clock(s *session, now time.Time) (limit time.Duratio
 			}
 			continue
 		}
-		began := s.letInSince(g, now)
+		began := s.admittedSince(g, now)
 		if first == nil || began.Before(since) || began.Equal(since) && g.UID < first.UID {
 			first, since = g, began
 		}
@@ -246,8 +246,8 @@ func (l *admissionDeadline) clock(s *session, now time.Time) (limit time.Duratio
 	return limit, first, since
 }
 
-// letInSince returns when the gang was admitted. If no admission is recorded, it records one now.
-func (s *session) letInSince(g *gang, now time.Time) time.Time {
+// admittedSince returns when the gang was admitted. If no admission is recorded, it records one now.
+func (s *session) admittedSince(g *gang, now time.Time) time.Time {
 	if g.limit != nil && g.limit.reason == gangAdmitted {
 		return g.limit.since
 	}

@@ -186,7 +186,7 @@ func TestPauses(t *testing.T) {
 	var lengths []time.Duration
 	p := &pause{}
 	for range 5 {
-		if p.begin(time.Minute, 5*time.Minute, now); !p.until.Equal(now.Add(p.length)) {
+		if p.extend(time.Minute, 5*time.Minute, now); !p.until.Equal(now.Add(p.length)) {
 			t.Errorf("a pause of %s ends in %s", p.length, p.until.Sub(now))
 		}
 		lengths = append(lengths, p.length)

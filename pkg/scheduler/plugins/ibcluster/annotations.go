@@ -46,10 +46,10 @@ type request struct {
 // binds reports whether the request forbids some nodes to the gang.
 func (w *request) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
-// maxMistakes limits how many errors of one gang are reported, and maxKey the length of a quoted annotation key.
+// maxInvalid limits how many errors of one gang are reported, and maxKey the length of a quoted annotation key.
 // maxClusters limits how many clusters a gang may list, because each node group is looked up in the list.
 const (
-	maxMistakes = 3
+	maxInvalid  = 3
 	maxKey      = 120
 	maxClusters = 1000
 )
@@ -58,17 +58,17 @@ const (
 // malformed annotation and valid values. A job without annotations gets the default mode.
 func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.Forest) (request, error) {
 	w := request{mode: s.defaultModeOf(job)}
-	var mistakes []error
+	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(said.annotations)) {
 		if err := w.read(key, said.annotations[key], forest); err != nil {
-			mistakes = append(mistakes, fmt.Errorf("annotation %s%s: %w", brief.Cut(key, maxKey), said.on(), err))
+			errs = append(errs, fmt.Errorf("annotation %s%s: %w", brief.Cut(key, maxKey), said.on(), err))
 		}
 	}
-	if more := len(mistakes) - maxMistakes; more > 0 {
-		mistakes = append(mistakes[:maxMistakes], fmt.Errorf("and %d more invalid annotations", more))
+	if more := len(errs) - maxInvalid; more > 0 {
+		errs = append(errs[:maxInvalid], fmt.Errorf("and %d more invalid annotations", more))
 	}
-	if len(mistakes) > 0 {
-		return request{}, errors.Join(mistakes...)
+	if len(errs) > 0 {
+		return request{}, errors.Join(errs...)
 	}
 	_, explicit := said.annotations[ModeAnnotation]
 	switch {

@@ -163,7 +163,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 	tests := map[string]struct{ podGroup, first, second []string }{
 		"a long value":            {podGroup: []string{"clusters=" + long + ","}},
-		"many mistakes":           {podGroup: many},
+		"many invalid":            {podGroup: many},
 		"long values that differ": {first: []string{"clusters=" + long}, second: []string{"clusters=" + long + "y"}},
 		"a long value overruled":  {podGroup: []string{"mode=required"}, first: []string{"clusters=" + long}},
 	}

@@ -17,14 +17,14 @@ const InvalidSettings scheduling.PodGroupConditionType = "InvalidGangSettings"
 // invalidReason is the reason of the condition InvalidSettings, and of the event that reports invalid settings.
 const invalidReason = string(InvalidSettings)
 
-// reportMistakes reports on the PodGroup which of the gang's settings are invalid, and which values apply instead.
-func (s *session) reportMistakes(g *gang) {
-	if len(g.mistakes) == 0 {
+// reportInvalidSettings reports on the PodGroup which of the gang's settings are invalid, and which values apply instead.
+func (s *session) reportInvalidSettings(g *gang) {
+	if len(g.invalid) == 0 {
 		dropCondition(g.PodGroup, InvalidSettings)
 		return
 	}
 	var texts []string
-	for _, m := range g.mistakes {
+	for _, m := range g.invalid {
 		texts = append(texts, m.String())
 	}
 	message := brief.Text(strings.Join(texts, "; "))

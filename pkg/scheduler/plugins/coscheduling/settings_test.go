@@ -136,14 +136,14 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestWhatGangsAskOfTheNetwork: rules of layers that exist are promised, and what cannot be is a mistake, or keeps the gang from being placed.
+// TestWhatGangsAskOfTheNetwork: rules of layers that exist are promised, and what cannot be is an invalid setting, or keeps the gang from being placed.
 func TestWhatGangsAskOfTheNetwork(t *testing.T) {
 	type asked struct {
 		Rules    []topologyplan.Layer
 		Must     int
 		Multiple bool
 		Err      string
-		Mistakes []string
+		Invalid  []string
 	}
 	plain := func(change ...func(rules []topologyplan.Layer)) []topologyplan.Layer {
 		rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
@@ -171,7 +171,7 @@ func TestWhatGangsAskOfTheNetwork(t *testing.T) {
 				rules[1].Prefer, rules[1].Multiple, rules[2].Prefer, rules[2].Multiple = true, 1, true, 2
 			}), Multiple: true}},
 		"a preferred layer that does not exist": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 1}}, want: asked{Rules: plain(),
-			Mistakes: []string{gangs.TopologyAnnotation + ": invalid value \"layer Row\", must be one of " + clusterLayer + ", Spine, Block, " + nodeLayer + "; the rule is ignored"}}},
+			Invalid: []string{gangs.TopologyAnnotation + ": invalid value \"layer Row\", must be one of " + clusterLayer + ", Spine, Block, " + nodeLayer + "; the rule is ignored"}}},
 		"a required one": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}},
 			want: asked{Rules: plain(), Err: "names unknown layer \"Row\"; the layers are " + clusterLayer + ", Spine, Block"}},
 		"multiples of one": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 2}},
@@ -204,8 +204,8 @@ func TestWhatGangsAskOfTheNetwork(t *testing.T) {
 			} else if a.err != nil {
 				got.Err = a.err.Error()
 			}
-			for _, m := range g.mistakes {
-				got.Mistakes = append(got.Mistakes, m.String())
+			for _, m := range g.invalid {
+				got.Invalid = append(got.Invalid, m.String())
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("it asks (-want +got):\n%s", diff)
