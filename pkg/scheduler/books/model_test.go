@@ -85,7 +85,7 @@ func (h *history) act() {
 		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode, h.load, h.showNUMA, h.hideNUMA, h.takeCPUs,
 		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.noteHyperNode, h.queue, h.noQueue, h.class,
 		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare, h.pass, h.pass,
-		h.session, h.session, h.session, h.meddle, h.meddle, h.meddle,
+		h.session, h.session, h.session, h.changeCopies, h.changeCopies, h.changeCopies,
 	}
 	all[h.rng.IntN(len(all))]()
 }

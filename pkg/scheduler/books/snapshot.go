@@ -22,7 +22,7 @@ func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	otherwise := b.Tables.DefaultPriority()
 	given.Jobs = b.copies.Jobs(b.Jobs.schedulable(b.Tables.Queues), func(job *api.JobInfo) int32 { return b.prioritize(job, otherwise) })
 	nodes.Wait()
-	b.copies.Settle()
+	b.copies.Distrust()
 	noteRevocable(given)
 	return given
 }

@@ -51,9 +51,9 @@ const wholeEvery = 16
 // calls of Nodes and Jobs need not compare each task of each copy.
 func (c *Copies) Trust() { c.trusted = !devicesOn() }
 
-// Settle reverts Trust: without another call of Trust, copies are compared in full. It is called when nodes and jobs
+// Distrust reverts Trust: without another call of Trust, copies are compared in full. It is called when nodes and jobs
 // have been given to the next session.
-func (c *Copies) Settle() { c.trusted = false }
+func (c *Copies) Distrust() { c.trusted = false }
 
 // compares reports whether a copy is compared in full. Without a call of Trust for the last session, it always is;
 // otherwise in one of wholeEvery calls of Nodes or Jobs. generation is the generation of the copy's source, and round

@@ -175,7 +175,7 @@ func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
 			sourceJob.SetPodGroup(group)
 			copies := NewCopies()
 			give := func() (*api.NodeInfo, *api.JobInfo) {
-				defer copies.Settle()
+				defer copies.Distrust()
 				return copies.Nodes(entriesOf(sourceNode, &generation))["n"],
 					copies.Jobs(entriesOf(sourceJob, &generation), func(*api.JobInfo) int32 { return 1 })[sourceJob.UID]
 			}

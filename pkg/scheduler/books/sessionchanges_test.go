@@ -10,8 +10,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// meddle does to the session's copies what sessions do to them, and leaves them so.
-func (h *history) meddle() {
+// changeCopies does to the session's copies what sessions do to them, and leaves them so.
+func (h *history) changeCopies() {
 	if h.given == nil || len(h.given.Jobs) == 0 {
 		return
 	}
@@ -34,11 +34,11 @@ func (h *history) meddle() {
 			return
 		}
 	default:
-		h.meddleWithTask(job)
+		h.changeTask(job)
 	}
 }
 
-func (h *history) meddleWithTask(job *api.JobInfo) {
+func (h *history) changeTask(job *api.JobInfo) {
 	for _, uid := range slices.Sorted(maps.Keys(job.Tasks)) {
 		task := job.Tasks[uid]
 		does := h.rng.IntN(5)
