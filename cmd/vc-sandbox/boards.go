@@ -64,7 +64,7 @@ func (s *story) withDevices(ctx context.Context) error {
 	if err := drawBoards(s.out, boards, users); err != nil {
 		return err
 	}
-	s.note("gang "+g.name, g, took, "each rank has a PCIe switch of its own")
+	s.addRow("gang "+g.name, g, took, "each rank has a PCIe switch of its own")
 	for rank := range g.members {
 		has := users.of(g.pod(rank).Name)
 		if err := checkSwitch(boards, has); err != nil {

@@ -58,7 +58,7 @@ func (s *story) refused(ctx context.Context) error {
 	}
 	s.tick("no pod is bound, %d pre-bind steps rolled back, nothing reserved; the PodGroup reports after %s:", undone, short(took))
 	fmt.Fprint(s.out, quote(why, quoteWidth))
-	s.note("gang "+g.name, g, took, preBindFailed+": bindpolicy refused "+bad+", all rolled back")
+	s.addRow("gang "+g.name, g, took, preBindFailed+": bindpolicy refused "+bad+", all rolled back")
 
 	lifted := time.Now()
 	if err := s.quarantine(ctx, bad, ""); err != nil {
@@ -73,7 +73,7 @@ func (s *story) refused(ctx context.Context) error {
 		why = "all bound, the node's change ended the backoff"
 	}
 	s.tick("%s leaves quarantine: all %d bound %s later", bad, g.members, short(took))
-	s.note("  "+bad+" in order again", g, took, why)
+	s.addRow("  "+bad+" in order again", g, took, why)
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (s *story) moves(ctx context.Context) error {
 		return err
 	}
 	s.tick("refused in %s and rolled back; all %d bound in %s %s after the gang was created", first.name, g.members, other.name, short(took))
-	s.note("gang "+g.name, g, took, "moved as a whole, after a refusal in "+first.name)
+	s.addRow("gang "+g.name, g, took, "moved as a whole, after a refusal in "+first.name)
 	s.done = g
 	return s.quarantine(ctx, bad, "")
 }
@@ -145,7 +145,7 @@ func (s *story) vcjob(ctx context.Context) error {
 		return err
 	}
 	s.tick("all %d bound %s after the job was created, the job is Running after %s", g.members, short(bound), short(took))
-	s.note("vcjob "+j.Name, g, bound, "Running")
+	s.addRow("vcjob "+j.Name, g, bound, "Running")
 	return nil
 }
 
@@ -162,8 +162,8 @@ func (s *story) quarantine(ctx context.Context, node, reason string) error {
 	return nil
 }
 
-// note adds a row with the current state of the gang to the table at the end of the demo.
-func (s *story) note(what string, g gang, took time.Duration, why string) {
+// addRow adds a row with the current state of the gang to the table at the end of the demo.
+func (s *story) addRow(what string, g gang, took time.Duration, why string) {
 	_, bound := s.view.placed(g.labels())
 	s.rows = append(s.rows, row{what: what, wanted: g.members, bound: len(bound), where: s.where(bound), took: took, why: why})
 }

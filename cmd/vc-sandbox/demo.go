@@ -126,7 +126,7 @@ func (s *story) play(ctx context.Context) error {
 	}
 	for i, chapter := range []struct {
 		title string
-		tell  func(context.Context) error
+		play  func(context.Context) error
 	}{
 		{"A gang that must be in one InfiniBand cluster", s.shares},
 		{"A gang that fits no cluster as a whole", s.fitsNone},
@@ -138,7 +138,7 @@ func (s *story) play(ctx context.Context) error {
 		{"A trainer and its parameter servers, as one group of gangs", s.asGroup},
 	} {
 		fmt.Fprintf(s.out, "\n%d. %s\n", i+1, chapter.title)
-		if err := chapter.tell(ctx); err != nil {
+		if err := chapter.play(ctx); err != nil {
 			return err
 		}
 	}

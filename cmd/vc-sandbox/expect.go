@@ -37,14 +37,14 @@ func (s *story) awaitRefusal(ctx context.Context, began time.Time, g gang) (took
 		var reason string
 		reason, why = s.complaint(g)
 		pods, bound := s.view.placed(g.labels())
-		told := 0
+		unscheduled := 0
 		for _, pod := range pods {
 			if unschedulable(pod) != "" {
-				told++
+				unscheduled++
 			}
 		}
-		return reason == preBindFailed && told == g.members,
-			fmt.Sprintf("%d pods are bound, %d report why not, and the PodGroup reports %q", len(bound), told, why)
+		return reason == preBindFailed && unscheduled == g.members,
+			fmt.Sprintf("%d pods are bound, %d report why not, and the PodGroup reports %q", len(bound), unscheduled, why)
 	})
 	return took, why, err
 }

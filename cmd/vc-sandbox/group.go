@@ -53,7 +53,7 @@ func (s *story) asGroup(ctx context.Context) error {
 		return fmt.Errorf("%d pods of %s are bound although the pre-bind of %s failed", len(bound), trainer.name, servers.name)
 	}
 	s.tick("the pre-bind of %s is refused: no pod of it or of %s is bound", servers.name, trainer.name)
-	s.note("gang "+trainer.name, trainer, time.Since(began), "its group is refused: "+servers.name+" in quarantine")
+	s.addRow("gang "+trainer.name, trainer, time.Since(began), "its group is refused: "+servers.name+" in quarantine")
 	lifted := time.Now()
 	for _, node := range there.nodes {
 		if err := s.quarantine(ctx, node.Name, ""); err != nil {
@@ -66,7 +66,7 @@ func (s *story) asGroup(ctx context.Context) error {
 			return err
 		}
 		s.tick("quarantine ends: all %d of %s bound %s later", g.members, g.name, short(took))
-		s.note("  "+g.name+", of one group", g, took, "bound with its group, in one transaction")
+		s.addRow("  "+g.name+", of one group", g, took, "bound with its group, in one transaction")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (s *story) shares(ctx context.Context) error {
 		return err
 	}
 	s.tick("all %d bound in %s, %s after the last was created", g.members, free.name, short(took))
-	s.note("gang "+g.name, g, took, "in the only cluster with room for it")
+	s.addRow("gang "+g.name, g, took, "in the only cluster with room for it")
 	s.done = g
 	return nil
 }
@@ -68,7 +68,7 @@ func (s *story) fitsNone(ctx context.Context) error {
 	}
 	s.tick("no pod is bound; the PodGroup reports after %s:", short(took))
 	fmt.Fprint(s.out, quote(why, quoteWidth))
-	s.note("gang "+g.name, g, took, "waits: "+strings.SplitN(why, ":", 2)[0])
+	s.addRow("gang "+g.name, g, took, "waits: "+strings.SplitN(why, ":", 2)[0])
 
 	freed := s.clusters[1]
 	if err := s.remove(ctx, s.inTheWay[1]); err != nil {
@@ -79,7 +79,7 @@ func (s *story) fitsNone(ctx context.Context) error {
 		return err
 	}
 	s.tick("the other pods of %s are deleted: all %d bound there %s later", freed.name, g.members, short(took))
-	s.note("  "+freed.name+" is free again", g, took, "in the only cluster with room for it")
+	s.addRow("  "+freed.name+" is free again", g, took, "in the only cluster with room for it")
 	return nil
 }
 

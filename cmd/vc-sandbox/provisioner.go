@@ -44,7 +44,7 @@ func startProvisioner(ctx context.Context, kube kubernetes.Interface, full strin
 	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
 	_, err := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, after any) {
-			p.note(p.changed(ctx, before.(*corev1.PersistentVolumeClaim), after.(*corev1.PersistentVolumeClaim)))
+			p.recordError(p.changed(ctx, before.(*corev1.PersistentVolumeClaim), after.(*corev1.PersistentVolumeClaim)))
 		},
 	})
 	if err != nil {
@@ -60,7 +60,7 @@ func startProvisioner(ctx context.Context, kube kubernetes.Interface, full strin
 	}, nil
 }
 
-func (p *provisioner) note(err error) {
+func (p *provisioner) recordError(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {

@@ -63,7 +63,7 @@ func (s *story) withVolumes(ctx context.Context) (err error) {
 	}
 	s.tick("no disk on %s: the nodes selected for %s are withdrawn, and all %d are bound in %s, with their volumes, %s after the gang was created",
 		full, count(p.takenBack(), "other claim"), g.members, other.name, short(took))
-	s.note("gang "+g.name, g, took, "moved as a whole with its volumes, none selected in "+first.name)
+	s.addRow("gang "+g.name, g, took, "moved as a whole with its volumes, none selected in "+first.name)
 	s.done = g
 	return nil
 }

@@ -58,9 +58,9 @@ func newView(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interfa
 		volcano.Batch().V1alpha1().Jobs().Informer(),
 	} {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { v.note() },
-			UpdateFunc: func(any, any) { v.note() },
-			DeleteFunc: func(any) { v.note() },
+			AddFunc:    func(any) { v.signal() },
+			UpdateFunc: func(any, any) { v.signal() },
+			DeleteFunc: func(any) { v.signal() },
 		}); err != nil {
 			v.close()
 			return nil, err
@@ -73,7 +73,7 @@ func newView(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interfa
 	return v, ctx.Err()
 }
 
-func (v *view) note() {
+func (v *view) signal() {
 	select {
 	case v.changed <- struct{}{}:
 	default:

@@ -80,8 +80,8 @@ func (c claims) take(ctx context.Context, node string, by holder) (string, error
 	return lease.Name, err
 }
 
-// giveBack ends the pod's claim on the node, if it has it.
-func (c claims) giveBack(ctx context.Context, node string, by holder) error {
+// release ends the pod's claim on the node, if it has it.
+func (c claims) release(ctx context.Context, node string, by holder) error {
 	lease, err := c.client.CoordinationV1().Leases(c.namespace).Get(ctx, leaseName(node), metav1.GetOptions{})
 	if err != nil {
 		return err // NotFound is as good as done

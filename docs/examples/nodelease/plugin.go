@@ -31,7 +31,7 @@ const (
 	defaultNamespace  = "volcano-system"
 )
 
-// Spec tells of the plugin: what the configuration is validated with, the documentation is made from, and the
+// Spec describes the plugin: what the configuration is validated with, the documentation is made from, and the
 // plugin is built by.
 func Spec() framework.PluginSpec {
 	return framework.PluginSpec{
@@ -93,7 +93,7 @@ func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName stri
 	if task.Pod.Annotations[ExclusiveAnnotation] != "true" {
 		return nil
 	}
-	return p.claims.giveBack(ctx, nodeName, holderOf(task.Pod))
+	return p.claims.release(ctx, nodeName, holderOf(task.Pod))
 }
 
 // Recover gives back the claims of pods that are not on the node they claimed. It runs before a leader's first

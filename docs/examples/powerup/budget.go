@@ -37,7 +37,7 @@ func (b *budget) take(rack string, has int, pod types.UID, watts int) bool {
 	return true
 }
 
-func (b *budget) giveBack(rack string, pod types.UID) {
+func (b *budget) release(rack string, pod types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.drawn[rack], pod)

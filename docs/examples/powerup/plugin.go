@@ -34,8 +34,8 @@ type claim struct {
 	watts int
 	// rack is where it is reserved; empty for nowhere.
 	rack string
-	// told is true if there may be a Lease.
-	told bool
+	// announced reports whether a Lease may exist.
+	announced bool
 }
 
 // Clone implements fwk.StateData.
@@ -154,10 +154,10 @@ func (p *PowerUp) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v
 	return nil
 }
 
-// PreBind tells the rack's agent what is about to start.
+// PreBind announces to the rack's agent which pod is about to start.
 func (p *PowerUp) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
 	c, holder, seconds := claimOf(state), pod.Namespace+"/"+pod.Name, leaseSeconds
-	c.told = true // from here on there may be one
+	c.announced = true // from here on there may be one
 	_, err := p.client.CoordinationV1().Leases(p.namespace).Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: leaseName(pod), Labels: map[string]string{RackLabel: c.rack}, Annotations: map[string]string{WattsAnnotation: strconv.Itoa(c.watts)},
@@ -168,7 +168,7 @@ func (p *PowerUp) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		return nil
 	}
 	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("telling rack %s: %w", c.rack, err))
+		return fwk.AsStatus(fmt.Errorf("announcing the pod to rack %s: %w", c.rack, err))
 	}
 	return nil
 }
@@ -184,14 +184,14 @@ func (p *PowerUp) end(ctx context.Context, state fwk.CycleState, pod *v1.Pod) {
 	if c == nil {
 		return
 	}
-	if c.told {
+	if c.announced {
 		err := p.client.CoordinationV1().Leases(p.namespace).Delete(ctx, leaseName(pod), metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			klog.FromContext(ctx).Error(err, "A Lease stays until it runs out", "pod", klog.KObj(pod))
 		}
 	}
-	p.starting.giveBack(c.rack, pod.UID)
-	c.rack, c.told = "", false
+	p.starting.release(c.rack, pod.UID)
+	c.rack, c.announced = "", false
 }
 
 func leaseName(pod *v1.Pod) string { return "powerup-" + string(pod.UID) }

@@ -4,7 +4,7 @@
 // scheduler it imports the framework package and its kubeplugin.
 //
 // Pods draw more power while they start than later, and a rack has so much for that. The plugin (plugin.go, budget.go) reserves
-// what a pod says it needs in its rack from the moment it is placed until it is bound, and tells the rack's agent by a Lease. It
+// what a pod says it needs in its rack from the moment it is placed until it is bound, and notifies the rack's agent by a Lease. It
 // is a kube-scheduler plugin like any other; spec.go is all that it needs here.
 package powerup
 
@@ -28,7 +28,7 @@ const (
 	defaultWatts      = 1000
 )
 
-// Spec tells of the plugin. What is reserved is known to all that are built of one Spec: a reload builds the plugin anew while
+// Spec describes the plugin. What is reserved is known to all that are built of one Spec: a reload builds the plugin anew while
 // gangs are being bound on the former one.
 func Spec() framework.PluginSpec { return specWith(newBudget()) }
 

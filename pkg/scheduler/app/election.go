@@ -40,7 +40,7 @@ func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead f
 	leading := make(chan struct{})
 	drained := make(chan error, 1)
 	refused := make(chan error, 1)
-	lock = &guardedLock{Interface: lock, patience: p.opts.LeaderElection.LeaseDuration.Duration, refused: func(err error) {
+	lock = &guardedLock{Interface: lock, refusalLimit: p.opts.LeaderElection.LeaseDuration.Duration, refused: func(err error) {
 		refused <- err
 		endElection()
 	}, fence: &p.fence}

@@ -93,7 +93,7 @@ func FuzzNobodyStopsOthers(f *testing.F) {
 				return
 			}
 		}
-		t.Errorf("with conf %d the innocent gangs %v are not placed after %d cycles; set aside: %v", conf, waiting, fuzzCycles, s.cache.Quarantine().Counts())
+		t.Errorf("with conf %d the innocent gangs %v are not placed after %d cycles; quarantined: %v", conf, waiting, fuzzCycles, s.cache.Quarantine().Counts())
 	})
 }
 

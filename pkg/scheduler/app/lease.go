@@ -20,11 +20,11 @@ import (
 // The elector calls all methods on one goroutine.
 type guardedLock struct {
 	resourcelock.Interface
-	// patience is how long the API server must have refused all reads, or all writes, of the lease before the election
+	// refusalLimit is how long the API server must have refused all reads, or all writes, of the lease before the election
 	// ends.
-	patience time.Duration
+	refusalLimit time.Duration
 	// refused is called once, when the API server has refused reads or writes of the lease for the duration in
-	// patience.
+	// refusalLimit.
 	refused func(error)
 	fence   *fence
 
@@ -80,8 +80,8 @@ func (l *guardedLock) record(calls *refusals, err error, refusal bool) {
 		calls.since = time.Time{}
 	case calls.since.IsZero():
 		calls.since = time.Now()
-		klog.ErrorS(err, "The lease cannot be used, the process ends if this lasts", "lease", l.Describe(), "patience", l.patience)
-	case time.Since(calls.since) >= l.patience:
+		klog.ErrorS(err, "The lease cannot be used, the process ends if this lasts", "lease", l.Describe(), "refusalLimit", l.refusalLimit)
+	case time.Since(calls.since) >= l.refusalLimit:
 		l.ended = true
 		l.refused(fmt.Errorf("the lease %s cannot be used: %w; allow the scheduler's account to get, create and update leases in that namespace, "+
 			"or set --leader-elect-resource-namespace", l.Describe(), err))

@@ -69,19 +69,19 @@ func nodesOfInnocents(s *scheduler) []string {
 	return nodes
 }
 
-func TestAGangWithWhichCyclesPanicIsSetAside(t *testing.T) {
+func TestAGangWithWhichCyclesPanicIsQuarantined(t *testing.T) {
 	tests := map[string]struct {
 		// evil is true if a session with these jobs panics; turn is whose turn it is said to be.
 		evil func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID)
-		// aside are those that are set aside in the end.
-		aside []string
-		most  int
+		// quarantined are those that are quarantined in the end.
+		quarantined []string
+		most        int
 	}{
 		"during its turn": {
 			evil: func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) {
 				return jobs["ns/evil-77"] != nil, "ns/evil-77"
 			},
-			aside: []string{"evil-77"}, most: 2,
+			quarantined: []string{"evil-77"}, most: 2,
 		},
 		"each of several during its turn": {
 			evil: func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) {
@@ -92,11 +92,11 @@ func TestAGangWithWhichCyclesPanicIsSetAside(t *testing.T) {
 				}
 				return false, ""
 			},
-			aside: []string{"evil-1", "evil-2"}, most: 3,
+			quarantined: []string{"evil-1", "evil-2"}, most: 3,
 		},
 		"during nobody's turn": {
-			evil:  func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) { return jobs["ns/evil-42"] != nil, "" },
-			aside: []string{"evil-42"}, most: 20,
+			evil:        func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) { return jobs["ns/evil-42"] != nil, "" },
+			quarantined: []string{"evil-42"}, most: 20,
 		},
 		"during the turn of others": {
 			evil: func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) {
@@ -107,13 +107,13 @@ func TestAGangWithWhichCyclesPanicIsSetAside(t *testing.T) {
 				}
 				return jobs["ns/evil-42"] != nil, ""
 			},
-			aside: []string{"evil-42"}, most: 60,
+			quarantined: []string{"evil-42"}, most: 60,
 		},
 		"two together": {
 			evil: func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) {
 				return jobs["ns/evil-3"] != nil && jobs["ns/evil-90"] != nil, ""
 			},
-			aside: []string{"evil-90"}, most: 30, // either will do
+			quarantined: []string{"evil-90"}, most: 30, // either will do
 		},
 	}
 	for name, tt := range tests {
@@ -129,29 +129,29 @@ func TestAGangWithWhichCyclesPanicIsSetAside(t *testing.T) {
 			for range 3 { // what is left of a search
 				s.cycle()
 			}
-			var aside []string
+			var quarantined []string
 			eventually(t, func() bool {
-				aside = nil
+				quarantined = nil
 				for i := range 100 {
 					pg := cluster.PodGroup(fmt.Sprintf("evil-%d", i))
 					if strings.Contains(unschedulableMessage(pg), "scheduling panicked (action trap): runtime error: something is nil") {
-						aside = append(aside, pg.Name)
+						quarantined = append(quarantined, pg.Name)
 					}
 				}
-				return len(aside) >= len(tt.aside)
+				return len(quarantined) >= len(tt.quarantined)
 			})
-			if diff := cmp.Diff(tt.aside, aside); diff != "" {
-				t.Errorf("set aside (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tt.quarantined, quarantined); diff != "" {
+				t.Errorf("quarantined (-want +got):\n%s", diff)
 			}
-			if got := s.cache.Quarantine().Counts()["PodGroup"]; got != len(tt.aside) {
-				t.Errorf("%d PodGroups are set aside, want %d", got, len(tt.aside))
+			if got := s.cache.Quarantine().Counts()["PodGroup"]; got != len(tt.quarantined) {
+				t.Errorf("%d PodGroups are quarantined, want %d", got, len(tt.quarantined))
 			}
 		})
 	}
 }
 
-// TestANodeWithWhichCyclesPanicIsSetAside: sessions without any gang panic as well.
-func TestANodeWithWhichCyclesPanicIsSetAside(t *testing.T) {
+// TestANodeWithWhichCyclesPanicIsQuarantined: sessions without any gang panic as well.
+func TestANodeWithWhichCyclesPanicIsQuarantined(t *testing.T) {
 	cluster := crowd(10)
 	for i := range 10 {
 		cluster.Put(schedtest.MakeNode().Name(fmt.Sprintf("node-%d", i)).Capacity(schedtest.Resources{"cpu": "100m"}).Obj())
@@ -163,7 +163,7 @@ func TestANodeWithWhichCyclesPanicIsSetAside(t *testing.T) {
 	}})
 	cyclesUntilOK(t, s, 20)
 	if diff := cmp.Diff(map[string]int{"PodGroup": 0, "Queue": 0, "Node": 1}, s.cache.Quarantine().Counts()); diff != "" {
-		t.Errorf("set aside (-want +got):\n%s", diff)
+		t.Errorf("quarantined (-want +got):\n%s", diff)
 	}
 	events := cluster.Events.Take()
 	if !slices.ContainsFunc(events, func(e string) bool { return strings.HasPrefix(e, "Warning SchedulerPanic node-7: ") }) {
@@ -171,14 +171,14 @@ func TestANodeWithWhichCyclesPanicIsSetAside(t *testing.T) {
 	}
 }
 
-// TestCyclesThatPanicWhateverTheySee are not searched for ever, and nothing is set aside for them.
+// TestCyclesThatPanicWhateverTheySee are not searched for ever, and nothing is quarantined for them.
 func TestCyclesThatPanicWhateverTheySee(t *testing.T) {
 	s := newTestScheduler(t, crowd(3), builtIn(t, "trap"), action{"trap", func(*framework.Session) { panic("oh no") }})
 	for range 20 {
 		s.cycle()
 	}
 	if diff := cmp.Diff(map[string]int{"PodGroup": 0, "Queue": 0, "Node": 0}, s.cache.Quarantine().Counts()); diff != "" {
-		t.Errorf("set aside (-want +got):\n%s", diff)
+		t.Errorf("quarantined (-want +got):\n%s", diff)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestAPanicOnAnothersGoroutineEndsNoProcess(t *testing.T) {
 		return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) && strings.Contains(unschedulableMessage(cluster.PodGroup("evil-3")), "oh no")
 	})
 	if diff := cmp.Diff(map[string]int{"PodGroup": 1, "Queue": 0, "Node": 0}, s.cache.Quarantine().Counts()); diff != "" {
-		t.Errorf("set aside (-want +got):\n%s", diff)
+		t.Errorf("quarantined (-want +got):\n%s", diff)
 	}
 }
 
@@ -254,8 +254,8 @@ func TestASearchWaitsForPanicsThatAreToldLate(t *testing.T) {
 	}
 }
 
-// TestCyclesGoOnWhileAnythingIsSetAside: it comes back by the clock, and nobody else may wait by then.
-func TestCyclesGoOnWhileAnythingIsSetAside(t *testing.T) {
+// TestCyclesGoOnWhileAnythingIsQuarantined: it comes back by the clock, and nobody else may wait by then.
+func TestCyclesGoOnWhileAnythingIsQuarantined(t *testing.T) {
 	s := newTestScheduler(t, gangOf(1), builtIn(t, "trap"), action{"trap", func(ssn *framework.Session) {
 		if ssn.Jobs["ns/g"] != nil {
 			ssn.SetCurrentJob("ns/g")
@@ -265,11 +265,11 @@ func TestCyclesGoOnWhileAnythingIsSetAside(t *testing.T) {
 	s.cycle()
 	for range 3 {
 		if !s.cycle() {
-			t.Error("no cycle is to follow although a gang is set aside")
+			t.Error("no cycle is to follow although a gang is quarantined")
 		}
 	}
 	if got := s.cache.Quarantine().Counts()["PodGroup"]; got != 1 {
-		t.Errorf("%d gangs are set aside, want 1", got)
+		t.Errorf("%d gangs are quarantined, want 1", got)
 	}
 }
 
@@ -329,7 +329,7 @@ func TestAThousandGangsOfOneTenantWithWhichCyclesPanicStopNobodyElse(t *testing.
 				t.Errorf("health answers %d %s after %d cycles that panicked", code, answer, s.watchdog.panics)
 			}
 			if got := s.cache.Quarantine().Counts()["PodGroup"]; got != poisoned {
-				t.Errorf("%d PodGroups are set aside, want %d", got, poisoned)
+				t.Errorf("%d PodGroups are quarantined, want %d", got, poisoned)
 			}
 			eventually(t, func() bool {
 				told := 0

@@ -78,7 +78,7 @@ func TestOnePromiseIsMadeOfTheSameRoom(t *testing.T) {
 			plugins: []string{"proportion", "capacity"}, queue: quantities("cpu", "4"),
 			objects: []runtime.Object{groupAsking("runs", "q", v1beta1.PodGroupRunning, quantities("cpu", "1e9")), fills}, asks: quantities("cpu", "4"),
 		},
-		"a gang that is set aside as too large fills the queue": {
+		"a gang that is quarantined as too large fills the queue": {
 			plugins: []string{"proportion", "capacity"}, queue: quantities("cpu", "4"),
 			objects: []runtime.Object{groupAsking("runs", "q", v1beta1.PodGroupRunning, kinds(200)), fills}, asks: quantities("cpu", "4"),
 		},

@@ -135,7 +135,7 @@ func (s *scheduler) bringIn(profile, former *framework.Profile) error {
 // run schedules until ctx ends and then drains. lifetime ends after the drain, and its end stops informers and writers.
 // If lifetime ends before ctx, the lease is lost, and this process writes nothing more to the API server.
 func (s *scheduler) run(ctx, lifetime context.Context) error {
-	told := ctx
+	terminated := ctx
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(lifetime, func() {
@@ -146,7 +146,7 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 		switch {
 		case lifetime.Err() != nil:
 			return errLeaseLost
-		case told.Err() != nil:
+		case terminated.Err() != nil:
 			return s.drain(lifetime) // SIGTERM arrived before the first cycle
 		}
 		return err
@@ -240,9 +240,9 @@ func (s *scheduler) current() *framework.Profile {
 	return s.profile
 }
 
-// begin returns the configuration for the next cycle. It closes the configurations that were replaced since the last
+// beginCycle returns the configuration for the next cycle. It closes the configurations that were replaced since the last
 // cycle began, because no session uses them any longer.
-func (s *scheduler) begin() *framework.Profile {
+func (s *scheduler) beginCycle() *framework.Profile {
 	s.mu.Lock()
 	profile, retired := s.profile, s.retired
 	s.retired = nil
@@ -264,7 +264,7 @@ func (s *scheduler) idle() {
 // bound or rolled back like in any other transaction.
 func (s *scheduler) cycle() (unsettled bool) {
 	start := time.Now()
-	profile := s.begin()
+	profile := s.beginCycle()
 	s.watchdog.beat()
 	defer func() {
 		if p := recover(); p != nil {
@@ -289,8 +289,8 @@ func (s *scheduler) cycle() (unsettled bool) {
 	unsettled = profile.TimeDriven || hasWork(ssn.Jobs)
 	s.registry.CloseSession(ssn)
 	vcmetrics.UpdateE2eDuration(time.Since(start))
-	if stray := s.orphanPanics.all(s.cache.Quarantine().Searching()); stray != nil {
-		s.panicked("", stray.what, stray.stack)
+	if orphan := s.orphanPanics.all(s.cache.Quarantine().Searching()); orphan != nil {
+		s.panicked("", orphan.what, orphan.stack)
 		return true
 	}
 	s.watchdog.succeeded()

@@ -51,8 +51,8 @@ func (s *startup) during(what func() string, f func() error) error {
 	s.set(what)
 	defer s.set(nil)
 	ctx, stop := context.WithCancel(context.Background())
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var logging sync.WaitGroup
+	logging.Go(func() {
 		tick := time.NewTicker(logEvery)
 		defer tick.Stop()
 		for {
@@ -65,7 +65,7 @@ func (s *startup) during(what func() string, f func() error) error {
 			}
 		}
 	})
-	defer telling.Wait()
+	defer logging.Wait()
 	defer stop()
 	return f()
 }
@@ -150,7 +150,7 @@ func readPath(ctx context.Context, config *rest.Config, path string) (text []byt
 	if err != nil {
 		return nil, fmt.Errorf("creating the discovery client: %w", err)
 	}
-	told := false
+	logged := false
 	err = outage.Backoff().DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		var err error
 		text, err = client.RESTClient().Get().AbsPath(path).DoRaw(ctx)
@@ -159,9 +159,9 @@ func readPath(ctx context.Context, config *rest.Config, path string) (text []byt
 			return true, nil
 		case !outage.Away(err):
 			return false, err
-		case !told && ctx.Err() == nil:
+		case !logged && ctx.Err() == nil:
 			klog.InfoS("Waiting for the API server to become available", "server", config.Host, "reason", err.Error())
-			told = true
+			logged = true
 		}
 		return false, nil
 	})

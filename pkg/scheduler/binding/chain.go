@@ -30,7 +30,7 @@ func (r *run) startWaiting() {
 func (r *run) chain(m *member) {
 	defer after(placeTime, func() { r.roster.givePlace(m) }).stop()
 	for i := range m.Steps {
-		if !r.roster.begin(m) {
+		if !r.roster.beginStep(m) {
 			break
 		}
 		err := r.step(m, &m.Steps[i])

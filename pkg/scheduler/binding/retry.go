@@ -114,11 +114,11 @@ type pauses struct {
 // pauses returns the pauses between the tries of one call, none of which has been made.
 func (e *Engine) pauses(backoff wait.Backoff) *pauses {
 	p := &pauses{e: e, first: backoff, backoff: backoff}
-	p.begin()
+	p.rearm()
 	return p
 }
 
-func (p *pauses) begin() {
+func (p *pauses) rearm() {
 	p.e.mu.Lock()
 	defer p.e.mu.Unlock()
 	p.again = p.e.again
@@ -132,7 +132,7 @@ func (p *pauses) pause(ctx context.Context, err error) bool {
 // atLeast waits before the next try, and returns false when ctx ends first. RetryNow does not shorten the pause below
 // least.
 func (p *pauses) atLeast(ctx context.Context, err error, least time.Duration) bool {
-	defer p.begin()
+	defer p.rearm()
 	delay := retryDelay(err, &p.backoff)
 	least = min(least, delay)
 	if !pause.For(ctx, least) {

@@ -155,8 +155,8 @@ func (s *roster) givePlace(m *member) {
 	}
 }
 
-// begin records that the member's next step begins. It returns false if the member has already failed.
-func (s *roster) begin(m *member) bool {
+// beginStep records that the member's next step begins. It returns false if the member has already failed.
+func (s *roster) beginStep(m *member) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.state != statePreparing {

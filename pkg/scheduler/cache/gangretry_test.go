@@ -39,7 +39,7 @@ func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
 			t.Error("its pod has too many tolerations, and it is still taken for one that fits")
 		}
 		if reason, _, is := w.quarantine.objects.Why(gang); !is || reason != quarantine.ObjectTooLarge {
-			t.Errorf("it is set aside: %v, for %q", is, reason)
+			t.Errorf("it is quarantined: %v, for %q", is, reason)
 		}
 		w.books.Pods.Show(fits.DeepCopy())
 		if !kept() {

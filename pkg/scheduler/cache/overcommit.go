@@ -59,9 +59,9 @@ type listed struct {
 	of map[string]*api.Resource
 }
 
-// note returns, for each resource, the largest amount that the node has listed as capacity or allocatable, now or in an
-// earlier call of note. The result is a copy, which the caller may change.
-func (l *listed) note(node *api.NodeInfo) *api.Resource {
+// recordNode returns, for each resource, the largest amount that the node has listed as capacity or allocatable, now or in an
+// earlier call of recordNode. The result is a copy, which the caller may change.
+func (l *listed) recordNode(node *api.NodeInfo) *api.Resource {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
@@ -101,7 +101,7 @@ func (s *snapshots) boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]
 		if by.Fits(node) {
 			continue
 		}
-		most := s.listed.note(node)
+		most := s.listed.recordNode(node)
 		if !overcommitted(node) {
 			by.NoteFits(node)
 			continue

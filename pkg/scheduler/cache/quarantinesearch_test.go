@@ -53,8 +53,8 @@ func TestDuringASearchNothingIsEvicted(t *testing.T) {
 	})
 }
 
-// TestWhatIsSetAsideIsTriedAgainUnderANewConfiguration: it may leave out the plugin that panicked.
-func TestWhatIsSetAsideIsTriedAgainUnderANewConfiguration(t *testing.T) {
+// TestWhatIsQuarantinedIsTriedAgainUnderANewConfiguration: it may leave out the plugin that panicked.
+func TestWhatIsQuarantinedIsTriedAgainUnderANewConfiguration(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		w.SessionSnapshot()
@@ -63,11 +63,11 @@ func TestWhatIsSetAsideIsTriedAgainUnderANewConfiguration(t *testing.T) {
 			t.Error("the gang is in the session after the one that panicked")
 		}
 		if why, blocked := w.Blocked(gang); !blocked {
-			t.Errorf("the gang that is set aside is not said to be: %q", why)
+			t.Errorf("the gang that is quarantined is not said to be: %q", why)
 		}
 		w.RetryAll()
 		if snapshot, _ := w.SessionSnapshot(); snapshot.Jobs[gang] == nil {
-			t.Error("the gang is set aside under the new configuration")
+			t.Error("the gang is quarantined under the new configuration")
 		}
 	})
 }

@@ -26,7 +26,7 @@ type Metrics struct {
 	trials      *prometheus.CounterVec
 	refused     *prometheus.CounterVec
 	events      *prometheus.CounterVec
-	aside       *prometheus.GaugeVec
+	quarantined *prometheus.GaugeVec
 	gangMetrics
 }
 
@@ -70,7 +70,7 @@ func New(registry prometheus.Registerer) *Metrics {
 			Name: "volcano_scheduling_cycles_total",
 			Help: "Number of scheduling cycles, by result: ok, panic, or idle (skipped, because nothing had changed and nothing was waiting).",
 		}, []string{"result"}),
-		aside: factory.NewGaugeVec(prometheus.GaugeOpts{
+		quarantined: factory.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "volcano_quarantined_objects",
 			Help: "Number of objects left out of scheduling because they are invalid, too large, or make cycles panic, by kind (PodGroup, Queue, Node).",
 		}, []string{"kind"}),
@@ -140,7 +140,7 @@ func (m *Metrics) Cycle(result string) { m.cycles.WithLabelValues(result).Inc() 
 // SetQuarantined sets the number of quarantined objects, by kind.
 func (m *Metrics) SetQuarantined(counts map[string]int) {
 	for kind, count := range counts {
-		m.aside.WithLabelValues(kind).Set(float64(count))
+		m.quarantined.WithLabelValues(kind).Set(float64(count))
 	}
 }
 

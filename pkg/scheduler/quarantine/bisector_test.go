@@ -211,8 +211,8 @@ func poisonedAnd(h *bisector, snapshot *api.ClusterInfo, now time.Time, turns bo
 	return culprits, innocents, found, false
 }
 
-// TestAThousandCulpritsOfANamespaceAreSetAsideTogether, and nobody of another one with them.
-func TestAThousandCulpritsOfANamespaceAreSetAsideTogether(t *testing.T) {
+// TestAThousandCulpritsOfANamespaceAreQuarantinedTogether, and nobody of another one with them.
+func TestAThousandCulpritsOfANamespaceAreQuarantinedTogether(t *testing.T) {
 	for name, tt := range map[string]struct {
 		turns   bool
 		arrives bool

@@ -43,7 +43,7 @@ func TestAGangThatIsTooLargeIsReportedAsThat(t *testing.T) {
 	}
 	(*snapshot.Jobs["old"].PodGroup.Spec.MinResources)[v1.ResourceCPU] = resource.MustParse("-5")
 	if got := checkObjects(snapshot, nil)["old"]; got.Reason != ObjectTooLarge {
-		t.Errorf("it is set aside for %s: %s, want %s", got.Reason, got.Message, ObjectTooLarge)
+		t.Errorf("it is quarantined for %s: %s, want %s", got.Reason, got.Message, ObjectTooLarge)
 	}
 }
 

@@ -33,7 +33,7 @@ func stateOf(t *testing.T, a *Quarantine) asideState {
 	for _, gang := range []api.JobID{"ns/bad", "ns/evil", "ns/good", "ns/holds"} {
 		reason, message, is := a.Why(gang)
 		if why, listed := all[gang]; listed != is || why != (Verdict{reason, message}) {
-			t.Errorf("gang %s: listed: %t (%v), and by itself set aside: %t, for %s: %s", gang, listed, why, is, reason, message)
+			t.Errorf("gang %s: listed: %t (%v), and by itself quarantined: %t, for %s: %s", gang, listed, why, is, reason, message)
 		}
 		if is {
 			state.Gangs[gang] = reason + " " + message[:min(len(message), 20)]
@@ -193,7 +193,7 @@ func TestEachSuspectIsReported(t *testing.T) {
 	}
 	a.RemoveFrom(asideWorld(), nil, now)
 	if _, busy := a.Succeeded(); busy {
-		t.Error("it is busy when nothing is set aside")
+		t.Error("it is busy when nothing is quarantined")
 	}
 }
 

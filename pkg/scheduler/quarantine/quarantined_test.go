@@ -108,7 +108,7 @@ func TestOnlyGangsAreListedAsGangs(t *testing.T) {
 	}
 	gangs := a.Gangs()
 	if why, is := gangs["ns/g"]; len(gangs) != 1 || !is || why.Reason != SchedulerPanic {
-		t.Errorf("the gangs that are set aside are %v, want ns/g", gangs)
+		t.Errorf("the gangs that are quarantined are %v, want ns/g", gangs)
 	}
 }
 

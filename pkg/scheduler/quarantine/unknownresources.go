@@ -22,14 +22,14 @@ const mostUnknown = 100
 
 // beyondKinds returns a message for each gang that names an unknown kind beyond mostUnknown. So that no namespace can
 // use up this limit, kinds are counted in rounds: in each round, the oldest remaining gang of each namespace. Within a
-// round, gangs that name fewer unknown kinds come first. Gangs that the parameter aside lists as too large are ignored.
-func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api.JobID]string {
-	if fewKinds(snapshot, aside) {
+// round, gangs that name fewer unknown kinds come first. Gangs that the parameter verdicts lists as too large are ignored.
+func beyondKinds(snapshot *api.ClusterInfo, verdicts map[api.JobID]Verdict) map[api.JobID]string {
+	if fewKinds(snapshot, verdicts) {
 		return nil
 	}
 	known := kindsOf(snapshot)
 	counted, beyond := resourceNames{}, map[api.JobID]string{}
-	for _, asks := range inTurns(snapshot, known, aside) {
+	for _, asks := range inTurns(snapshot, known, verdicts) {
 		own := asks.unknown
 		maps.DeleteFunc(own, func(name v1.ResourceName, _ bool) bool { return counted[name] })
 		if len(counted)+len(own) > mostUnknown {
@@ -52,11 +52,11 @@ type asking struct {
 }
 
 // inTurns returns the jobs that name unknown kinds of resources, in the order in which beyondKinds counts these kinds.
-func inTurns(snapshot *api.ClusterInfo, known resourceNames, aside map[api.JobID]Verdict) []asking {
+func inTurns(snapshot *api.ClusterInfo, known resourceNames, verdicts map[api.JobID]Verdict) []asking {
 	var all []asking
 	turns := map[string]int{}
 	for _, job := range slices.SortedFunc(maps.Values(snapshot.Jobs), olderJob) {
-		if aside[job.UID].Reason == ObjectTooLarge {
+		if verdicts[job.UID].Reason == ObjectTooLarge {
 			continue
 		}
 		unknown := resourceNames{}
@@ -75,10 +75,10 @@ func inTurns(snapshot *api.ClusterInfo, known resourceNames, aside map[api.JobID
 
 // fewKinds reports whether the gangs name at most mostUnknown kinds of resources, including known kinds. This is so in
 // nearly all sessions, and then no gang exceeds the limit.
-func fewKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) bool {
+func fewKinds(snapshot *api.ClusterInfo, verdicts map[api.JobID]Verdict) bool {
 	all := resourceNames{}
 	for id, job := range snapshot.Jobs {
-		if aside[id].Reason == ObjectTooLarge {
+		if verdicts[id].Reason == ObjectTooLarge {
 			continue
 		}
 		if all.addJob(job); len(all) > mostUnknown {

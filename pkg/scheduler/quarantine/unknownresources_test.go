@@ -108,7 +108,7 @@ func TestAGangBeyondAllKindsHoldsWhatThereIs(t *testing.T) {
 	a.CapMinResources(snapshot)
 
 	if snapshot.Jobs["young"] != job || a.wrong["young"].Reason != ObjectTooLarge {
-		t.Fatalf("it is not set aside, or left out: %v", a.wrong)
+		t.Fatalf("it is not quarantined, or left out: %v", a.wrong)
 	}
 	for what, names := range map[string]*api.Resource{"what it holds": job.Allocated, "its minResources": job.GetMinResources(), "all it asks for": job.TotalRequest} {
 		if what == "what it holds" && names.MilliCPU != 2000 || names.MilliCPU < 2000 || names.ScalarResources["nvidia.com/gpu"] != 4000 {

@@ -72,7 +72,7 @@ func (r *Reporter) reportDelay(gang api.JobID) {
 		return
 	}
 	removeCondition(&group.Status, isDelay)
-	if failure, ok := r.memory.failure(gang); ok {
+	if failure, ok := r.history.failure(gang); ok {
 		setCondition(&group.Status, unschedulable(failure.Reason, failure.Message))
 	}
 	r.delays.correct(gang, &group.Status)

@@ -3,7 +3,7 @@
 // Package report publishes the state of gangs to users: in conditions of PodGroups and pods, in events, and in PodGroup statuses.
 //
 //   - SessionDone takes a session's verdict on a gang. It corrects the PodGroup's status from the books (status.go, ineffective.go).
-//     It publishes the verdict to the gang's pods (verdict.go), and again every few minutes (memory.go).
+//     It publishes the verdict to the gang's pods (verdict.go), and again every few minutes (history.go).
 //   - Failed and Publish report a transaction with members that were not bound (failure.go). Observe reports a member that waits long
 //     (delays.go).
 //   - Unseen reports the gangs that no session sees (unseen.go). ReportQuarantined and Panicked report quarantined objects (report.go).

@@ -71,7 +71,7 @@ type podNotice struct {
 // returned Failure to Publish.
 func (r *Reporter) Failed(gang api.JobID, result binding.Result, failed []binding.Failure) Failure {
 	own := slices.DeleteFunc(slices.Clone(result.Failed), func(f binding.Failure) bool { return f.Member.Task.Job != gang })
-	return r.memory.recordFailure(gang, newFailure(result, failed), own, r.podsOf(gang))
+	return r.history.recordFailure(gang, newFailure(result, failed), own, r.podsOf(gang))
 }
 
 // Publish reports the failure on the gang's PodGroup and on the pods that were not bound.
@@ -107,8 +107,8 @@ func newFailure(r binding.Result, failed []binding.Failure) Failure {
 	f.others = brief.Text("Gang could not be bound: " + f.Message)
 	for _, c := range culprits {
 		task := c.Member.Task
-		alike := strings.NewReplacer(task.Namespace+"/"+task.Name, "POD", task.Name, "POD", string(task.UID), "UID")
-		f.causes = append(f.causes, apiwrite.Digest(alike.Replace(c.Err.Error())))
+		unnamed := strings.NewReplacer(task.Namespace+"/"+task.Name, "POD", task.Name, "POD", string(task.UID), "UID")
+		f.causes = append(f.causes, apiwrite.Digest(unnamed.Replace(c.Err.Error())))
 		f.Nodes = append(f.Nodes, c.Member.Node)
 		f.claims = f.claims || framework.HasClaims(task.Pod)
 	}

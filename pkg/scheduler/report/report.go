@@ -57,7 +57,7 @@ type Config struct {
 type Reporter struct {
 	outlet   outlet
 	books    *books.Books
-	memory   *memory
+	history  *gangHistory
 	delays   *delays
 	unseen   *unseen
 	writer   *events.Writer // nil if Config.Events is no *events.Writer
@@ -67,7 +67,7 @@ type Reporter struct {
 // New returns a reporter. Its writers do not run until Start is called.
 func New(config Config) *Reporter {
 	r := &Reporter{
-		books: config.Books, memory: newMemory(config.PodGroups), delays: newDelays(), unseen: newUnseen(), wakeSoon: config.WakeSoon,
+		books: config.Books, history: newGangHistory(config.PodGroups), delays: newDelays(), unseen: newUnseen(), wakeSoon: config.WakeSoon,
 	}
 	r.writer, _ = config.Events.(*events.Writer)
 	recorder := events.NewRecorder(config.Events)
@@ -177,24 +177,24 @@ func (r *Reporter) Observe(next binding.Observer) binding.Observer {
 // HasFailed reports whether the gang's last bind transaction failed, and the gang has not failed to be placed for
 // another reason since.
 func (r *Reporter) HasFailed(gang api.JobID) bool {
-	_, failed := r.memory.failure(gang)
+	_, failed := r.history.failure(gang)
 	return failed
 }
 
 // FailedWithClaims returns the gangs whose last transaction failed because of members that have claims.
-func (r *Reporter) FailedWithClaims() []api.JobID { return r.memory.failedWithClaims() }
+func (r *Reporter) FailedWithClaims() []api.JobID { return r.history.failedWithClaims() }
 
 // ForgetFailure drops the failure of the gang's last transaction, which no longer counts as failed.
-func (r *Reporter) ForgetFailure(gang api.JobID) { r.memory.forgetFailure(gang) }
+func (r *Reporter) ForgetFailure(gang api.JobID) { r.history.forgetFailure(gang) }
 
 // Forget drops all records about a gang whose PodGroup was deleted.
 func (r *Reporter) Forget(namespace, name string) {
 	r.outlet.status.ForgetPodGroup(namespace, name)
-	r.memory.forget(api.JobID(namespace + "/" + name))
+	r.history.forget(api.JobID(namespace + "/" + name))
 }
 
 // Remembered returns the number of records about gangs, their pods, and members that wait. It is 0 in a cluster without
 // gangs.
-func (r *Reporter) Remembered() int { return r.memory.size() + r.delays.size() }
+func (r *Reporter) Remembered() int { return r.history.size() + r.delays.size() }
 
 func logger() klog.Logger { return klog.Background().WithName("report") }

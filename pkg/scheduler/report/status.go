@@ -39,7 +39,7 @@ func (s Standing) isQuarantined() bool { return s.Quarantined != quarantine.Verd
 //   - A gang whose pods are still being created is not reported as unschedulable because of the missing pods.
 func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 	r.correctStatus(job, standing)
-	arriving := r.memory.isArriving(job)
+	arriving := r.history.isArriving(job)
 	if arriving {
 		r.withholdVerdict(job.PodGroup)
 	}
@@ -80,7 +80,7 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 		setCondition(status, unschedulable(standing.Quarantined.Reason, standing.Quarantined.Message))
 		return
 	}
-	failure, failed := r.memory.failure(job.UID)
+	failure, failed := r.history.failure(job.UID)
 	if !failed {
 		return
 	}
@@ -92,7 +92,7 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 		}
 	case len(job.TaskStatusIndex[api.Pending]) > 0:
 		// A session tried the gang again and has recorded another reason why the gang waits.
-		r.memory.forgetFailure(job.UID)
+		r.history.forgetFailure(job.UID)
 	}
 }
 

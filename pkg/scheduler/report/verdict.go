@@ -80,7 +80,7 @@ func (r *Reporter) reportQuarantined(job *api.JobInfo, why quarantine.Verdict) {
 
 // resend records the events of the gang's waiting pods again if ResendEvery has passed since the last time.
 func (r *Reporter) resend(job *api.JobInfo) {
-	if !r.memory.isTimeToResend(job) {
+	if !r.history.isTimeToResend(job) {
 		return
 	}
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -91,7 +91,7 @@ func (r *Reporter) resend(job *api.JobInfo) {
 // resendDelays records again the events of the gang's members that wait long in their transaction, if ResendEvery has
 // passed since the last time.
 func (r *Reporter) resendDelays(job *api.JobInfo) {
-	if !r.memory.isTimeToResend(job) {
+	if !r.history.isTimeToResend(job) {
 		return
 	}
 	for _, delay := range r.delays.of(job.UID) {

@@ -65,7 +65,7 @@ func (s *DeviceServer) Put(devices ...*v1alpha1.Device) {
 		if s.objects[device.Name] != nil {
 			how = watch.Modified
 		}
-		s.objects[device.Name] = s.note(how, device)
+		s.objects[device.Name] = s.recordChange(how, device)
 	}
 }
 
@@ -85,11 +85,11 @@ func (s *DeviceServer) Remove(name string) {
 	defer s.mu.Unlock()
 	device := s.objects[name]
 	delete(s.objects, name)
-	s.note(watch.Deleted, device)
+	s.recordChange(watch.Deleted, device)
 }
 
-// note adds the change to changes, wakes watches, and returns the device as stored. The caller holds the mutex.
-func (s *DeviceServer) note(how watch.EventType, device *v1alpha1.Device) *v1alpha1.Device {
+// recordChange adds the change to changes, wakes watches, and returns the device as stored. The caller holds the mutex.
+func (s *DeviceServer) recordChange(how watch.EventType, device *v1alpha1.Device) *v1alpha1.Device {
 	device = device.DeepCopy()
 	device.APIVersion, device.Kind = v1alpha1.SchemeGroupVersion.String(), "Device"
 	device.ResourceVersion = strconv.Itoa(len(s.changes) + 1)

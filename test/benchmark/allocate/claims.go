@@ -124,9 +124,9 @@ func claimsKnown(ssn *sessiontest.Session) error {
 	return nil
 }
 
-// giveBack has plugins take back what they hold for pods that were handed over and will not be bound: the next run has the same
+// releaseHanded has plugins take back what they hold for pods that were handed over and will not be bound: the next run has the same
 // claims.
-func giveBack(handed map[string]sessiontest.Bind) error {
+func releaseHanded(handed map[string]sessiontest.Bind) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(handed)) {
 		bind := handed[name]

@@ -108,7 +108,7 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 	runtime.ReadMemStats(&after)
 	r.allocations, r.bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	r.placement = ssn.Binds()
-	if err := giveBack(ssn.Handed()); err != nil {
+	if err := releaseHanded(ssn.Handed()); err != nil {
 		return run{}, err
 	}
 	r.closed = insession.Timed("close", ssn.Close)

@@ -50,7 +50,7 @@ func TestAGroupIsPackedWithoutMembersBeyondTheMinima(t *testing.T) {
 	c.expect(t, "the minima have room", 4)
 }
 
-// TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang: should that panic, it is the gang that is set aside.
+// TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang: should that panic, it is the gang that is quarantined.
 func TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"3"}, node("n1", "ib-a", "4"))
 	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").Obj()

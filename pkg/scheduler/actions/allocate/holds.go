@@ -47,6 +47,6 @@ func noteHolds(run *state.Run, placed search.PlacedGangs, bound bool) {
 	}
 	promised := run.Pauses.IsPromised(gangs)
 	for _, job := range holders {
-		run.CrossSession.Holds.Note(job.Namespace, run.Now(), promised)
+		run.CrossSession.Holds.NoteHold(job.Namespace, run.Now(), promised)
 	}
 }

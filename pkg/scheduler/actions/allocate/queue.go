@@ -36,7 +36,7 @@ func (s *scheduler) scheduleFirstJob(job firstJob) {
 	pending := s.waiting.pending[job.UID]
 	var others *state.Pending
 	if gangs, all := framework.Companions(s.run.Session.Jobs, s.run.Session.Placements.GangGroup(job.JobInfo)); gangs == nil && all {
-		others = pending.SetAside(job.Only)
+		others = pending.Restrict(job.Only)
 	}
 	if others == nil {
 		s.scheduleJob(job.JobInfo, false)
@@ -46,7 +46,7 @@ func (s *scheduler) scheduleFirstJob(job firstJob) {
 		s.placeJob(job.JobInfo, pending, false)
 		s.run.Progress.Forget(job.JobInfo)
 	}
-	pending.PutBack(others)
+	pending.Restore(others)
 	pending.IdleOnly = len(job.TaskStatusIndex[api.Pipelined]) > 0
 	s.waiting.jobs[job.Queue].push(job.JobInfo)
 }

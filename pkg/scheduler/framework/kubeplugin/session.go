@@ -62,13 +62,13 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	state := s.tasks[task.Pod.UID]
 	if state == nil {
 		state = &taskState{CycleState: k8sframework.NewCycleState()}
-		state.err = s.begin(state, task.Pod)
+		state.err = s.preFilter(state, task.Pod)
 		s.tasks[task.Pod.UID] = state
 	}
 	return state, state.err
 }
 
-func (s *session) begin(state *taskState, pod *v1.Pod) error {
+func (s *session) preFilter(state *taskState, pod *v1.Pod) error {
 	if s.points.preEnqueue != nil {
 		if err := s.failure(s.points.preEnqueue.PreEnqueue(background, pod)); err != nil {
 			return err

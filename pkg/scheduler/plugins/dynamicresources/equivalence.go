@@ -82,7 +82,7 @@ func (s *session) couples(namespace string, claim *resourceapi.ResourceClaim) bo
 	if known {
 		return coupled
 	}
-	ctx, end, err := s.budgets.begin(namespace, s.filterTimeout)
+	ctx, end, err := s.budgets.beginSearch(namespace, s.filterTimeout)
 	if err != nil {
 		return true
 	}

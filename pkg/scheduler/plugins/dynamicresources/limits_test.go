@@ -36,7 +36,7 @@ func TestSharesOfTheSearchGrowAgain(t *testing.T) {
 	const nodes, sessions = 1000, 10
 	synctest.Test(t, func(t *testing.T) {
 		search := func(b *budgets, namespace string, takes time.Duration) bool {
-			ctx, end, err := b.begin(namespace, time.Second)
+			ctx, end, err := b.beginSearch(namespace, time.Second)
 			if err != nil {
 				return false
 			}
@@ -85,7 +85,7 @@ func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
 					before := slow
 					for n := range namespaces {
 						for range 10 {
-							ctx, end, err := b.begin(fmt.Sprint("slow-", n), time.Second)
+							ctx, end, err := b.beginSearch(fmt.Sprint("slow-", n), time.Second)
 							if err != nil {
 								refused = err.Error()
 								break
@@ -101,7 +101,7 @@ func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
 					} else if took := slow - before; took > first {
 						t.Fatalf("session %d searched for %v, the first one for %v", sessions, took, first)
 					}
-					if _, end, err := b.begin("quick", time.Second); err != nil && slow == before {
+					if _, end, err := b.beginSearch("quick", time.Second); err != nil && slow == before {
 						t.Fatalf("another namespace: %v", err)
 					} else if err == nil {
 						pause.For(t.Context(), freeSearch/2)
@@ -139,7 +139,7 @@ func TestSlowSearchesOfOneSession(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, begun := newBudgets(settings.search, nil), time.Now()
 				search := func(namespace string, takes time.Duration) error {
-					ctx, end, err := b.begin(namespace, settings.filterTimeout)
+					ctx, end, err := b.beginSearch(namespace, settings.filterTimeout)
 					if err != nil {
 						return err
 					}
@@ -177,7 +177,7 @@ func TestSlowSearchesOfOthersLeaveATurn(t *testing.T) {
 				for range sessions {
 					b := newBudgets(defaultSearchSeconds*time.Second, last)
 					search := func(namespace string, takes time.Duration) bool {
-						ctx, end, err := b.begin(namespace, defaultFilterTimeoutSeconds*time.Second)
+						ctx, end, err := b.beginSearch(namespace, defaultFilterTimeoutSeconds*time.Second)
 						if err != nil {
 							return false
 						}
@@ -215,7 +215,7 @@ func TestASearchThatWasSlowOnceHasNoConsequence(t *testing.T) {
 		var last *budgets
 		for range 2 {
 			b := newBudgets(defaultSearchSeconds*time.Second, last)
-			_, end, err := b.begin("ns", defaultFilterTimeoutSeconds*time.Second)
+			_, end, err := b.beginSearch("ns", defaultFilterTimeoutSeconds*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +233,7 @@ func TestQuickSearchesOweNothing(t *testing.T) {
 		for range 10 {
 			b := newBudgets(time.Second, last)
 			for range 1000 {
-				_, end, err := b.begin("ns", time.Second)
+				_, end, err := b.beginSearch("ns", time.Second)
 				if err != nil {
 					t.Fatal(err)
 				}

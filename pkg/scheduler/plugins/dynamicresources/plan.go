@@ -65,7 +65,7 @@ func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, 
 // open plans devices for the claims in the parameter open, which have no allocation, and adds their allocations to the plan p. If
 // this is not possible, it returns a status with the reason.
 func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, node *v1.Node) *api.Status {
-	ctx, end, err := s.budgets.begin(pod.Namespace, s.filterTimeout)
+	ctx, end, err := s.budgets.beginSearch(pod.Namespace, s.filterTimeout)
 	if err != nil {
 		return unresolvable("%s", err)
 	}

@@ -18,7 +18,7 @@ func TestAPlanThatDoesNotHoldAnyMore(t *testing.T) {
 	easy, onlyA := member("any", "made t"), member("only-a", "made t")
 	changes := map[string]func(w *world){
 		"a device is taken":    func(w *world) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-1")) },
-		"what moves has begun": func(w *world) { w.plugin.devices.begin(easy.Pod.UID, "n") },
+		"what moves has begun": func(w *world) { w.plugin.devices.beginPreBind(easy.Pod.UID, "n") },
 		"what moves is gone":   func(w *world) { w.take(easy) },
 	}
 	for name, change := range changes {

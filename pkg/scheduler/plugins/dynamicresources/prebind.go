@@ -29,7 +29,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	if len(task.Pod.Spec.ResourceClaims) == 0 {
 		return nil
 	}
-	a := p.devices.begin(task.Pod.UID, nodeName)
+	a := p.devices.beginPreBind(task.Pod.UID, nodeName)
 	if a == nil {
 		return errReserved
 	}
@@ -41,9 +41,9 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return p.devices.awaitConditions(ctx, a, p.bindingTimeout)
 }
 
-// begin records that the pod's pre-bind step has begun, so that the devices of the pod's claims no longer change. It returns the
+// beginPreBind records that the pod's pre-bind step has begun, so that the devices of the pod's claims no longer change. It returns the
 // claims that the pod holds on the node; nil if the pod holds none.
-func (d *devices) begin(pod types.UID, node string) *assumedPod {
+func (d *devices) beginPreBind(pod types.UID, node string) *assumedPod {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.assumed[pod]

@@ -90,9 +90,9 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	return b
 }
 
-// takeTurn sets b.turn to the namespace in last.waiting that has waited longest. The other namespaces continue to wait. last are
+// chooseTurn sets b.turn to the namespace in last.waiting that has waited longest. The other namespaces continue to wait. last are
 // the budgets of the previous session.
-func (b *budgets) takeTurn(last *budgets) {
+func (b *budgets) chooseTurn(last *budgets) {
 	b.waiting = maps.Clone(last.waiting)
 	for namespace, since := range b.waiting {
 		if b.turn == "" || cmp.Or(since.Compare(b.waiting[b.turn]), cmp.Compare(namespace, b.turn)) < 0 {
@@ -127,7 +127,7 @@ func (b *budgets) wait(namespace string) {
 // carryOver adds the time of slow searches in the last session to the debt of each namespace. It reduces the debts by a fraction
 // of the time since the last session began.
 func (b *budgets) carryOver(last *budgets) {
-	b.takeTurn(last)
+	b.chooseTurn(last)
 	for namespace, spent := range last.spent {
 		if owed := last.owed[namespace] + spent.slow; owed > 0 {
 			b.owed[namespace] = owed
@@ -146,9 +146,9 @@ func (b *budgets) carryOver(last *budgets) {
 
 var errSlow = errors.New("the device search timed out")
 
-// begin starts a search for claims of the namespace. It returns a context that ends at the time limit of the search, and a
+// beginSearch starts a search for claims of the namespace. It returns a context that ends at the time limit of the search, and a
 // function to call at the end of the search. most is the maximum of this time limit. The error says which limit is used up.
-func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {
+func (b *budgets) beginSearch(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {
 	b.mu.Lock()
 	own := b.spent[namespace]
 	// This gives the namespace an entry in spent. The next session may divide its search time among all namespaces in spent.

@@ -208,7 +208,7 @@ func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, begun := newBudgets(time.Second, nil), time.Now()
 				for i := 0; ; i++ {
-					_, end, err := b.begin(fmt.Sprint("ns-", i%tc.namespaces), time.Second)
+					_, end, err := b.beginSearch(fmt.Sprint("ns-", i%tc.namespaces), time.Second)
 					if err != nil {
 						if want := "device search budget (20s per cycle) is exhausted"; err.Error() != want {
 							t.Errorf("got %q, want %q", err, want)
@@ -237,7 +237,7 @@ func TestANamespaceThatSearchesForEverDoesNotKeepOthersOut(t *testing.T) {
 			w.open()
 			for _, namespace := range []string{"greedy", "greedy-too", "modest"} {
 				for range 100_000 {
-					_, end, err := w.session.budgets.begin(namespace, time.Second)
+					_, end, err := w.session.budgets.beginSearch(namespace, time.Second)
 					if err != nil {
 						break
 					}

@@ -68,7 +68,7 @@ func TestTheLastUserIsRolledBackBeforeAnotherWrites(t *testing.T) {
 		w.mustPlace(other, "n")
 		w.mustPreBind(last)
 		w.ended("shared", "bound")
-		w.plugin.devices.begin(other.Pod.UID, "n")
+		w.plugin.devices.beginPreBind(other.Pod.UID, "n")
 		w.rollBack(last)
 		if w.claim("shared").Status.Allocation == nil {
 			t.Error("the claim is deallocated while another step is about to reserve it")

@@ -275,7 +275,7 @@ func TestNodesWherePodsLeaveAreClosedToPausedGangsAlone(t *testing.T) {
 		want bool
 	}{{"paused", false}, {"other", true}, {"paused", false}, {"unknown", true}} {
 		task := api.NewTaskInfo(schedtest.MakePod().Name(step.gang).Group(step.gang).Obj())
-		p.begin(task)
+		p.setAvoided(task)
 		if got := p.accepts(task, ssn.Nodes["leaves"]) == nil; got != step.want {
 			t.Errorf("search %d, for gang %s, may use the node where a pod leaves: %t, want %t", i, step.gang, got, step.want)
 		}

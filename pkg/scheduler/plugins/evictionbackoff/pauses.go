@@ -25,8 +25,8 @@ type pauses struct {
 	releasing map[string]bool
 }
 
-// begin sets the avoided nodes for the gang of the task. It is called before each search for victims.
-func (p *pauses) begin(task *api.TaskInfo) {
+// setAvoided sets the avoided nodes for the gang of the task. It is called before each search for victims.
+func (p *pauses) setAvoided(task *api.TaskInfo) {
 	p.avoided = nil
 	job := p.ssn.Jobs[task.Job]
 	if job == nil || !evicts(p.ssn.Action) || p.ssn.Pauses == nil || !p.ssn.Pauses.Paused(job) {

@@ -131,7 +131,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.searches = newSearches(ssn, p.turns)
 	paused := &pauses{ssn: ssn, of: p}
 	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
-		paused.begin(task)
+		paused.setAvoided(task)
 		return p.searches.admit(task)
 	})
 	ssn.Session.AddPredicateFn(Name, paused.accepts) // upstream's AddPredicateFn does not record the predicate in ssn.Signers, so allocate does not call it

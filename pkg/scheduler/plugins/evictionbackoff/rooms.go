@@ -82,8 +82,8 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 	ssn.AddAllocatableFn(Name, r.allocatable)
 	ssn.AddJobReadyFn(Name, func(job any) bool { return r.ready(job.(*api.JobInfo)) })
 	ssn.AddEventHandler(&vcframework.EventHandler{
-		AllocateFunc:   func(e *vcframework.Event) { r.note(e.Task, (*api.Resource).Add) },
-		DeallocateFunc: func(e *vcframework.Event) { r.note(e.Task, (*api.Resource).SubWithoutAssert) },
+		AllocateFunc:   func(e *vcframework.Event) { r.updateRoom(e.Task, (*api.Resource).Add) },
+		DeallocateFunc: func(e *vcframework.Event) { r.updateRoom(e.Task, (*api.Resource).SubWithoutAssert) },
 	})
 }
 
@@ -157,10 +157,10 @@ func sumOf(sums map[api.QueueID]*api.Resource, id api.QueueID) *api.Resource {
 	return sums[id]
 }
 
-// note updates the room of the task's gang after the task was placed or removed. It ignores tasks that are not
+// updateRoom updates the room of the task's gang after the task was placed or removed. It ignores tasks that are not
 // nominees, the tasks to be placed once the victims have terminated. change adds the task's request to the resources
 // that the gang holds, or subtracts it.
-func (r *rooms) note(task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
+func (r *rooms) updateRoom(task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	if own := r.of[task.Job]; own != nil && r.nominees[task.UID] {
 		r.count(own.held, r.ssn.Jobs[task.Job].Queue, task, change)
 		r.recount(own)

@@ -59,13 +59,13 @@ func TestVictimsCountBeyondWhatTheirGangHolds(t *testing.T) {
 		}
 	}
 	want(2, "at open")
-	r.note(gang.Tasks["g-1"], (*api.Resource).Add)
+	r.updateRoom(gang.Tasks["g-1"], (*api.Resource).Add)
 	want(1, "a nominee is placed")
-	r.note(&api.TaskInfo{UID: "g-9", Job: "g", Resreq: gpus(1)}, (*api.Resource).Add)
+	r.updateRoom(&api.TaskInfo{UID: "g-9", Job: "g", Resreq: gpus(1)}, (*api.Resource).Add)
 	want(1, "a pod that is no nominee is placed")
-	r.note(&api.TaskInfo{UID: "g-1", Job: "other", Resreq: gpus(1)}, (*api.Resource).Add)
+	r.updateRoom(&api.TaskInfo{UID: "g-1", Job: "other", Resreq: gpus(1)}, (*api.Resource).Add)
 	want(1, "a pod of a gang without a room is placed")
-	r.note(gang.Tasks["g-1"], (*api.Resource).SubWithoutAssert)
+	r.updateRoom(gang.Tasks["g-1"], (*api.Resource).SubWithoutAssert)
 	want(2, "the nominee is taken back")
 	if !r.allocatable(&api.QueueInfo{UID: "q"}, &api.TaskInfo{Job: "gone"}) {
 		t.Error("the rooms refuse a pod whose gang no longer exists")

@@ -46,7 +46,7 @@ func TestNodesThatAPausedGangAvoids(t *testing.T) {
 	} {
 		ssn.Action = search.action
 		task := &api.TaskInfo{Job: search.gang}
-		paused.begin(task)
+		paused.setAvoided(task)
 		var avoids []string
 		for _, node := range nodes {
 			if paused.accepts(task, node) != nil {

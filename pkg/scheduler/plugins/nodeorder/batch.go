@@ -21,27 +21,27 @@ func (s *session) batchNodeOrder(task *api.TaskInfo, candidates []*api.NodeInfo)
 		return s.delegate().BatchNodeOrderFn(task, candidates, k8sframework.NewCycleState())
 	}
 
-	var alike int64 // the part of the score that is equal for all candidates
+	var common int64 // the part of the score that is equal for all candidates
 	var apart []int64
 	switch {
 	case s.taintToleration == 0:
 	case s.untainted():
-		alike += maxScore * int64(s.taintToleration)
+		common += maxScore * int64(s.taintToleration)
 	default:
 		apart = add(apart, tolerationScores(p, candidates), s.taintToleration)
 	}
 	switch how.kind {
 	case spreadEvenly:
-		alike += maxScore * int64(s.podTopologySpread)
+		common += maxScore * int64(s.podTopologySpread)
 	case spreadOverZones:
 		apart = add(apart, s.spread.zoneScores(how.tally, candidates), s.podTopologySpread)
 	}
 	if apart == nil {
-		return s.constant.of(candidates, float64(alike)), nil
+		return s.constant.of(candidates, float64(common)), nil
 	}
 	scores := make(map[string]float64, len(candidates))
 	for i, node := range candidates {
-		scores[node.Name] = float64(alike + apart[i])
+		scores[node.Name] = float64(common + apart[i])
 	}
 	return scores, nil
 }

@@ -64,8 +64,8 @@ func (as *assumptions) of(pod types.UID) *assumedPod {
 	return as.assumed[pod]
 }
 
-// begin records that the pod's pre-bind step has begun. It returns the claims of the pod; nil if the pod holds no claims.
-func (as *assumptions) begin(pod types.UID) *assumedPod {
+// beginPreBind records that the pod's pre-bind step has begun. It returns the claims of the pod; nil if the pod holds no claims.
+func (as *assumptions) beginPreBind(pod types.UID) *assumedPod {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a := as.assumed[pod]

@@ -214,7 +214,7 @@ func TestEndsOfStepsLeaveNobodyWaiting(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
-		a := w.plugin.volumes.assumptions.begin(task.Pod.UID)
+		a := w.plugin.volumes.assumptions.beginPreBind(task.Pod.UID)
 		ctx, cancel := context.WithCancel(w.t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.plugin.volumes.bind(ctx, task.Pod, a) }()

@@ -118,7 +118,7 @@ func TestAStepThatIsRolledBackWhileItRunsWritesNoMore(t *testing.T) {
 			run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", class), local("v", "n1")}), func(w *world) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
-				begun := w.plugin.volumes.assumptions.begin(task.Pod.UID)
+				begun := w.plugin.volumes.assumptions.beginPreBind(task.Pod.UID)
 				w.rollBack(task)
 				w.written()
 				ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)

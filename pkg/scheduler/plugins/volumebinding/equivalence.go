@@ -39,7 +39,7 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 func (s *session) topologyDependent(claim *v1.PersistentVolumeClaim) bool {
 	s.volumes.assumptions.mu.Lock()
 	defer s.volumes.assumptions.mu.Unlock()
-	return !s.stock.unshared(claim) || s.stock.coupled(claim)
+	return !s.inventory.unshared(claim) || s.inventory.coupled(claim)
 }
 
 // unshared reports whether only the spec of an unbound claim decides which volumes it can get: only one pod uses the claim, no
@@ -72,9 +72,9 @@ func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 		return "named " + name.Name
 	}
 	s.volumes.assumptions.mu.Lock()
-	lone := s.stock.unshared(claim)
+	unshared := s.inventory.unshared(claim)
 	s.volumes.assumptions.mu.Unlock()
-	if !lone || s.volumes.unrecovered.Check(name) != nil {
+	if !unshared || s.volumes.unrecovered.Check(name) != nil {
 		return "named " + name.Name
 	}
 	return "like " + claimSignature(claim)
@@ -135,13 +135,13 @@ func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 			continue
 		}
 		s.volumes.assumptions.mu.Lock()
-		nodes := s.stock.labels.reaching(pv)
+		nodes := s.inventory.labels.reaching(pv)
 		s.volumes.assumptions.mu.Unlock()
 		if fewest == nil || len(nodes.nodes) < len(fewest.nodes) {
 			fewest = nodes
 		}
 	}
-	if fewest == nil || len(fewest.nodes) == len(s.stock.labels.nodes) {
+	if fewest == nil || len(fewest.nodes) == len(s.inventory.labels.nodes) {
 		return nil
 	}
 	reach := &framework.Reach{Refusal: api.NewFitErrWithStatus(task, &api.NodeInfo{}, s.unreached(state))}

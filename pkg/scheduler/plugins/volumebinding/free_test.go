@@ -117,9 +117,9 @@ func TestFreeVolumesAreListedOnce(t *testing.T) {
 	run(t, nil, append(objects, runtime.Object(schedtest.UnboundClaim("c", "local"))), func(w *world) {
 		w.session.volumes.assumptions.mu.Lock()
 		defer w.session.volumes.assumptions.mu.Unlock()
-		stock := w.session.stock.of("local")
-		lists, listed := map[*freeVolumes]bool{stock.everywhere: true}, len(stock.everywhere.list)
-		for node, own := range stock.free {
+		inventory := w.session.inventory.of("local")
+		lists, listed := map[*freeVolumes]bool{inventory.everywhere: true}, len(inventory.everywhere.list)
+		for node, own := range inventory.free {
 			if len(own) != 1 {
 				t.Errorf("node %s has %d lists, want that of its zone", node, len(own))
 			}
@@ -130,8 +130,8 @@ func TestFreeVolumesAreListedOnce(t *testing.T) {
 				}
 			}
 		}
-		if len(stock.free) != nodes || listed != 2*volumes {
-			t.Errorf("%d entries for %d nodes, want one for each of %d volumes", listed, len(stock.free), 2*volumes)
+		if len(inventory.free) != nodes || listed != 2*volumes {
+			t.Errorf("%d entries for %d nodes, want one for each of %d volumes", listed, len(inventory.free), 2*volumes)
 		}
 	})
 }

@@ -53,7 +53,7 @@ type capacityPool struct {
 	bySize bool
 }
 
-func newStock(v *volumes, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *volumeInventory {
+func newInventory(v *volumes, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *volumeInventory {
 	return &volumeInventory{objects: &v.objects, assumptions: &v.assumptions, labels: newNodeLabels(nodes), jobs: jobs, classes: map[string]*classInventory{}}
 }
 

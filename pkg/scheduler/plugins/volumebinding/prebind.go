@@ -24,7 +24,7 @@ var (
 // volumes that are to be provisioned. Then it waits until the volume controller, and for new volumes the provisioner, have bound
 // all claims.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
-	a := p.volumes.assumptions.begin(task.Pod.UID)
+	a := p.volumes.assumptions.beginPreBind(task.Pod.UID)
 	if a == nil || a.node != nodeName {
 		return p.volumes.objects.allBound(task.Pod)
 	}

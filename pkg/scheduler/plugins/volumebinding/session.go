@@ -23,9 +23,9 @@ import (
 type session struct {
 	framework.DefaultSigner
 	settings
-	volumes *volumes
-	users   *users
-	stock   *volumeInventory
+	volumes   *volumes
+	users     *users
+	inventory *volumeInventory
 
 	// mu guards tasks, because upstream's actions call predicates for several nodes concurrently.
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ type taskState struct {
 
 func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *session {
 	return &session{
-		settings: p.settings, volumes: p.volumes, users: &users{pods: p.volumes.objects.pods, nodes: nodes}, stock: newStock(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
+		settings: p.settings, volumes: p.volumes, users: &users{pods: p.volumes.objects.pods, nodes: nodes}, inventory: newInventory(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
 	}
 }
 
@@ -176,7 +176,7 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]candid
 			return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("finding volumes: %v", err)}
 		}
 	}
-	found, why, err := s.stock.candidates(pod, state.late, node)
+	found, why, err := s.inventory.candidates(pod, state.late, node)
 	switch {
 	case err != nil:
 		return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("finding volumes: %v", err)}
@@ -234,7 +234,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if node.Node == nil {
 		return fmt.Errorf("node %s no longer exists", node.Name)
 	}
-	if err := s.stock.assume(task.Pod, node.Node); err != nil {
+	if err := s.inventory.assume(task.Pod, node.Node); err != nil {
 		return err
 	}
 	s.users.add(task.Pod)

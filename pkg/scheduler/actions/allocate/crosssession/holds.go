@@ -56,10 +56,10 @@ func (h *Holds) beginSession(now time.Time) {
 	maps.DeleteFunc(h.of, func(_ string, of *hold) bool { return now.Sub(of.at) > pause })
 }
 
-// Note records that a gang of the namespace holds idle resources in this session. The time since the previous session
+// NoteHold records that a gang of the namespace holds idle resources in this session. The time since the previous session
 // counts if a gang of the namespace held idle resources in that session, too. promised reports whether the gang waits for
 // pods that were evicted for it.
-func (h *Holds) Note(namespace string, now time.Time, promised bool) {
+func (h *Holds) NoteHold(namespace string, now time.Time, promised bool) {
 	of := h.of[namespace]
 	if of == nil {
 		if h.of == nil {

@@ -20,8 +20,8 @@ func play(h *Holds, minutes int, wants func(session int, minute float64) bool) (
 		held := holds
 		holds = h.PausedUntil("a", now).IsZero() && wants(session, now.Sub(begin).Minutes())
 		if holds {
-			h.Note("a", now, false)
-			h.Note("a", now, true) // another gang
+			h.NoteHold("a", now, false)
+			h.NoteHold("a", now, true) // another gang
 		}
 		if held && holds {
 			kept += 1. / 6
@@ -91,10 +91,10 @@ func TestATenantHoldsForAFifthOfTheTime(t *testing.T) {
 func TestALongSessionCountsForNoLongerPause(t *testing.T) {
 	h, now := &Holds{}, time.Unix(1_000_000, 0)
 	h.beginSession(now)
-	h.Note("a", now, false)
+	h.NoteHold("a", now, false)
 	now = now.Add(15 * time.Minute)
 	h.beginSession(now)
-	h.Note("a", now, false)
+	h.NoteHold("a", now, false)
 	if got, want := h.PausedUntil("a", now), now.Add(20*time.Minute); got != want {
 		t.Errorf("the pause ends at %v, want %v", got, want)
 	}
@@ -105,7 +105,7 @@ func TestAPauseIsOfItsNamespace(t *testing.T) {
 	h, now := &Holds{}, time.Unix(1_000_000, 0)
 	for range 31 {
 		h.beginSession(now)
-		h.Note("a", now, false)
+		h.NoteHold("a", now, false)
 		now = now.Add(10 * time.Second)
 	}
 	for namespace, want := range map[string]bool{"a": true, "b": false} {
@@ -133,7 +133,7 @@ func TestHoldsBesideVictimsFillAQuarter(t *testing.T) {
 				now = now.Add(10 * time.Second)
 				h.beginSession(now)
 				for _, promised := range tt.promised {
-					h.Note("a", now, promised)
+					h.NoteHold("a", now, promised)
 				}
 			}
 			if got := now.Sub(begin) - 10*time.Second; got != tt.want {

@@ -42,7 +42,7 @@ var ofNoAccountInContainers = strings.Fields(`
 // classKeyOf returns the task's class key in a first session.
 func classKeyOf(task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys) []byte {
 	m := NewFactCache()
-	m.begin()
+	m.beginSession()
 	return appendClassKey(nil, task, labels, claims, m.factsOf(task))
 }
 

@@ -51,8 +51,8 @@ func NewFactCache() *FactCache {
 	return &FactCache{Seed: maphash.MakeSeed(), tasks: map[*api.TaskInfo]*taskFacts{}}
 }
 
-// begin starts a session, and drops the facts of tasks that the last session did not use.
-func (m *FactCache) begin() {
+// beginSession starts a session, and drops the facts of tasks that the last session did not use.
+func (m *FactCache) beginSession() {
 	if m.asked < len(m.tasks) {
 		maps.DeleteFunc(m.tasks, func(_ *api.TaskInfo, facts *taskFacts) bool { return facts.session != m.session })
 	}

@@ -36,7 +36,7 @@ func TestPlainPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			task := api.NewTaskInfo(&v1.Pod{Spec: tt.spec})
 			m := NewFactCache()
-			m.begin()
+			m.beginSession()
 			facts := *m.factsOf(task)
 			if facts.plain != tt.want {
 				t.Errorf("the pod is plain: %t, want %t", facts.plain, tt.want)
@@ -55,13 +55,13 @@ func TestPlainPods(t *testing.T) {
 func TestAFactCacheDropsTasks(t *testing.T) {
 	m := NewFactCache()
 	kept, dropped := api.NewTaskInfo(&v1.Pod{}), api.NewTaskInfo(&v1.Pod{})
-	m.begin()
+	m.beginSession()
 	first, former := m.factsOf(kept), m.factsOf(dropped)
-	m.begin()
+	m.beginSession()
 	if m.factsOf(kept) != first || m.tasks[dropped] != former {
 		t.Error("a task of the last session is not known in the next")
 	}
-	m.begin()
+	m.beginSession()
 	if m.factsOf(kept) != first {
 		t.Error("a task that each session asked for was dropped")
 	}

@@ -82,7 +82,7 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	var pending int
 	f.labelKeys, pending = newSelectorLabelKeys(ssn, f.layering.plugins)
 	f.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
-	facts.begin()
+	facts.beginSession()
 	f.classes = make(map[string]*TaskClass, facts.classes)
 	return f
 }

@@ -111,7 +111,7 @@ func takesPart(option vcconf.PluginOption) bool {
 // The method of returns the layers of the task: how long each plugin's results for it are cached. plain reports whether
 // the pod has no affinity, topology spread, claims, or volumes that exist on some nodes only (taskFacts.plain).
 func (l *layering) of(task *vcapi.TaskInfo, plain bool) *layers {
-	dependent := !plain && dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses)
+	dependsOnOthers := !plain && dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses)
 	preferring := !plain && prefersByOtherNodes(task.Pod)
 	l.buffer = l.buffer[:0]
 	for i, plugin := range l.plugins {
@@ -123,7 +123,7 @@ func (l *layering) of(task *vcapi.TaskInfo, plain bool) *layers {
 		switch {
 		case scope == framework.Unaffected:
 			of = skipped
-		case scope == framework.Uncached, dependent && plugin == predicates.PluginName,
+		case scope == framework.Uncached, dependsOnOthers && plugin == predicates.PluginName,
 			preferring && plugin == nodeorder.PluginName && !l.ssn.Signers.Signs(plugin):
 			of = uncached
 		case scope == framework.PerJob:

@@ -128,7 +128,7 @@ func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn
 		index int32
 	}
 	var found []keyed
-	alike := map[string]int{}
+	equal := map[string]int{}
 	most := 0
 	for _, of := range in.Tasks {
 		most += len(of)
@@ -145,8 +145,8 @@ func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn
 			n.Takes[class] = in.Problem.Classes[class].FitsInto(n.Room) && takes(class, place)
 			some = some || n.Takes[class]
 		}
-		if key := n.Key(); some && n.Slots > 0 && alike[key] < most {
-			alike[key]++
+		if key := n.Key(); some && n.Slots > 0 && equal[key] < most {
+			equal[key]++
 			found = append(found, keyed{n, key, node})
 		}
 	}

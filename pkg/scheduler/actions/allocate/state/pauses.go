@@ -69,9 +69,9 @@ func (p Pauses) KeepNominees(pending map[api.JobID]*Pending, jobs []*api.JobInfo
 		return restore
 	}
 	for _, job := range jobs {
-		if whole := pending[job.UID].SetAside(nominees); whole != nil {
+		if whole := pending[job.UID].Restrict(nominees); whole != nil {
 			others := restore
-			restore = func() { pending[job.UID].PutBack(whole); others() }
+			restore = func() { pending[job.UID].Restore(whole); others() }
 		}
 	}
 	return restore

@@ -105,9 +105,9 @@ func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	}
 }
 
-// SetAside removes all tasks that are not in the given set (only), and returns a copy of p with all former tasks for PutBack.
+// Restrict removes all tasks that are not in the given set (only), and returns a copy of p with all former tasks for Restore.
 // It returns nil if no tasks were removed, or if the set is nil.
-func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
+func (p *Pending) Restrict(only map[api.TaskID]bool) *Pending {
 	if only == nil {
 		return nil
 	}
@@ -124,8 +124,8 @@ func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	return whole
 }
 
-// PutBack restores the tasks of the parameter whole, which SetAside returned, if they are still pending.
-func (p *Pending) PutBack(whole *Pending) {
+// Restore restores the tasks of the parameter whole, which Restrict returned, if they are still pending.
+func (p *Pending) Restore(whole *Pending) {
 	p.SubJobs, p.Tasks = whole.SubJobs, whole.Tasks
 	rest := map[api.SubJobID][]*api.TaskInfo{}
 	for uid, tasks := range p.Tasks {

@@ -66,7 +66,7 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
 	p.blocked = append(p.blocked, p.run.Finder.Class(tasks[0]))
 	p.noteNotPlaced(tasks[0], errs)
-	if !p.patient && !p.job.NeedContinueAllocating(p.part.SubJob.UID) {
+	if !p.allClasses && !p.job.NeedContinueAllocating(p.part.SubJob.UID) {
 		return true
 	}
 	for _, task := range tasks[1:] {

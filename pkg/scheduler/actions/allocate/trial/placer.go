@@ -32,9 +32,9 @@ type placer struct {
 	failed  map[string]bool
 	// unreserved counts, for each task, the nodes that passed the predicates but refused the placement, by reason.
 	unreserved map[api.TaskID]map[string]int
-	// patient reports whether the trial continues with other classes after a task fits nowhere, even if the sub-job
+	// allClasses reports whether the trial continues with other classes after a task fits nowhere, even if the sub-job
 	// cannot be ready without that task.
-	patient bool
+	allClasses bool
 	// reason is why a pre-predicate refused a task.
 	reason string
 }

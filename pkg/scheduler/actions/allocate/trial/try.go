@@ -28,7 +28,7 @@ func Try(s *Part, first int, arranged Arrangement) (PartResult, []*feasible.Task
 // TryAll makes a trial that does not stop at a task that fits nowhere, although the sub-job cannot be ready without it.
 func TryAll(s *Part, arranged Arrangement) PartResult {
 	p := newPlacer(s)
-	p.patient = true
+	p.allClasses = true
 	p.placeBatches(s.batches(s.Tasks, arranged))
 	return p.end(nil)
 }

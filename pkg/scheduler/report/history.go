@@ -19,9 +19,9 @@ import (
 // pod still waits. The recorder drops repeated events while the earlier ones can still be read.
 const ResendEvery = 10 * time.Minute
 
-// memory holds data about gangs across sessions. It holds no data about a gang whose PodGroup the watch does not show:
+// gangHistory holds data about gangs across sessions. It holds no data about a gang whose PodGroup the watch does not show:
 // forget was already called for such a gang, so the data would stay forever.
-type memory struct {
+type gangHistory struct {
 	podGroups vclisters.PodGroupLister
 
 	mu sync.Mutex
@@ -39,11 +39,11 @@ type arrival struct {
 	since time.Time
 }
 
-func newMemory(podGroups vclisters.PodGroupLister) *memory {
-	return &memory{podGroups: podGroups, failures: map[api.JobID]Failure{}, arrivals: map[api.JobID]arrival{}, resent: map[api.JobID]time.Time{}}
+func newGangHistory(podGroups vclisters.PodGroupLister) *gangHistory {
+	return &gangHistory{podGroups: podGroups, failures: map[api.JobID]Failure{}, arrivals: map[api.JobID]arrival{}, resent: map[api.JobID]time.Time{}}
 }
 
-func (m *memory) failure(gang api.JobID) (Failure, bool) {
+func (m *gangHistory) failure(gang api.JobID) (Failure, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	failure, ok := m.failures[gang]
@@ -53,7 +53,7 @@ func (m *memory) failure(gang api.JobID) (Failure, bool) {
 // recordFailure records the failure of the gang's transaction, in which the given members failed. If the failure only
 // repeats the last one, it keeps the last one instead. It returns the failure to be reported, with the nodes of the new
 // failure. pods are the gang's current pods.
-func (m *memory) recordFailure(gang api.JobID, failure Failure, failed []binding.Failure, pods map[types.UID]bool) Failure {
+func (m *gangHistory) recordFailure(gang api.JobID, failure Failure, failed []binding.Failure, pods map[types.UID]bool) Failure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nodes := failure.Nodes
@@ -68,13 +68,13 @@ func (m *memory) recordFailure(gang api.JobID, failure Failure, failed []binding
 	return failure
 }
 
-func (m *memory) forgetFailure(gang api.JobID) {
+func (m *gangHistory) forgetFailure(gang api.JobID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.failures, gang)
 }
 
-func (m *memory) failedWithClaims() (gangs []api.JobID) {
+func (m *gangHistory) failedWithClaims() (gangs []api.JobID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for gang, failure := range m.failures {
@@ -87,7 +87,7 @@ func (m *memory) failedWithClaims() (gangs []api.JobID) {
 
 // isArriving reports whether the gang's pods are still being created. That is so if its number of tasks changed a short
 // time ago (statuswriter.Settle), and it has pending tasks or no tasks yet.
-func (m *memory) isArriving(job *api.JobInfo) bool {
+func (m *gangHistory) isArriving(job *api.JobInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last, ok := m.arrivals[job.UID]
@@ -102,7 +102,7 @@ func (m *memory) isArriving(job *api.JobInfo) bool {
 
 // isTimeToResend reports whether the gang's events are due to be recorded again. It returns false for a new gang,
 // because the events of a new gang were recorded just before.
-func (m *memory) isTimeToResend(job *api.JobInfo) bool {
+func (m *gangHistory) isTimeToResend(job *api.JobInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last, ok := m.resent[job.UID]
@@ -117,12 +117,12 @@ func (m *memory) isTimeToResend(job *api.JobInfo) bool {
 
 // exists reports whether the watch shows the gang's PodGroup. The caller holds the mutex while it checks and then adds
 // data. If the PodGroup is deleted in the meantime, forget waits for the mutex and then removes this data.
-func (m *memory) exists(job *api.JobInfo) bool {
+func (m *gangHistory) exists(job *api.JobInfo) bool {
 	_, err := m.podGroups.PodGroups(job.Namespace).Get(job.Name)
 	return err == nil
 }
 
-func (m *memory) forget(gang api.JobID) {
+func (m *gangHistory) forget(gang api.JobID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.failures, gang)
@@ -130,7 +130,7 @@ func (m *memory) forget(gang api.JobID) {
 	delete(m.resent, gang)
 }
 
-func (m *memory) size() int {
+func (m *gangHistory) size() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	pods := 0
