@@ -261,7 +261,8 @@ func (s *scheduler) idle() {
 }
 
 // cycle runs one scheduling cycle. A panic ends the cycle and not the process: tasks that were already handed over are
-// bound or rolled back like in any other transaction.
+// bound or rolled back like in any other transaction. unsettled reports whether another cycle must follow without a
+// change of the cluster.
 func (s *scheduler) cycle() (unsettled bool) {
 	start := time.Now()
 	profile := s.beginCycle()

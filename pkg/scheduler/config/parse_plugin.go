@@ -86,7 +86,7 @@ func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 	return text, line, hierarchy
 }
 
-// pluginSwitch checks one key of a plugin that begins with "enable", and returns its value.
+// pluginSwitch checks one key of a plugin that begins with "enable", and reports whether the switch is on.
 func (p *parser) pluginSwitch(e entry, f field) bool {
 	var known []string
 	for _, s := range pluginSwitches() {

@@ -180,8 +180,8 @@ func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 	return key
 }
 
-// allocatable protects the queue's resources for the gang with the reservation. A task of another gang is placed only
-// if the queue would admit both the task and that gang.
+// allocatable reports whether the task may be placed without taking the queue's resources from the gang with the
+// reservation: the queue would admit both the task and that gang.
 func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	r, ask, job := k.known.active[queue.UID], k.asks[queue.UID], k.ssn.Jobs[task.Job]
 	if k.asking || r == nil || ask == nil || job == nil || r.passes(job) || podPriority(task) > r.priority || !waitsForNodes(k.ssn.Jobs[r.gang]) {

@@ -90,7 +90,7 @@ func (p *Progress) subJobPlaced(job *api.JobInfo, subJob *api.SubJobInfo) bool {
 	return known != nil && known.subJobs[subJob.UID]
 }
 
-// JobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks for its answer.
+// JobReady reports whether the plugins call the job ready. The gang plugin counts all of the job's tasks for its answer.
 // Once the minimum is placed, its answer stays true, so it is not called again. If the gang plugin decides, a job that
 // is short of its minimum is not ready, whatever other plugins say.
 func (p *Progress) JobReady(job *api.JobInfo) (ready bool) {
@@ -101,7 +101,7 @@ func (p *Progress) JobReady(job *api.JobInfo) (ready bool) {
 	return ready
 }
 
-// SubJobReady asks the plugins whether the sub-job is ready.
+// SubJobReady reports whether the plugins call the sub-job ready.
 func (p *Progress) SubJobReady(job *api.JobInfo, subJob *api.SubJobInfo) (ready bool) {
 	if !job.ContainsSubJobPolicy() {
 		return p.JobReady(job)

@@ -20,7 +20,7 @@ import (
 const maxReserveFailures = 3
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
-// sub-job cannot be ready without it.
+// sub-job cannot be ready without it. stopped reports whether it stopped before the last batch.
 func (p *placer) placeBatches(batches []Batch) (stopped bool) {
 	for _, b := range batches {
 		if p.placeBatch(b.tasks, b.following) {
