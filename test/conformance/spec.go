@@ -44,7 +44,7 @@ type ginkgoLocation struct {
 }
 
 const (
-	// specGrace is how much longer than its time-out a spec's process may take.
+	// specGrace is how much longer than its timeout a spec's process may take.
 	specGrace = time.Minute
 	// whyLimit bounds what is kept of a failure's text.
 	whyLimit = 300

@@ -175,16 +175,16 @@ func TestSettingsOfObjects(t *testing.T) {
 		want   texts
 		told   []string
 	}{
-		"a minimum alone":     {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, strict, nil},
-		"no minimum":          {v1alpha1.PodGroup{}, 1, texts{gangs.ModeAnnotation: "NonStrict"}, []string{"spec.minMember"}},
-		"no minimum, Strict":  {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.ModeAnnotation: "Strict"}}}, 1, strict, []string{"spec.minMember"}},
-		"a minimum below 0":   {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: -3}}, 1, texts{gangs.ModeAnnotation: "NonStrict"}, []string{"spec.minMember"}},
-		"a minimum of 1":      {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}, 1, strict, nil},
-		"a time-out":          {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: new(int32(90))}}, 3, texts{gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s"}, nil},
-		"a time-out of 0":     {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: new(int32(0))}}, 3, strict, []string{"spec.scheduleTimeoutSeconds"}},
-		"annotations":         {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.ModeAnnotation: "NonStrict", gangs.TotalNumberAnnotation: "5"}}, Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, texts{gangs.ModeAnnotation: "NonStrict", gangs.TotalNumberAnnotation: "5"}, nil},
-		"a wrong annotation":  {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.ModeAnnotation: "Nonstrict"}}, Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, strict, []string{gangs.ModeAnnotation}},
-		"the time-out counts": {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.WaitingTimeAnnotation: "5s"}}, Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: new(int32(90))}}, 3, texts{gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s"}, nil},
+		"a minimum alone":    {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, strict, nil},
+		"no minimum":         {v1alpha1.PodGroup{}, 1, texts{gangs.ModeAnnotation: "NonStrict"}, []string{"spec.minMember"}},
+		"no minimum, Strict": {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.ModeAnnotation: "Strict"}}}, 1, strict, []string{"spec.minMember"}},
+		"a minimum below 0":  {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: -3}}, 1, texts{gangs.ModeAnnotation: "NonStrict"}, []string{"spec.minMember"}},
+		"a minimum of 1":     {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}, 1, strict, nil},
+		"a timeout":          {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: new(int32(90))}}, 3, texts{gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s"}, nil},
+		"a timeout of 0":     {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: new(int32(0))}}, 3, strict, []string{"spec.scheduleTimeoutSeconds"}},
+		"annotations":        {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.ModeAnnotation: "NonStrict", gangs.TotalNumberAnnotation: "5"}}, Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, texts{gangs.ModeAnnotation: "NonStrict", gangs.TotalNumberAnnotation: "5"}, nil},
+		"a wrong annotation": {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.ModeAnnotation: "Nonstrict"}}, Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, strict, []string{gangs.ModeAnnotation}},
+		"the timeout counts": {v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: texts{gangs.WaitingTimeAnnotation: "5s"}}, Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: new(int32(90))}}, 3, texts{gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s"}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func TestRegressionWildcardListen(t *testing.T) {
 func TestServersAreBoundInTime(t *testing.T) {
 	server := newServer(http.NotFoundHandler())
 	if server.ReadHeaderTimeout <= 0 || server.ReadTimeout <= 0 || server.WriteTimeout <= 0 || server.IdleTimeout <= 0 {
-		t.Errorf("a time-out is missing: %v header, %v read, %v write, %v idle",
+		t.Errorf("a timeout is missing: %v header, %v read, %v write, %v idle",
 			server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout, server.IdleTimeout)
 	}
 }

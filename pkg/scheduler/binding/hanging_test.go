@@ -61,7 +61,7 @@ func TestNoMoreCallsHangWithoutASlotThanThereAreSlots(t *testing.T) {
 	}
 }
 
-// Bindings hang until their time-out, behind a slow admission webhook of one namespace, say. Nobody else waits for that.
+// Bindings hang until their timeout, behind a slow admission webhook of one namespace, say. Nobody else waits for that.
 func TestHangingBindingsHoldUpNobodyElse(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		hangs := script{binds: slices.Repeat([]reply{{takes: time.Hour}}, 10)}

@@ -28,7 +28,7 @@ const (
 type answer int
 
 const (
-	// unclear means that the Binding may have been applied. The error is a server error, a time-out, a lost connection,
+	// unclear means that the Binding may have been applied. The error is a server error, a timeout, a lost connection,
 	// or a conflict, which an earlier try of this engine may have caused.
 	unclear answer = iota
 	// refused means that the Binding was not applied, and never will be.

@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// prioritySemaphore bounds the concurrent calls to the API server. Calls can hang until their time-out, for example
+// prioritySemaphore bounds the concurrent calls to the API server. Calls can hang until their timeout, for example
 // behind a slow admission webhook, and must then delay only their own namespace.
 //
 //   - A call hangs if it is older than slotTime. It then releases its slot and continues, as long as fewer calls

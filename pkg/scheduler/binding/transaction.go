@@ -113,7 +113,7 @@ type Gatekeeper interface {
 	// Quorum returns nil if every gang of the transaction has enough members once the passed members are bound. The gang
 	// must reach its minimum, mostly together with members already bound or running, and meet its other terms
 	// (GangTerms). Otherwise Quorum returns an error that says what is missing. Members of the transaction that are not
-	// in passed are lost. After an error of the API server that may pass, such as a time-out, the engine calls Quorum
+	// in passed are lost. After an error of the API server that may pass, such as a timeout, the engine calls Quorum
 	// again a few times. Steps may run at the same time and change annotations of the members' pods, so Quorum must not
 	// read these annotations.
 	Quorum(ctx context.Context, t *Transaction, passed []*Member) error

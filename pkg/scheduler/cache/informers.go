@@ -32,7 +32,7 @@ type pluginInformers struct {
 type ownInformer struct {
 	toolscache.SharedIndexInformer
 	refused atomic.Bool
-	// givenUp reports whether a reload of the configuration stopped waiting for this informer because of a time-out.
+	// givenUp reports whether a reload of the configuration stopped waiting for this informer because of a timeout.
 	// Later reloads do not wait for this informer until a plugin requests it again.
 	givenUp atomic.Bool
 }

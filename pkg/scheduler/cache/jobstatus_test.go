@@ -60,12 +60,12 @@ func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {
 		limit scheduling.PodGroupCondition
 		want  []string
 	}{
-		"the time-out of the gang": {
+		"the timeout of the gang": {
 			limit: scheduling.PodGroupCondition{Type: gangs.TimeLimitCondition, Reason: gangs.TimedOut, Message: "sent back"},
 			want:  []string{pods + "sent back"},
 		},
 		"a backoff of its group's that it came to later": {want: []string{pods + "sent back", "Warning Unschedulable g: sent back"}},
-		"something else than the time-out": {
+		"something else than the timeout": {
 			limit: scheduling.PodGroupCondition{Type: gangs.TimeLimitCondition, Reason: gangs.TimedOut, Message: "sent back before"},
 			want:  []string{pods + "sent back", "Warning Unschedulable g: sent back"},
 		},

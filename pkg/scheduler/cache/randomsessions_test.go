@@ -21,7 +21,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-var randomSessions = rounds.Flag("random-sessions", 100, 400, "how many sessions each of the randomised tests of snapshots opens")
+var randomSessions = rounds.Flag("random-sessions", 100, 400, "how many sessions each of the randomized tests of snapshots opens")
 
 // randomConf has a plugin of ours first, and those of upstream's that change what they are given.
 const randomConf = `

@@ -327,7 +327,7 @@ func TestAStepHasTheOptionsOfItsPlugin(t *testing.T) {
 	}
 	step := steps[0]
 	if step.Timeout != time.Hour {
-		t.Errorf("the time-out is %s, want the plugin's", step.Timeout)
+		t.Errorf("the timeout is %s, want the plugin's", step.Timeout)
 	}
 	if err := step.PreCommitCheck(nil, ""); err == nil || err.Error() != "changed" {
 		t.Errorf("the last look returns %v, want the plugin's error", err)

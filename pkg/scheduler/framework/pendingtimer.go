@@ -43,7 +43,7 @@ const (
 	PendingNotAdmitted PendingCategory = "not_admitted"
 	PendingQueue       PendingCategory = "queue"
 	PendingResources   PendingCategory = "resources"
-	// PendingBackoff is a pause after a time-out or after a transaction that failed.
+	// PendingBackoff is a pause after a timeout or after a transaction that failed.
 	PendingBackoff PendingCategory = "backoff"
 	// PendingBinding is the time in which a bind transaction of the gang runs its pre-bind steps and Bindings.
 	PendingBinding PendingCategory = "binding"

@@ -97,11 +97,11 @@ func TestStepOptions(t *testing.T) {
 		unbegun  bool
 	}{
 		"a function without options": {add: func(ssn *Session) { ssn.AddPreBindFn("p", nothing) }, timeout: DefaultStepTimeout},
-		"a function with an undo and a time-out": {add: func(ssn *Session) {
+		"a function with an undo and a timeout": {add: func(ssn *Session) {
 			ssn.AddPreBindFn("p", nothing, WithTimeout(time.Second), WithRollback(undo))
 		}, timeout: time.Second, rollback: true},
-		"a PreBinder":                 {add: func(ssn *Session) { ssn.chain.addPreBinder("p", preBinder{&trace{}}, false) }, timeout: DefaultStepTimeout, rollback: true},
-		"a PreBinder with a time-out": {add: func(ssn *Session) { ssn.chain.addPreBinder("p", timed{}, false) }, timeout: time.Hour, rollback: true},
+		"a PreBinder":                {add: func(ssn *Session) { ssn.chain.addPreBinder("p", preBinder{&trace{}}, false) }, timeout: DefaultStepTimeout, rollback: true},
+		"a PreBinder with a timeout": {add: func(ssn *Session) { ssn.chain.addPreBinder("p", timed{}, false) }, timeout: time.Hour, rollback: true},
 		"an upstream PreBinder has the time upstream gives volumes": {add: func(ssn *Session) {
 			ssn.chain.upstream["p"] = &upstreamPlugin{name: "p", trace: &trace{}}
 		}, timeout: upstreamStepTimeout, rollback: true, unbegun: true},
@@ -119,7 +119,7 @@ func TestStepOptions(t *testing.T) {
 			}
 			got := chain[0]
 			if got.Plugin != "p" || got.Timeout != tt.timeout || (got.Rollback != nil) != tt.rollback || got.RollbackIfNotRun != tt.unbegun {
-				t.Errorf("step of %s, time-out %v, undo %v, unbegun %v; want p, %v, %v, %v",
+				t.Errorf("step of %s, timeout %v, undo %v, unbegun %v; want p, %v, %v, %v",
 					got.Plugin, got.Timeout, got.Rollback != nil, got.RollbackIfNotRun, tt.timeout, tt.rollback, tt.unbegun)
 			}
 		})

@@ -184,7 +184,7 @@ func (s *session) scores(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]
 	}
 	if extensions := s.points.score.ScoreExtensions(); extensions != nil {
 		if err := s.failure(extensions.NormalizeScore(background, state, task.Pod, list)); err != nil {
-			return nil, fmt.Errorf("normalising scores: %w", err)
+			return nil, fmt.Errorf("normalizing scores: %w", err)
 		}
 	}
 	return s.weighted(list)

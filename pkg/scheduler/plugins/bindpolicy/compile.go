@@ -44,7 +44,7 @@ type expression struct {
 //
 // The variables have the API objects' types, so that a misspelt field is found when the configuration is loaded. The
 // types are derived from the Go types of the API (types.go); they are not cel-go native types. So the values are the
-// objects as the API server serialises them, with JSON field names. has() then distinguishes an absent field from a
+// objects as the API server serializes them, with JSON field names. has() then distinguishes an absent field from a
 // zero value, and quantities and times are strings for quantity() and timestamp(). An expression of a
 // ValidatingAdmissionPolicy therefore means the same here.
 func newEnv() (*cel.Env, error) {

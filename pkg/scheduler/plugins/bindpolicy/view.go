@@ -26,7 +26,7 @@ func (e *goneError) Error() string { return e.finding }
 
 func gone(format string, args ...any) error { return &goneError{fmt.Sprintf(format, args...)} }
 
-// object is an API object as the API server serialises it. Several readers share it, so it must not be changed.
+// object is an API object as the API server serializes it. Several readers share it, so it must not be changed.
 type object = map[string]any
 
 // reader reads the current objects from the API server.
@@ -123,7 +123,7 @@ func (v *view) getPod(ctx context.Context) (object, error) {
 	case pod.DeletionTimestamp != nil:
 		return nil, gone("pod %s is being deleted", key)
 	}
-	return serialised(pod, "v1", "Pod")
+	return serialized(pod, "v1", "Pod")
 }
 
 func (v *view) getNode(ctx context.Context) (object, error) {
@@ -135,7 +135,7 @@ func (v *view) getNode(ctx context.Context) (object, error) {
 		case err != nil:
 			return nil, fmt.Errorf("reading node %s: %w", v.node, err)
 		}
-		return serialised(node, "v1", "Node")
+		return serialized(node, "v1", "Node")
 	})
 }
 
@@ -150,16 +150,16 @@ func (v *view) getPodGroup(ctx context.Context) (object, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading PodGroup %s/%s: %w", namespace, name, err)
 		}
-		return serialised(group, schedulingv1beta1.SchemeGroupVersion.String(), "PodGroup")
+		return serialized(group, schedulingv1beta1.SchemeGroupVersion.String(), "PodGroup")
 	})
 }
 
-// serialised returns the object's JSON form. It adds the apiVersion and the kind, because objects from a client have
+// serialized returns the object's JSON form. It adds the apiVersion and the kind, because objects from a client have
 // neither.
-func serialised(from runtime.Object, apiVersion, kind string) (object, error) {
+func serialized(from runtime.Object, apiVersion, kind string) (object, error) {
 	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	if err != nil {
-		return nil, fmt.Errorf("serialising a live %s: %w", kind, err)
+		return nil, fmt.Errorf("serializing a live %s: %w", kind, err)
 	}
 	out["apiVersion"], out["kind"] = apiVersion, kind
 	return out, nil

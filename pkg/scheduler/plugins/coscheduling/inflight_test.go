@@ -66,7 +66,7 @@ func TestAGangThatIsBeingBoundIsNotSentBack(t *testing.T) {
 	g.limit = &knownLimit{reason: gangAdmitted, since: now.Add(-time.Hour)}
 	l := &admissionDeadline{id: "g", gangs: []*gang{g}}
 	if next := s.limitWait(l, now); !next.IsZero() || l.tries > 0 || g.limit == nil || g.limit.reason != gangAdmitted || g.IsPending() {
-		t.Errorf("an hour after it was let in it has %d time-outs and is %s, want none, and its time to go on", l.tries, g.PodGroup.Status.Phase)
+		t.Errorf("an hour after it was let in it has %d timeouts and is %s, want none, and its time to go on", l.tries, g.PodGroup.Status.Phase)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestWaitingTimeIsObserved(t *testing.T) {
 		w.add(members(small(), "a", 3)...)
 		w.pass(70*time.Second, 10*time.Second) // the first session comes after 10 s
 		if diff := cmp.Diff(map[string]time.Duration{"unseen timed_out": 10 * time.Second, "incomplete timed_out": 60 * time.Second}, o.waited); diff != "" || o.timeOuts != 1 {
-			t.Fatalf("when it is sent back, %d time-outs were told, and it waited (-want +got):\n%s", o.timeOuts, diff)
+			t.Fatalf("when it is sent back, %d timeouts were told, and it waited (-want +got):\n%s", o.timeOuts, diff)
 		}
 		clear(o.waited)
 		w.pass(10*time.Second, 10*time.Second) // its backoff is from 8 s to 12 s
@@ -65,7 +65,7 @@ func TestWaitingTimeIsObserved(t *testing.T) {
 			t.Fatalf("it does not run: %v", w.job("a").PodGroup.Status.Conditions)
 		}
 		if o.waited["backoff bound"] < 10*time.Second || o.waited["backoff bound"] > 20*time.Second || o.waited["incomplete bound"] < 5*time.Second || o.waited["other bound"] > 0 || o.timeOuts != 1 {
-			t.Errorf("when it is bound, %d time-outs were told, and it waited %v, want its backoff and for members", o.timeOuts, o.waited)
+			t.Errorf("when it is bound, %d timeouts were told, and it waited %v, want its backoff and for members", o.timeOuts, o.waited)
 		}
 		clear(o.waited)
 		w.pass(30*time.Second, 10*time.Second)

@@ -234,11 +234,11 @@ func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
 		}
 		w.pass(90*time.Second, time.Second)
 		if got := w.condition("a", TimeLimit); !strings.Contains(got.Message, "(timeout 2)") {
-			t.Errorf("condition %s: %s, want its second time-out", got.Reason, got.Message)
+			t.Errorf("condition %s: %s, want its second timeout", got.Reason, got.Message)
 		}
 		w.lead()
 		if back, _ := w.sentBack("a", 90*time.Second); !slices.Equal(back, []int{61}) || w.plugin.limits["ns/a"].tries != 1 {
-			t.Errorf("with a new leader it is sent back after %v s, want 61 and its first time-out: %s", back, w.condition("a", TimeLimit).Message)
+			t.Errorf("with a new leader it is sent back after %v s, want 61 and its first timeout: %s", back, w.condition("a", TimeLimit).Message)
 		}
 	})
 }

@@ -16,7 +16,7 @@
 // effects:
 //
 //   - Pod-level resources count for pods on nodes, but not for the pod to be placed.
-//   - Node affinity is not normalised.
+//   - Node affinity is not normalized.
 //   - Candidates have no pods when spread is scored, so pods are spread over zones only, not over hosts.
 //   - Nodes that got their first pod with affinity in this session do not count as nodes with such pods.
 package nodeorder

@@ -104,7 +104,7 @@ func (f *Finder) bestByScore(task *api.TaskInfo, n *CandidateNodes, places []int
 }
 
 // addScores adds to total, for each node, the scores of the plugins in the session's current tiers. A plugin may score
-// single nodes, normalise its scores over all nodes, or score all nodes in one call.
+// single nodes, normalize its scores over all nodes, or score all nodes in one call.
 func (f *Finder) addScores(task *api.TaskInfo, nodes []*api.NodeInfo, total []float64) {
 	mapped := map[string]k8sframework.NodeScoreList{}
 	for i, node := range nodes {

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-func TestNormalisedRequests(t *testing.T) {
+func TestNormalizedRequests(t *testing.T) {
 	type want struct {
 		Amounts Amounts
 		Count   int
