@@ -76,11 +76,24 @@ func ShortOfPlaced(job *api.JobInfo) error {
 	if len(RoleMinima(spec)) > 0 || len(job.MinSubJobs) > 0 {
 		return ShortOf(job, spec, Placed)
 	}
-	placed := len(job.TaskStatusIndex[api.Bound]) + len(job.TaskStatusIndex[api.Running]) + len(job.TaskStatusIndex[api.Succeeded])
-	if short := shortOfMembers(int32(placed), spec); short != "" {
+	if short := shortOfMembers(placedMembers(job), spec); short != "" {
 		return errors.New(short)
 	}
 	return nil
+}
+
+// MinimumPlaced reports whether the job's placed tasks reach all minima. It is ShortOfPlaced for callers that do not need the
+// text.
+func MinimumPlaced(job *api.JobInfo) bool {
+	spec := &job.PodGroup.Spec
+	if len(RoleMinima(spec)) > 0 || len(job.MinSubJobs) > 0 {
+		return ShortOf(job, spec, Placed) == nil
+	}
+	return placedMembers(job) >= spec.MinMember
+}
+
+func placedMembers(job *api.JobInfo) int32 {
+	return int32(len(job.TaskStatusIndex[api.Bound]) + len(job.TaskStatusIndex[api.Running]) + len(job.TaskStatusIndex[api.Succeeded]))
 }
 
 // shortOfMembers returns how many of minMember a gang with total members has, such as "3 of minMember 5"; empty when it

@@ -158,7 +158,7 @@ func (w PendingReason) show(job *api.JobInfo, session string) {
 	if job.IsReady() && len(job.TaskStatusIndex[api.Binding]) > 0 {
 		return
 	}
-	if binding.ShortOfPlaced(job) == nil {
+	if binding.MinimumPlaced(job) {
 		if i := at(scheduling.PodGroupScheduled); i >= 0 {
 			status.Conditions[i].Message = w.Message
 		}

@@ -20,13 +20,13 @@ const maxNamed = 3
 // the missing or gated pods.
 func lacksPods(job *api.JobInfo) (PendingReason, bool) {
 	spec := &job.PodGroup.Spec
+	if binding.ShortOf(job, spec, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) }) == nil {
+		return PendingReason{}, false
+	}
 	if binding.ShortOf(job, spec, exists) != nil {
 		return missingPods(job), true
 	}
-	if binding.ShortOf(job, spec, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) }) != nil {
-		return PendingReason{SchedulingGated, gatesText(job)}, true
-	}
-	return PendingReason{}, false
+	return PendingReason{SchedulingGated, gatesText(job)}, true
 }
 
 // exists reports whether the task can count for the gang's minimum, now or once the task is placed.

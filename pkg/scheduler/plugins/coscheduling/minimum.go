@@ -78,7 +78,7 @@ func (s *session) groupReached(g *gang) bool {
 // reached reports whether enough members are bound, running or succeeded for the gang's minimum, and at least one of
 // them is bound or running.
 func (g *gang) reached() bool {
-	return alive(g.JobInfo) > 0 && binding.ShortOfPlaced(g.JobInfo) == nil
+	return alive(g.JobInfo) > 0 && binding.MinimumPlaced(g.JobInfo)
 }
 
 // alive returns the number of members that are bound or running. Terminating members do not count: their replacements belong to

@@ -42,7 +42,7 @@ func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
 		return
 	}
 	for uid := range p.memory.takenFrom {
-		if job := jobs[uid]; job == nil || job.PodGroup == nil || binding.ShortOfPlaced(job) == nil {
+		if job := jobs[uid]; job == nil || job.PodGroup == nil || binding.MinimumPlaced(job) {
 			delete(p.memory.takenFrom, uid)
 		}
 	}
