@@ -129,8 +129,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		if !ok {
 			return nil
 		}
-		if p.opening && len(job.TaskStatusIndex[api.Pending]) == 0 {
-			return nothingPending
+		if p.opening {
+			return notYet
 		}
 		if message := refused[job.UID]; message != "" {
 			return &api.ValidateResult{Reason: framework.QueueHasChildren, Message: message}
@@ -149,10 +149,11 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.memory.promises.recordRefused(ssn)
 }
 
-// nothingPending marks jobs without pending tasks as not valid while a session opens. At that time upstream asks which
-// jobs are valid only to create the cycle states of pending tasks. The early answer saves other plugins from checking
-// all tasks of these jobs.
-var nothingPending = &api.ValidateResult{Message: "no task is pending"}
+// notYet marks all jobs as not valid while a session opens. At that time upstream asks which jobs are valid only to create
+// the cycle states of their pending tasks. Most of these tasks are not tried in the session: their gangs fit nowhere, as
+// in the last session. So the cycle state of a task is created when it is first used, in the pre-predicate below. Filters
+// run in parallel only after that.
+var notYet = &api.ValidateResult{Message: "the session is still being opened"}
 
 // recordCurrentJob registers functions that record in the session which gang is being scheduled, before any other
 // plugin is called. These functions also refuse to admit the gangs in refused, and gangs for which promises.refuse has a

@@ -177,9 +177,9 @@ func TestBlockedGangIsLeftOut(t *testing.T) {
 	})
 }
 
-// TestAnOpeningSessionValidatesOnlyGangsWithPendingTasks: upstream asks for the others, too, and a plugin may look at each of their tasks to answer. Once the
-// session is open every gang is validated.
-func TestAnOpeningSessionValidatesOnlyGangsWithPendingTasks(t *testing.T) {
+// TestAnOpeningSessionValidatesNoGangs: upstream asks only to create cycle states, and a plugin may look at each of a gang's tasks to answer. Once
+// the session is open every gang is validated, and a task has a cycle state once filters may ask for it.
+func TestAnOpeningSessionValidatesNoGangs(t *testing.T) {
 	c, asked := newCache(t), map[string]bool{}
 	c.opens = func(ssn *framework.Session) {
 		ssn.AddJobValidFn("other", func(obj any) *api.ValidateResult {
@@ -191,8 +191,13 @@ func TestAnOpeningSessionValidatesOnlyGangsWithPendingTasks(t *testing.T) {
 	for range 2 {
 		clear(asked)
 		session(func(ssn *framework.Session) {
-			if diff := cmp.Diff(map[string]bool{"half": true, "waits": true}, asked); diff != "" {
-				t.Errorf("gangs validated while the session opened (-want +got):\n%s", diff)
+			if len(asked) > 0 {
+				t.Errorf("gangs validated while the session opened: %v, want none", asked)
+			}
+			for uid, task := range ssn.Jobs["ns/waits"].Tasks {
+				if err := ssn.PrePredicateFn(task); err != nil || ssn.GetCycleState(uid) != ssn.GetCycleState(uid) {
+					t.Errorf("task %s has no cycle state that lasts, or is refused: %v", uid, err)
+				}
 			}
 			if verdict := ssn.JobValid(ssn.Jobs["ns/whole"]); verdict != nil || !asked["whole"] {
 				t.Errorf("the verdict on the running gang is %+v, and the other plugin was asked: %t", verdict, asked["whole"])
