@@ -156,8 +156,8 @@ type plugin struct {
 	defaults gangs.Settings
 	// known caches the parsed settings of each gang.
 	known map[api.JobID]reading
-	// rooms records, by the ID of a group of gangs in a backoff, whether sessions found room for the group on nodes.
-	rooms map[string]roomLook
+	// rooms records whether sessions found room on nodes for gang groups in a backoff.
+	rooms roomLooks
 	alarm *alarm
 	// terms are the plugin's arguments for node reservations.
 	terms reservationTerms
@@ -243,9 +243,9 @@ type session struct {
 	ssn *framework.Session
 	// memory is the plugin's state that outlives the session.
 	memory *memory
-	// rooms records, by the ID of a gang group in a backoff, whether sessions found room for the gang group on nodes.
-	// endEarly replaces the results of earlier sessions by the results of this session.
-	rooms map[string]roomLook
+	// rooms records whether sessions found room on nodes for gang groups in a backoff. endEarly adds the results of this
+	// session.
+	rooms roomLooks
 	// gangs has the gangs with settings.
 	gangs map[api.JobID]*gang
 	// network has the layers and domains of the network; nil if no gang has a topology rule.

@@ -21,8 +21,20 @@ type roomLook struct {
 	// crowded reports whether, in some session of the backoff, the gang group lacked pending members or did not fit
 	// into the idle resources of nodes.
 	crowded bool
-	// at is when a session last looked for room on nodes for the gang group.
-	at time.Time
+	// since is the number of the session since which the gang group waits for a look: the session after its last look,
+	// or else the session in which its backoff began. So a gang group that comes into a backoff again and again is behind
+	// the gang groups that wait for a look meanwhile.
+	since int
+}
+
+// roomLooks are the looks for room of all gang groups in a backoff.
+type roomLooks struct {
+	// sessions is the number of sessions so far.
+	sessions int
+	// groups has the looks by the ID of the gang group.
+	groups map[string]roomLook
+	// namespaces has the number of the session since which the gang groups of a namespace wait for a look at one of them.
+	namespaces map[string]int
 }
 
 // likeMembers is a number of members with equal requests.
@@ -88,39 +100,56 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 // endEarly ends the backoff of a gang group that now fits into the idle resources of nodes. The gang group must have
 // lacked room in an earlier session of the backoff. If it fitted in all of them, another cause prevented its placement,
 // and its backoff continues.
-func (s *session) endEarly(now time.Time) {
-	former, looks := s.rooms, 0
-	s.rooms = map[string]roomLook{}
-	for _, l := range s.inBackoff(former) {
-		look := former[l.id]
-		if began := looks; looks < maxRoomLooks {
-			room, known := s.hasRoom(l, &looks)
-			if known || began == 0 {
-				look.at = now // so that the next session looks for room for other gang groups first
-			}
-			if known && room && look.crowded {
-				l.until = time.Time{}
-			}
-			look.crowded = look.crowded || known && !room
+func (s *session) endEarly() {
+	looks := 0
+	for _, l := range s.inBackoff() {
+		if looks >= maxRoomLooks {
+			return
 		}
-		s.rooms[l.id] = look
+		look, began := s.rooms.groups[l.id], looks
+		room, known := s.hasRoom(l, &looks)
+		if known || began == 0 {
+			look.since = s.rooms.sessions + 1
+			s.rooms.namespaces[l.namespace()] = look.since
+		}
+		if known && room && look.crowded {
+			l.until = time.Time{}
+		}
+		look.crowded = look.crowded || known && !room
+		s.rooms.groups[l.id] = look
 	}
 }
 
-// inBackoff returns the gang groups in a backoff, in the order in which the session looks for room for them on nodes.
-// Namespaces take turns, so that the gang groups of one namespace do not use up all looks (maxRoomLooks). In a
-// namespace, the gang group with the oldest look comes first. former has the times of the last looks.
-func (s *session) inBackoff(former map[string]roomLook) []*admissionDeadline {
+// inBackoff returns the gang groups in a backoff, in the order in which the session looks for room for them on nodes. It
+// removes all others from s.rooms. Namespaces take turns, so that the gang groups of one namespace do not use up all
+// looks (maxRoomLooks), and the namespace that waits for longest begins. In a namespace, the gang group that waits for
+// longest comes first.
+func (s *session) inBackoff() []*admissionDeadline {
 	groups := slices.DeleteFunc(slices.Collect(maps.Values(s.limits)), func(l *admissionDeadline) bool { return l.until.IsZero() })
+	former := s.rooms
+	s.rooms = roomLooks{sessions: former.sessions + 1, groups: map[string]roomLook{}, namespaces: map[string]int{}}
+	for _, l := range groups {
+		look := former.groups[l.id]
+		look.since = cmp.Or(look.since, s.rooms.sessions)
+		s.rooms.groups[l.id] = look
+		s.rooms.namespaces[l.namespace()] = cmp.Or(former.namespaces[l.namespace()], s.rooms.sessions)
+	}
 	slices.SortFunc(groups, func(a, b *admissionDeadline) int {
-		return cmp.Or(former[a.id].at.Compare(former[b.id].at), cmp.Compare(a.id, b.id))
+		return cmp.Or(s.rooms.groups[a.id].since-s.rooms.groups[b.id].since, cmp.Compare(a.id, b.id))
 	})
 	turns, turn := map[string]int{}, map[string]int{}
 	for _, l := range groups {
-		namespace := l.gangs[0].Namespace
-		turn[l.id] = turns[namespace]
-		turns[namespace]++
+		turn[l.id] = turns[l.namespace()]
+		turns[l.namespace()]++
 	}
-	slices.SortStableFunc(groups, func(a, b *admissionDeadline) int { return cmp.Compare(turn[a.id], turn[b.id]) })
+	slices.SortStableFunc(groups, func(a, b *admissionDeadline) int {
+		return cmp.Or(turn[a.id]-turn[b.id], s.rooms.namespaces[a.namespace()]-s.rooms.namespaces[b.namespace()])
+	})
 	return groups
+}
+
+// namespace returns the namespace that the looks for room for the gang group count against: the first in alphabetical
+// order, if its gangs are in several.
+func (l *admissionDeadline) namespace() string {
+	return slices.MinFunc(l.gangs, func(a, b *gang) int { return cmp.Compare(a.Namespace, b.Namespace) }).Namespace
 }

@@ -94,10 +94,10 @@ func TestOnlyRoomThatHasComeEndsABackoff(t *testing.T) {
 			l := &admissionDeadline{id: "g", until: until, gangs: []*gang{{JobInfo: ofSizes(2, cores("1"), cores("1"))}}}
 			node := api.NewNodeInfo(holds(tt.cpu).Name("n").Obj())
 			s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n": node}}},
-				rooms: map[string]roomLook{"g": {crowded: tt.before}}, limits: map[string]*admissionDeadline{"g": l}}
-			s.endEarly(time.Unix(2, 0))
-			if ended := tt.backsOff && l.until.IsZero(); ended != tt.ends || s.rooms["g"].crowded != tt.crowded {
-				t.Errorf("it ends: %t, and it is known that there was no room: %t; want %t and %t", ended, s.rooms["g"].crowded, tt.ends, tt.crowded)
+				rooms: roomLooks{groups: map[string]roomLook{"g": {crowded: tt.before}}}, limits: map[string]*admissionDeadline{"g": l}}
+			s.endEarly()
+			if ended := tt.backsOff && l.until.IsZero(); ended != tt.ends || s.rooms.groups["g"].crowded != tt.crowded {
+				t.Errorf("it ends: %t, and it is known that there was no room: %t; want %t and %t", ended, s.rooms.groups["g"].crowded, tt.ends, tt.crowded)
 			}
 		})
 	}
@@ -111,36 +111,43 @@ func TestNodesThatAreNotLookedAtEndNoBackoff(t *testing.T) {
 	for i := range maxRoomLooks + 1 {
 		s.ssn.Nodes[fmt.Sprint(i)] = small
 	}
-	if s.endEarly(time.Unix(2, 0)); s.rooms["g"].crowded || s.limits["g"].until.IsZero() {
-		t.Errorf("the backoff ends: %t; it is recorded that the cluster has no room: %t; want neither", s.limits["g"].until.IsZero(), s.rooms["g"].crowded)
+	if s.endEarly(); s.rooms.groups["g"].crowded || s.limits["g"].until.IsZero() {
+		t.Errorf("the backoff ends: %t; it is recorded that the cluster has no room: %t; want neither", s.limits["g"].until.IsZero(), s.rooms.groups["g"].crowded)
 	}
+}
+
+// crowdedCluster has small nodes, so many that a session can look for room for this number of groups and not quite for one more.
+func crowdedCluster(groups int) *session {
+	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}, limits: map[string]*admissionDeadline{}}
+	small := api.NewNodeInfo(holds("1").Name("n").Obj())
+	for i := range maxRoomLooks/(groups+1) + 1 {
+		s.ssn.Nodes[fmt.Sprint(i)] = small
+	}
+	return s
+}
+
+// inBackoffNow adds a group of one gang, which is in a backoff.
+func (s *session) inBackoffNow(namespace, name string) {
+	job := ofSizes(1, cores("2"))
+	job.Namespace = namespace
+	s.limits[namespace+"/"+name] = &admissionDeadline{id: namespace + "/" + name, until: time.Unix(1000, 0), gangs: []*gang{{JobInfo: job}}}
 }
 
 // TestNamespacesTakeTurnsWithLooks: a namespace with many groups in a backoff leaves looks for the group of another namespace.
 func TestNamespacesTakeTurnsWithLooks(t *testing.T) {
-	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}, limits: map[string]*admissionDeadline{}}
-	small := api.NewNodeInfo(holds("1").Name("n").Obj())
-	for i := range maxRoomLooks / 3 { // each session can look for room for three groups, but not quite
-		s.ssn.Nodes[fmt.Sprint(i)] = small
-	}
-	add := func(namespace, name string) {
-		job := ofSizes(1, cores("2"))
-		job.Namespace = namespace
-		s.limits[namespace+"/"+name] = &admissionDeadline{id: namespace + "/" + name, until: time.Unix(1000, 0), gangs: []*gang{{JobInfo: job}}}
-	}
+	s := crowdedCluster(2)
 	for i := range 20 {
-		add("many", fmt.Sprint("g", i))
+		s.inBackoffNow("many", fmt.Sprint("g", i))
 	}
-	add("one", "g")
+	s.inBackoffNow("one", "g")
 	checked := map[string]bool{}
 	for i := range 20 {
-		now := time.Unix(int64(i+1), 0)
-		s.endEarly(now)
-		for id, look := range s.rooms {
+		s.endEarly()
+		for id, look := range s.rooms.groups {
 			checked[id] = checked[id] || look.crowded
 		}
-		if at := s.rooms["one/g"].at; !at.Equal(now) {
-			t.Errorf("session %d did not look for room for the only group of its namespace since %v", i, at)
+		if !s.lookedFor("one/g") {
+			t.Errorf("session %d did not look for room for the only group of its namespace", i)
 		}
 	}
 	if len(checked) != 21 {
@@ -150,5 +157,51 @@ func TestNamespacesTakeTurnsWithLooks(t *testing.T) {
 		if !known {
 			t.Errorf("no session looked for room for %s", id)
 		}
+	}
+}
+
+// TestAGroupInSeveralNamespacesCountsForOne, which does not depend on the order of its gangs.
+func TestAGroupInSeveralNamespacesCountsForOne(t *testing.T) {
+	of := func(namespace string) *gang { return &gang{JobInfo: &api.JobInfo{Namespace: namespace}} }
+	for _, gangs := range [][]*gang{{of("a"), of("b")}, {of("b"), of("a")}} {
+		if got := (&admissionDeadline{gangs: gangs}).namespace(); got != "a" {
+			t.Errorf("it counts for %q, want a", got)
+		}
+	}
+}
+
+// lookedFor reports whether the last session looked for room for the group.
+func (s *session) lookedFor(id string) bool { return s.rooms.groups[id].since > s.rooms.sessions }
+
+// TestGroupsThatKeepTimingOutLeaveLooks: a session has time for one group. A namespace whose groups time out again and again, one in
+// each session, once had all looks, because a group without a look came first. Now the group of another namespace waits for at most one
+// session in between, and a group of that namespace for as many as the namespace has groups.
+func TestGroupsThatKeepTimingOutLeaveLooks(t *testing.T) {
+	const unlike = 20
+	s := crowdedCluster(1)
+	s.inBackoffNow("many", "waits")
+	s.inBackoffNow("one", "g")
+	for i := range unlike {
+		s.inBackoffNow("many", fmt.Sprint("g", i))
+	}
+	looks, last := map[string]int{}, 0
+	for i := range 2 * (unlike + 1) {
+		delete(s.limits, fmt.Sprint("many/g", i%unlike)) // it is admitted, and times out again
+		s.inBackoffNow("many", fmt.Sprint("g", (i+unlike-1)%unlike))
+		s.endEarly()
+		for _, id := range []string{"one/g", "many/waits"} {
+			if s.lookedFor(id) {
+				looks[id]++
+			}
+		}
+		if s.lookedFor("one/g") {
+			last = i
+		}
+		if i-last > 1 {
+			t.Errorf("session %d: the last look for room for the group of the other namespace was %d sessions ago", i, i-last)
+		}
+	}
+	if looks["one/g"] < unlike || looks["many/waits"] == 0 {
+		t.Errorf("number of looks: %v, want one in every second session for one/g, and at least one for many/waits", looks)
 	}
 }

@@ -80,7 +80,7 @@ func (s *session) holdBack() {
 	for _, l := range s.limits {
 		l.until = l.backoffEnds(now)
 	}
-	s.endEarly(now)
+	s.endEarly()
 	for _, l := range s.limits {
 		if l.until.IsZero() {
 			continue
