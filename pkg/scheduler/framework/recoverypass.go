@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 )
@@ -29,8 +28,6 @@ const (
 // RecoveryPass is one attempt to withdraw all writes of a former leader. It reads the pods of each namespace once.
 type RecoveryPass struct {
 	unrecovered *Unrecovered
-	// reasons is the map Unrecovered.reasons at the time when the recovery pass began. unrecovered.mu guards it.
-	reasons map[types.NamespacedName]map[string]error
 	// end is when the recovery pass stops withdrawing writes. perNamespace limits its time for the objects of one
 	// namespace.
 	end          time.Time
@@ -50,11 +47,7 @@ type namespacePass struct {
 }
 
 func (u *Unrecovered) newPass(all, perNamespace time.Duration) *RecoveryPass {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return &RecoveryPass{
-		unrecovered: u, reasons: u.reasons, end: time.Now().Add(all), perNamespace: perNamespace, namespaces: map[string]*namespacePass{},
-	}
+	return &RecoveryPass{unrecovered: u, end: time.Now().Add(all), perNamespace: perNamespace, namespaces: map[string]*namespacePass{}}
 }
 
 // Visit calls withdraw for the object, with the keys of the pods in its namespace (Withdrawer.PodKeys). It records an
@@ -101,23 +94,27 @@ func (p *RecoveryPass) record(of Leftover, err error) {
 	u := p.unrecovered
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	reasons := p.reasons[of.Claim]
+	reasons := u.reasons[of.Claim]
 	former := reasons[of.Volume]
 	switch {
 	case err == nil && former == nil:
 	case err == nil:
 		if delete(reasons, of.Volume); len(reasons) == 0 {
-			delete(p.reasons, of.Claim)
+			delete(u.reasons, of.Claim)
 		}
 		klog.InfoS("A claim has no more writes of a former leader, its pods can be placed", "plugin", u.plugin, "claim", of.Claim, "volume", of.Volume)
 		u.wake()
-	case former != nil && errors.Is(err, errNoTime): // keeps the object's error of an earlier pass, which says more than errNoTime
+	case former != nil && (errors.Is(err, errNoTime) || errors.Is(err, context.Canceled)):
+		// keeps the object's error of an earlier pass, which says more than that this pass had no time or was ended
 	case reasons == nil:
-		p.reasons[of.Claim] = map[string]error{of.Volume: err}
+		u.reasons[of.Claim] = map[string]error{of.Volume: err}
 	default:
 		reasons[of.Volume] = err
 	}
 }
+
+// nodeToCome stands for the node of a pod that was being bound when withdrawals were resumed.
+const nodeToCome = "to come"
 
 // listPods returns the keys that a withdrawal needs of the pods in the namespace (Withdrawer.PodKeys).
 func (u *Unrecovered) listPods(ctx context.Context, namespace string) (sets.Set[string], error) {
@@ -128,7 +125,15 @@ func (u *Unrecovered) listPods(ctx context.Context, namespace string) (sets.Set[
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return u.withdrawer.ListPods(ctx, namespace, options)
 	}
-	err := eachListed(ctx, list, func(pod *v1.Pod) { keys.Insert(u.withdrawer.PodKeys(pod)...) })
+	u.mu.Lock()
+	inFlight := u.inFlight
+	u.mu.Unlock()
+	err := eachListed(ctx, list, func(pod *v1.Pod) {
+		if pod.Spec.NodeName == "" && inFlight.Has(pod.UID) {
+			pod.Spec.NodeName = nodeToCome
+		}
+		keys.Insert(u.withdrawer.PodKeys(pod)...)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
@@ -49,7 +50,7 @@ type Withdrawer interface {
 //
 // Invariant: claims are added only by Recover, before the plugin's first session. A claim is removed after the last write
 // of its withdrawal has ended. In between the plugin places no pod that uses the claim, so a withdrawal never meets writes
-// of this leader.
+// of this leader's plugin. Another plugin may place such pods while no configuration in use has the plugin: see Resume.
 type Unrecovered struct {
 	plugin     string
 	withdrawer Withdrawer
@@ -60,13 +61,14 @@ type Unrecovered struct {
 
 	mu sync.Mutex
 	// reasons are, for each claim and each volume that is reserved for it, why the former leader's write could not be
-	// withdrawn. The volume's name is empty for the claim itself. A recovery pass changes the map that was current when
-	// the pass began.
+	// withdrawn. The volume's name is empty for the claim itself.
 	reasons map[types.NamespacedName]map[string]error
 	// instances is the number of instances of the plugin in use. stop ends the goroutine that retries withdrawals; nil
 	// while no such goroutine runs.
 	instances int
 	stop      context.CancelFunc
+	// inFlight are the pods that were being bound when withdrawals were resumed. They count as pods with a node.
+	inFlight sets.Set[types.UID]
 }
 
 // NewUnrecovered returns an empty Unrecovered for the plugin.
@@ -85,18 +87,34 @@ func (u *Unrecovered) Join() {
 }
 
 // Leave records that an instance of the plugin was closed. After the last instance, withdrawals are no longer retried,
-// and u forgets all claims: another plugin may now write to them.
+// because another plugin may now write to the claims. u keeps the claims: a later configuration may have the plugin
+// again, and the plugin then does not recover again.
 func (u *Unrecovered) Leave() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.instances--; u.instances > 0 {
+	if u.instances--; u.instances > 0 || u.stop == nil {
 		return
 	}
-	u.reasons = map[types.NamespacedName]map[string]error{}
-	if u.stop != nil {
-		u.stop()
-		u.stop = nil
+	u.stop()
+	u.stop = nil
+}
+
+// Resume retries withdrawals again after the last instance had left. The plugin calls it with the session's jobs whenever
+// a session opens. Until now, another plugin may have placed pods that use the claims. Writes for the pods that are still
+// being bound are not withdrawn, as for pods with a node.
+func (u *Unrecovered) Resume(jobs map[api.JobID]*api.JobInfo) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.reasons) == 0 || u.stop != nil {
+		return
 	}
+	u.inFlight = sets.Set[types.UID]{}
+	for _, job := range jobs {
+		for _, task := range job.TaskStatusIndex[api.Binding] {
+			u.inFlight.Insert(task.Pod.UID)
+		}
+	}
+	u.start()
 }
 
 // Check returns an error, for users, if a former leader's writes for the claim are not withdrawn yet.
@@ -130,10 +148,15 @@ func (u *Unrecovered) Recover(visit func(pass *RecoveryPass) error) error {
 		return nil
 	}
 	u.report()
+	u.start()
+	return nil
+}
+
+// start starts the goroutine that retries withdrawals. The caller holds u.mu.
+func (u *Unrecovered) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	u.stop = stop
 	go u.retry(ctx)
-	return nil
 }
 
 // mostReported is the maximum number of claims that a log line names.

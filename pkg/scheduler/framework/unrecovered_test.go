@@ -247,35 +247,52 @@ func TestAFormerErrorOutlastsARetryWithoutTime(t *testing.T) {
 	})
 }
 
-// TestRetriesBelongToTheInstancesInUse: a reload keeps them, and a configuration without the plugin ends them and forgets the claims.
-// An attempt under way then has no effect on what a later instance holds back.
+// TestRetriesBelongToTheInstancesInUse: a reload keeps them, and a configuration without the plugin ends them. The claims are kept for
+// a later configuration with the plugin, which retries from its first session on.
 func TestRetriesBelongToTheInstancesInUse(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		claim := claimNamed("ns", "bad")
 		w.fail("bad", true)
 		mustRecover(t, u, w, claim)
+		former := u.Check(claim).Error()
 		u.Join() // the instance of the next configuration
 		u.Leave()
+		u.Resume(nil) // its first session
 		w.attempts("bad")
 		w.take(10 * time.Second)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if w.attempts("bad") != 1 || u.Check(claim) == nil {
-			t.Error("a reload ends the retries")
+			t.Error("a reload ends the retries, or there are two")
 		}
 		u.Leave() // during an attempt
-		u.Join()
 		time.Sleep(time.Hour)
-		if n := w.attempts("bad"); n != 0 || u.Check(claim) != nil {
-			t.Errorf("%d attempts after the last instance was closed; it is held back with %v", n, u.Check(claim))
+		u.Join()
+		if n := w.attempts("bad"); n != 0 {
+			t.Errorf("%d attempts after the last instance was closed", n)
+		}
+		if err := u.Check(claim); err == nil || err.Error() != former {
+			t.Errorf("it is held back with %v, want %s", err, former)
 		}
 		w.take(0)
-		mustRecover(t, u, w, claim) // of another leader
-		w.attempts("bad")
+		u.Resume(nil)
+		u.Resume(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if w.attempts("bad") != 1 {
-			t.Error("a later recovery has no retries")
+		if n := w.attempts("bad"); n != 1 {
+			t.Errorf("%d attempts after a second in which the plugin is in use again, want 1", n)
+		}
+		w.fail("bad", false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := u.Check(claim); err != nil {
+			t.Error(err)
+		}
+		u.Resume(nil) // nothing is left to retry
+		w.attempts("bad")
+		time.Sleep(time.Hour)
+		if n := w.attempts("bad"); n != 0 {
+			t.Errorf("%d attempts after the end", n)
 		}
 	})
 }

@@ -39,6 +39,8 @@ type world struct {
 	plugin  *plugin
 	session *session
 	nodes   map[string]*api.NodeInfo
+	// jobs are those of the sessions that are opened.
+	jobs map[api.JobID]*api.JobInfo
 	// tasks are those that were placed.
 	tasks map[string]*api.TaskInfo
 
@@ -109,7 +111,7 @@ func (w *world) open() {
 	for i := range nodes.Items {
 		w.nodes[nodes.Items[i].Name] = api.NewNodeInfo(&nodes.Items[i])
 	}
-	w.session = newSession(w.plugin, nil)
+	w.session = newSession(w.plugin, nil, w.jobs)
 }
 
 type handle struct {

@@ -45,7 +45,7 @@ func TestBeforeAllIsRead(t *testing.T) {
 	run(t, append(gpus("n"), made(p, "t", one())), func(w *world) {
 		late := w.build(Spec(), nil)
 		late.devices.synced = append(late.devices.synced, func() bool { return false })
-		w.session = newSession(late, nil)
+		w.session = newSession(late, nil, nil)
 		if got, want := w.fits(p, "n"), errNotReady.Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -103,7 +103,7 @@ func TestDevicesThatCome(t *testing.T) {
 		if w.fits(p, "m") == "" {
 			t.Error("a verdict has changed within a session")
 		}
-		w.session = newSession(w.plugin, nil) // of the same nodes
+		w.session = newSession(w.plugin, nil, nil) // of the same nodes
 		if got := w.fits(p, "m"); got != "" {
 			t.Errorf("the next session does not know of them: %s", got)
 		}

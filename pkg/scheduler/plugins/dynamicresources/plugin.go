@@ -93,7 +93,7 @@ func (p *plugin) Name() string { return Name }
 
 // OnSessionOpen implements framework.Plugin: it adds the plugin's pre-predicate and predicate to the session.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
-	s := newSession(p, ssn.SharedDRAManager())
+	s := newSession(p, ssn.SharedDRAManager(), ssn.Jobs)
 	p.session = s
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)

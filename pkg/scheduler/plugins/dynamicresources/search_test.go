@@ -44,8 +44,9 @@ func TestAClaimThatTakesForEver(t *testing.T) {
 	}
 	d := newRandomWorld(rand.New(rand.NewPCG(1, 1))).devices // in real time
 	d.inventory.update([]*resourceapi.ResourceSlice{schedtest.NodeDevices("n", devices...)})
+	d.unrecovered = framework.NewUnrecovered(Name, recovery{d}, func() {})
 	p := &plugin{settings: settings{filterTimeout: 200 * time.Millisecond, search: 500 * time.Millisecond}, devices: d}
-	s := newSession(p, nil)
+	s := newSession(p, nil, nil)
 	node := schedtest.MakeNode().Name("n").Obj()
 	pod := schedtest.MakePod().Name("p").Obj()
 	verdict := func(namespace string, claim *resourceapi.ResourceClaim) string {

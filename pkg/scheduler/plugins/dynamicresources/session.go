@@ -45,7 +45,8 @@ type taskState struct {
 	selectors []*nodeaffinity.NodeSelector
 }
 
-func newSession(p *plugin, shared k8sframework.SharedDRAManager) *session {
+func newSession(p *plugin, shared k8sframework.SharedDRAManager, jobs map[api.JobID]*api.JobInfo) *session {
+	p.devices.unrecovered.Resume(jobs)
 	p.devices.mu.Lock()
 	defer p.devices.mu.Unlock()
 	p.devices.rounds++

@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -191,5 +193,69 @@ func TestAReloadKeepsTheRetries(t *testing.T) {
 		w.untouched("c")
 		w.open()
 		w.mustPlace(member("p", "c"), "n")
+	})
+}
+
+// withoutThePlugin has a configuration without the plugin in use for a while, and then one with it. Its session has the tasks that are
+// being bound.
+func (w *world) withoutThePlugin(spec framework.PluginSpec, bound ...*api.TaskInfo) {
+	w.plugin.Close()
+	time.Sleep(time.Hour)
+	w.plugin = w.build(spec, nil)
+	job := api.NewJobInfo("g")
+	for _, task := range bound {
+		task.Status = api.Binding
+		job.AddTaskInfo(task)
+	}
+	w.jobs = map[api.JobID]*api.JobInfo{job.UID: job}
+	w.open()
+}
+
+// TestAReloadThatAddsThePluginAgainKeepsTheClaims: the plugin does not recover again.
+func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
+	serve(t)
+	run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *world) {
+		fails := w.failing("update", "resourceclaims", errors.New("refused"))
+		spec := Spec()
+		w.plugin.Close()
+		w.plugin = w.build(spec, nil)
+		synctest.Wait()
+		w.mustRecover()
+		w.withoutThePlugin(spec)
+		if w.fits(member("p", "c"), "n") == "" {
+			t.Error("its pod is placed")
+		}
+		fails.Store(false)
+		time.Sleep(time.Minute)
+		w.untouched("c")
+		w.open()
+		w.mustPlace(member("p", "c"), "n")
+	})
+}
+
+// TestAPodThatAnotherPluginPlacedKeepsItsClaim: the pod is still being bound when the plugin is in use again.
+func TestAPodThatAnotherPluginPlacedKeepsItsClaim(t *testing.T) {
+	serve(t)
+	p, c := member("p", "c"), left(schedtest.DeviceClaim("c", one()))
+	p.Pod.UID = "p"
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "p"}}
+	run(t, append(gpus("n"), c, p.Pod.DeepCopy()), func(w *world) {
+		fails := w.failing("update", "resourceclaims", errors.New("refused"))
+		spec := Spec()
+		w.plugin.Close()
+		w.plugin = w.build(spec, nil)
+		synctest.Wait()
+		w.mustRecover()
+		w.open()
+		if refused := w.fits(p, "n"); !strings.Contains(refused, "former scheduler leader") {
+			t.Fatalf("before that its pod is told %q", refused)
+		}
+		w.withoutThePlugin(spec, p)
+		fails.Store(false)
+		w.kube.ClearActions()
+		time.Sleep(time.Minute)
+		if users := w.users("c"); len(users) != 1 || strings.Contains(strings.Join(w.calls(), ","), "update") {
+			t.Errorf("the pods %v may use it after the calls %v, want p, and no update", users, w.calls())
+		}
 	})
 }

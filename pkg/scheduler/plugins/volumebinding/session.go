@@ -40,6 +40,7 @@ type taskState struct {
 }
 
 func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *session {
+	p.volumes.unrecovered.Resume(jobs)
 	return &session{
 		settings: p.settings, volumes: p.volumes, users: &users{pods: p.volumes.objects.pods, nodes: nodes}, inventory: newInventory(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
 	}

@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -238,4 +239,49 @@ func TestAReloadKeepsTheRetries(t *testing.T) {
 		w.open()
 		w.mustPlace(member("g-0", "c"), "n1")
 	})
+}
+
+// TestAReloadThatAddsThePluginAgainKeepsTheClaims: the plugin does not recover again. A pod that another plugin has placed meanwhile and
+// that is still being bound keeps the node of its claim.
+func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
+	serve(t)
+	for name, tc := range map[string]struct {
+		bound bool
+		want  string
+	}{
+		"no pod is being bound":      {},
+		"a pod of it is being bound": {bound: true, want: "n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := member("g-0", "c")
+			run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c"), pod.Pod.DeepCopy()}), func(w *world) {
+				fails := w.failing("update", "persistentvolumeclaims", errors.New("refused"))
+				spec := Spec()
+				w.plugin.Close()
+				w.plugin = w.build(spec, nil, w.factory)
+				w.mustRecover()
+				w.plugin.Close()
+				time.Sleep(time.Hour)
+				w.plugin = w.build(spec, nil, w.factory)
+				if tc.bound {
+					pod.Status = api.Binding
+				}
+				job := api.NewJobInfo("g", pod)
+				w.jobs = map[api.JobID]*api.JobInfo{job.UID: job}
+				w.open()
+				if w.fits(member("h-0", "c"), "n1") == "" {
+					t.Error("another pod of the claim is placed")
+				}
+				fails.Store(false)
+				time.Sleep(time.Minute)
+				claim, err := w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace).Get(t.Context(), "c", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if node := claim.Annotations[volume.AnnSelectedNode]; node != tc.want {
+					t.Errorf("the claim's node is %q, want %q", node, tc.want)
+				}
+			})
+		})
+	}
 }
