@@ -228,7 +228,7 @@ func TestAPromiseIsWhatWasAdmitted(t *testing.T) {
 				cluster.Put(pod)
 			}
 		}},
-		"minResources in a queue that did not admit it": {beside: "8", want: 1, after: func(_ *schedtest.Cluster, gang *v1beta1.PodGroup) { gang.Spec.Queue = "other" }},
+		"minResources in a queue that did not admit it, within the pause after it was moved": {beside: "4", want: 0, after: func(_ *schedtest.Cluster, gang *v1beta1.PodGroup) { gang.Spec.Queue = "other" }},
 		"after a restart": {beside: "8", want: 1, again: true},
 	}
 	for name, tt := range tests {

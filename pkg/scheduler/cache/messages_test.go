@@ -131,7 +131,7 @@ func TestWhyAGangWaits(t *testing.T) {
 		"the cluster is promised to others": {
 			plugins: []string{"overcommit"}, objects: gpuNodes(1),
 			group: minimum(1).Phase(v1beta1.PodGroupPending).MinResources(schedtest.Resources{"nvidia.com/gpu": "64"}), pods: members(1, "1"),
-			want: "Unschedulable NotEnqueued: not admitted by plugin overcommit: minResources asks for nvidia.com/gpu 64; the cluster has nvidia.com/gpu 8 (0 used, 0 reserved for admitted gangs)",
+			want: "Unschedulable NotEnqueued: not admitted by plugin overcommit: minResources asks for nvidia.com/gpu 64; the cluster has nvidia.com/gpu 8 (0 used)",
 		},
 		"its minResources exceed what is left of its queue": {
 			plugins: []string{"capacity"}, objects: append(gpuNodes(2), schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"nvidia.com/gpu": "4"}).Obj()),

@@ -136,8 +136,8 @@ func TestQueuesThatAreInEachOther(t *testing.T) {
 	}
 }
 
-// TestWhatIsInUse: what is placed, also where room is yet to be made, counts in the queue and in those it is in. A gang that was let in and
-// has none of it yet has been promised its minimum.
+// TestWhatIsInUse: what is placed, also where room is yet to be made, counts in the queue and in those it is in. A gang that was admitted
+// and has no placed pod counts nothing.
 func TestWhatIsInUse(t *testing.T) {
 	ssn := bare()
 	for name, parent := range map[string]string{"inner": "outer", "outer": ""} {
@@ -163,8 +163,8 @@ func TestWhatIsInUse(t *testing.T) {
 	gang("was not", "inner", scheduling.PodGroupPending, api.Pending, api.Pending)
 	use := &ssn.QueueUse
 	use.count()
-	got := map[string]float64{"inner": use.of("inner").MilliCPU, "outer": use.of("outer").MilliCPU, "all": use.all.MilliCPU, "promised": use.promised.MilliCPU}
-	want := map[string]float64{"inner": 4000, "outer": 5000, "all": 5000, "promised": 4000}
+	got := map[string]float64{"inner": use.of("inner").MilliCPU, "outer": use.of("outer").MilliCPU, "all": use.all.MilliCPU}
+	want := map[string]float64{"inner": 4000, "outer": 5000, "all": 5000}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("thousandths of cpu (-want +got):\n%s", diff)
 	}

@@ -47,10 +47,10 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 	return PendingReason{NotEnqueued, text + "; the cluster has " + u.clusterText(request)}, true
 }
 
-// clusterText returns how much of each requested resource the cluster has, and how much of it is in use or reserved.
+// clusterText returns how much of each requested resource the cluster has, and how much of it is in use.
 func (u *QueueUse) clusterText(request *api.Resource) string {
 	return textOf(request, func(name string) string {
-		return fmt.Sprintf("%s %s (%s used, %s reserved for admitted gangs)", name, AmountOf(u.upstream.TotalResource, name), AmountOf(u.all, name), AmountOf(u.promised, name))
+		return fmt.Sprintf("%s %s (%s used)", name, AmountOf(u.upstream.TotalResource, name), AmountOf(u.all, name))
 	})
 }
 

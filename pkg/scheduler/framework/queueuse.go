@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/util"
@@ -22,8 +21,6 @@ type QueueUse struct {
 	upstream *vcframework.Session
 	used     map[api.QueueID]*api.Resource
 	all      *api.Resource
-	// promised is the sum of minResources of the admitted gangs that have no placed tasks.
-	promised *api.Resource
 	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
 	// asked is the QueueAsk for which Admits currently calls plugins, and askedBy is the task with which it calls them.
@@ -34,21 +31,17 @@ type QueueUse struct {
 	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }
 
-// count computes the resources that tasks of queues hold, and the sum of minResources that is promised to admitted gangs
-// without placed tasks. It does so on the first call only.
+// count computes the resources that tasks of queues hold. It does so on the first call only.
 func (u *QueueUse) count() {
 	if u.used != nil {
 		return
 	}
 	ssn := u.upstream
-	u.used, u.all, u.promised = map[api.QueueID]*api.Resource{}, api.EmptyResource(), api.EmptyResource()
+	u.used, u.all = map[api.QueueID]*api.Resource{}, api.EmptyResource()
 	for _, job := range ssn.Jobs {
 		u.add(job.Queue, job.Allocated)
 		for _, task := range job.TaskStatusIndex[api.Pipelined] {
 			u.add(job.Queue, task.Resreq)
-		}
-		if job.PodGroup.Status.Phase == scheduling.PodGroupInqueue && job.PodGroup.Spec.MinResources != nil && job.Allocated.IsEmpty() {
-			u.promised.Add(job.GetMinResources())
 		}
 	}
 	ssn.AddEventHandler(&vcframework.EventHandler{

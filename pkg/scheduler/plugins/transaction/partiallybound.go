@@ -161,10 +161,10 @@ func dropCondition(job *api.JobInfo) {
 
 func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
-// evictOverdue evicts gangs that have been partially bound for longer than evictAfter and that this session could not
+// OnSessionClose evicts gangs that have been partially bound for longer than evictAfter and that this session could not
 // complete. It also evicts partially bound gangs whose other members have been in a transaction for longer than
 // evictAfter, for example because a rollback is stuck.
-func (p *plugin) evictOverdue(ssn *framework.Session) {
+func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	if p.evictAfter <= 0 {
 		return
 	}

@@ -143,12 +143,6 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.recordCurrentJob(ssn, refused)
 }
 
-// OnSessionClose implements framework.Plugin.
-func (p *plugin) OnSessionClose(ssn *framework.Session) {
-	p.evictOverdue(ssn)
-	p.memory.promises.recordRefused(ssn)
-}
-
 // notYet marks all jobs as not valid while a session opens. At that time upstream asks which jobs are valid only to create
 // the cycle states of their pending tasks. Most of these tasks are not tried in the session: their gangs fit nowhere, as
 // in the last session. So the cycle state of a task is created when it is first used, in the pre-predicate below. Filters
