@@ -34,7 +34,7 @@ var _ = Describe("A device that a gang shares", func() {
 
 		By("waiting while all are taken, and following when one is free")
 		c := w.submitSharing(ctx, "c", 3)
-		w.eventuallyFailed(c, "NotEnoughResources", `claim "shared-c"`, `request "gpu"`, "no free device")
+		w.eventuallyFailed(c, "NotEnoughResources", `claim "shared-c"`, `request "gpu"`, "without a free device")
 		w.deleteGang(ctx, a)
 		w.eventuallyBound(c, 3)
 		w.expectDevicesOf(ctx, c)

@@ -41,7 +41,7 @@ var _ = Describe("A gang with a device each", func() {
 		By("saying which claims there is no device for, until there is one")
 		next := withDevice(gang{name: "next", size: 2, min: 2, cpu: "500m"})
 		w.submit(ctx, next)
-		w.eventuallyFailed(next, "NotEnoughResources", `claim "next-`, `request "gpu"`, `class "`+w.name+`"`, "no free device")
+		w.eventuallyFailed(next, "NotEnoughResources", `claim "next-`, `request "gpu"`, `class "`+w.name+`"`, "without a free device")
 		w.deleteGang(ctx, g)
 		w.eventuallyBound(next, 2)
 		w.expectDevicesOf(ctx, next)

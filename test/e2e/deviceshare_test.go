@@ -135,7 +135,7 @@ var _ = Describe("A cluster without Device objects", func() {
 		w.submit(ctx, g)
 		w.submit(ctx, plain)
 		w.eventuallyBound(plain, 2)
-		w.eventuallyFailed(g, "NotEnoughResources", "no Device object")
+		w.eventuallyFailed(g, "NotEnoughResources", "without a Device object")
 		Expect(w.everBound(g)).To(BeZero())
 
 		Expect(cp.InstallCRDs(ctx)).To(Succeed())

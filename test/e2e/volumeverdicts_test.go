@@ -122,7 +122,7 @@ var _ = Describe("A gang with claims", func() {
 		g := w.submitWithClaims(ctx, w.name+"-zoned", "g", 8)
 		w.eventuallyIn(g, 8, "b")
 		next := w.submitWithClaims(ctx, w.name+"-zoned", "next", 4)
-		w.eventuallyFailed(next, "NotEnoughResources", "a 0/4", "b 0/4", `cannot provision one, for claim "next-`, `storage class "`+w.name+`-zoned"`)
+		w.eventuallyFailed(next, "NotEnoughResources", "a 0/4", "b 0/4", `can neither offer nor provision a volume for claim "next-`, `storage class "`+w.name+`-zoned"`)
 		w.deleteGang(ctx, g)
 		w.eventuallyIn(next, 4, "b")
 		w.expectSettled(ctx, next)
