@@ -38,8 +38,10 @@ type queueLimits struct {
 	// (shareOut). capacities caches the devices of nodes, by name.
 	shares     map[taskOnNode]allocator.Amounts
 	capacities map[string]allocator.Amounts
-	// largestMemory is the memory of the largest GPU in the session, in bytes.
+	// largestMemory is the memory of the largest GPU in the session, in bytes. largestNode has, for each resource, the
+	// largest amount that a node of the session has. It is zero before the first use.
 	largestMemory int64
+	largestNode   allocator.Amounts
 	// inventories has one inventory of each set of equal inventories in the session. most caches, by request, the largest
 	// amounts that any of these inventories can give.
 	inventories []*inventory

@@ -19,6 +19,11 @@ import (
 // this order: pods with an allocation, because only their devices are known; pods that a kubelet has started; the oldest
 // pods. Each queue is bounded alone: otherwise a forged pod in one queue would lower what another queue counts.
 //
+// The devices of a node are unknown if it has no Device object, and has listed no devices since this process started.
+// Its pods with an allocation count with the allocation, because they may have been bound while a Device object existed.
+// Together they count at most the devices of the largest node, so a forged allocation counts no more there than on that
+// node. Its other pods count nothing: a node that never had devices looks the same.
+//
 // Sessions do not have all nodes that exist, so the informer decides whether a node exists.
 
 // taskOnNode identifies a task on one node.
@@ -50,7 +55,7 @@ func (q *queueLimits) shareOut(node string, tasks []*api.TaskInfo) {
 		return cmp.Or(a.place-b.place, framework.CompareStarted(a.task, b.task),
 			a.task.Pod.CreationTimestamp.Compare(b.task.Pod.CreationTimestamp.Time), cmp.Compare(a.task.UID, b.task.UID))
 	})
-	left := q.capacityOf(node)
+	left := q.boundOf(node)
 	for _, c := range claims {
 		share := c.want.Min(left)
 		left = left.Sub(share)
@@ -81,7 +86,7 @@ func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amo
 		return share
 	}
 	want, _ := q.wantedBy(task, request)
-	return want.Min(q.capacityOf(task.NodeName))
+	return want.Min(q.boundOf(task.NodeName))
 }
 
 // wantedBy returns the amounts with which a task on a node counts against the limits of its queue, as far as the node
@@ -94,7 +99,11 @@ func (q *queueLimits) wantedBy(task *api.TaskInfo, request *request) (want alloc
 	} else {
 		allocation, _ = allocator.AllocationOf(task.Pod) // errors are ignored here: readAllocated logs them in the session
 	}
-	if allocation.IsEmpty() {
+	switch {
+	case !allocation.IsEmpty():
+	case q.capacityOf(task.NodeName).IsZero(): // the node has no devices, or they are unknown
+		return want, false
+	default:
 		return q.mostOf(task, request), false
 	}
 	return q.sumOf(task.NodeName, request, allocation), true
@@ -122,6 +131,24 @@ func (q *queueLimits) nodeOf(name string) *v1.Node {
 		return nil
 	}
 	return node
+}
+
+// boundOf returns the amounts of devices that the pods of a queue on the named node together count at most. These are the
+// devices of the node, or of the largest node of the session if the node's devices are unknown.
+func (q *queueLimits) boundOf(name string) allocator.Amounts {
+	has := q.capacityOf(name)
+	if !has.IsZero() {
+		return has
+	}
+	if node := q.nodeOf(name); node == nil || q.known.of(node) != nil {
+		return has
+	}
+	if q.largestNode.IsZero() {
+		for name := range q.ssn.Nodes {
+			q.largestNode = q.largestNode.Max(q.capacityOf(name))
+		}
+	}
+	return q.largestNode
 }
 
 // capacityOf returns the amounts of devices of the named node; zero if the node does not exist. GPUs of a node without a

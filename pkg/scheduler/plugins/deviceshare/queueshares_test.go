@@ -52,7 +52,8 @@ func inOther(pod *v1.Pod) { annotated("test/queue", "other")(pod) }
 
 // TestPodsCountAtMostTheDevicesOfTheirNode: a tenant may write any node, any request and any allocation into a pod. Of a
 // limit of ten GPUs such pods leave the rest to others. Node n3 exists, but this scheduler's sessions do not have it. Node
-// numbers has four GPUs and no Device object, node bare has neither.
+// numbers has four GPUs and no Device object, node bare has neither, as a node whose Device object was deleted before the
+// scheduler started. The Device object of node empty lists nothing.
 func TestPodsCountAtMostTheDevicesOfTheirNode(t *testing.T) {
 	gpus := func(percent int) schedtest.Resources {
 		return schedtest.Resources{"koordinator.sh/gpu": strconv.Itoa(percent)}
@@ -81,6 +82,12 @@ func TestPodsCountAtMostTheDevicesOfTheirNode(t *testing.T) {
 		"more than its kubelet lists":         {[]*v1.Pod{onNode("numbers", schedtest.Resources{"nvidia.com/gpu": "1000"})}, 6},
 		"more bytes than its GPUs could have": {[]*v1.Pod{onNode("numbers", schedtest.Resources{"koordinator.sh/gpu-memory": "8000Gi"})}, 6},
 		"a node without GPUs":                 {[]*v1.Pod{onNode("bare", gpus(100000))}, 10},
+		"unknown devices, an allocation":      {[]*v1.Pod{onNode("bare", gpus(300), lists(3))}, 7},
+		"unknown devices, beyond any node":    {[]*v1.Pod{onNode("bare", gpus(100000), lists(64))}, 2},
+		"unknown devices, two allocations":    {[]*v1.Pod{onNode("bare", gpus(600), lists(6)), onNode("bare", gpus(600), lists(6))}, 2},
+		"an empty Device object":              {[]*v1.Pod{onNode("empty", gpus(300), lists(3))}, 10},
+		"unknown devices, and none beside":    {[]*v1.Pod{onNode("bare", gpus(800), older, startedByKubelet), onNode("bare", gpus(300), lists(3))}, 7},
+		"unknown devices, another queue":      {[]*v1.Pod{onNode("bare", gpus(800), lists(8), inOther)}, 10},
 		"devices, before older pods without":  {[]*v1.Pod{onNode("n2", gpus(800), older, startedByKubelet, inOther), onNode("n2", gpus(300), lists(3))}, 7},
 		"started, before older pods":          {[]*v1.Pod{onNode("n2", gpus(800), older, inOther), onNode("n2", gpus(300), startedByKubelet)}, 7},
 		"an invalid hint on a running pod": {
@@ -107,10 +114,11 @@ func TestPodsCountAtMostTheDevicesOfTheirNode(t *testing.T) {
 // leftOf places pods of one GPU each in a queue with a limit of ten GPUs, in which the given pods are too.
 func leftOf(t *testing.T, given []*v1.Pod) outcome {
 	t.Helper()
-	nodes, devices := machines("n0", "n1", "n2", "numbers", "bare")
+	nodes, devices := machines("n0", "n1", "n2", "empty", "numbers", "bare")
 	_, outside := machines("n3")
-	devices = append(devices[:3], outside...)
-	for _, list := range []v1.ResourceList{nodes[3].Status.Capacity, nodes[3].Status.Allocatable} {
+	devices = append(devices[:4], outside...)
+	devices[3].Spec.Devices = nil
+	for _, list := range []v1.ResourceList{nodes[4].Status.Capacity, nodes[4].Status.Allocatable} {
 		list["nvidia.com/gpu"] = resource.MustParse("4")
 	}
 	limit := schedtest.Resources{"koordinator.sh/gpu": "1000", "koordinator.sh/gpu-memory": "800Gi"}
