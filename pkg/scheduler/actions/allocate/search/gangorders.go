@@ -20,7 +20,7 @@ import (
 
 const (
 	// maxGangOrders bounds how many orders of a gang group's gangs are tried. Each new order begins with the gang that
-	// found no room in the last order.
+	// found no room in the last order, or with the gangs whose pods that gang needs.
 	maxGangOrders = 6
 	// maxGangTrials bounds how many trials of single gangs are made to find node groups in which all gangs of a gang group
 	// have room.
@@ -64,7 +64,7 @@ func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 		}
 		tried[orderKey(order)] = true
 		i := slices.Index(order, failed.job)
-		order = slices.Concat(order[i:i+1], order[:i], order[i+1:])
+		order = u.neededFirst(slices.Concat(order[i:i+1], order[:i], order[i+1:]))
 		if tried[orderKey(order)] {
 			break
 		}
@@ -97,8 +97,9 @@ func orderKey(order []*api.JobInfo) string {
 	return key
 }
 
-// largestFirst sorts the gangs by the estimated request of the tasks that their minima lack, the largest first. The
-// estimate is the dominant share of the gang's first pending task, times the number of tasks that its minimum lacks.
+// largestFirst sorts the gangs by the estimated request of the tasks that their minima lack, the largest first. Gangs whose
+// pods another gang needs come before that gang. The estimate is the dominant share of the gang's first pending task,
+// times the number of tasks that its minimum lacks.
 func (u *GroupSearch) largestFirst() []*api.JobInfo {
 	order := slices.Clone(u.Gangs)
 	shares := map[api.JobID]float64{}
@@ -108,7 +109,7 @@ func (u *GroupSearch) largestFirst() []*api.JobInfo {
 		}
 	}
 	slices.SortStableFunc(order, func(l, r *api.JobInfo) int { return cmp.Compare(shares[r.UID], shares[l.UID]) })
-	return order
+	return u.neededFirst(order)
 }
 
 // placeInOrder places the gangs one after the other. If a gang finds no room, all gangs are taken back. If explained is

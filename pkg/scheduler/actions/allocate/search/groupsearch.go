@@ -31,6 +31,8 @@ type GroupSearch struct {
 	// too small, or a gang failed for a reason that the fingerprint does not cover.
 	fingerprint uint64
 	cut         bool
+	// needs has the gangs that need pods of another gang; nil until it is computed.
+	needs map[needs]bool
 }
 
 // NewGroupSearch returns a search for the gang group. pending are the tasks to be placed, by gang.
