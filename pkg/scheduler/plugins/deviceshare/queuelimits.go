@@ -233,7 +233,7 @@ func (q *queueLimits) recount(own *placement) {
 	if !ok {
 		return
 	}
-	use := own.request.QueueUse(q.sumOf(own.node, own.request, own.allocation).Min(q.capacityOf(own.node)))
+	use := own.request.QueueUse(q.sumOf(own.node, own.request, own.allocation))
 	q.counted[own.task.UID] = use
 	for _, id := range q.limitedOf(q.ssn.Jobs[own.task.Job].Queue) {
 		q.used[id] = q.used[id].Sub(before).Add(use)

@@ -22,9 +22,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestUseIsTheSumOfCountedPods while pods are evicted and placed in a session, and after both is undone. The node's
-// share of a pod that requests more than the node has is the same again.
-func TestUseIsTheSumOfCountedPods(t *testing.T) {
+// asking is a pod that requests so many percent of GPUs.
+func asking(percent string) *schedtest.PodBuilder {
+	limits := schedtest.Resources{"cpu": "1", "koordinator.sh/gpu": percent}
+	return schedtest.MakePod().Req(limits).Limit(limits)
+}
+
+// openBounded opens a session with a node n1 of four GPUs, and with the pods, which get the names g-0 and so on, in a queue with a limit
+// of GPUs.
+func openBounded(t *testing.T, pods ...*schedtest.PodBuilder) (made *plugin, ssn *sessiontest.Session) {
+	t.Helper()
 	api.IgnoredDevicesList.Append(allocator.UncountedNames()...)
 	device := &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	for minor := range int32(4) {
@@ -37,18 +44,13 @@ func TestUseIsTheSumOfCountedPods(t *testing.T) {
 		Queues:  []*v1beta1.Queue{schedtest.MakeQueue().Name("bounded").Obj()},
 	}
 	spec.Queues[0].Spec.Capability = v1.ResourceList{"koordinator.sh/gpu": resource.MustParse("1000")}
-	for i, asks := range []string{"100000", "100000", "100", "50", "50"} {
-		name, limits := fmt.Sprint("g-", i), schedtest.Resources{"cpu": "1", "koordinator.sh/gpu": asks}
-		pod := schedtest.MakePod().Name(name).Group(name).Req(limits).Limit(limits)
-		if asks == "100000" {
-			pod.Node("n1").Phase(v1.PodRunning)
-		}
-		spec.Pods = append(spec.Pods, pod.Obj())
+	for i, pod := range pods {
+		name := fmt.Sprint("g-", i)
+		spec.Pods = append(spec.Pods, pod.Name(name).Group(name).Obj())
 		spec.PodGroups = append(spec.PodGroups, schedtest.MakePodGroup().Name(name).MinMember(1).Queue("bounded").Phase(v1beta1.PodGroupRunning).Obj())
 	}
 	cluster := sessiontest.New(spec)
-	defer cluster.Close()
-	var made *plugin
+	t.Cleanup(cluster.Close)
 	registry, declared := framework.NewRegistry(), Spec()
 	create := declared.New
 	declared.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
@@ -57,9 +59,24 @@ func TestUseIsTheSumOfCountedPods(t *testing.T) {
 		return p, err
 	}
 	registry.RegisterPlugin(declared)
-	ssn := cluster.Open(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n  - name: deviceshare\n")
-	defer ssn.Close()
+	ssn = cluster.Open(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n  - name: deviceshare\n")
+	t.Cleanup(ssn.Close)
+	return made, ssn
+}
 
+// taskOf returns the task of the pod.
+func taskOf(ssn *sessiontest.Session, name string) *api.TaskInfo {
+	for _, task := range ssn.Jobs[api.JobID(schedtest.Namespace+"/"+name)].Tasks {
+		return task
+	}
+	return nil
+}
+
+// TestUseIsTheSumOfCountedPods while pods are evicted and placed in a session, and after both is undone. The node's
+// share of a pod that requests more than the node has is the same again.
+func TestUseIsTheSumOfCountedPods(t *testing.T) {
+	running := func() *schedtest.PodBuilder { return asking("100000").Node("n1").Phase(v1.PodRunning) }
+	made, ssn := openBounded(t, running(), running(), asking("100"), asking("50"), asking("50"))
 	q := made.session.queues
 	q.count()
 	check := func(when string) {
@@ -77,19 +94,13 @@ func TestUseIsTheSumOfCountedPods(t *testing.T) {
 	if got, want := first["bounded"][0], int64(400); got != want {
 		t.Errorf("the pods on the node count %d percent of GPUs, want the node's %d", got, want)
 	}
-	task := func(name string) *api.TaskInfo {
-		for _, task := range ssn.Jobs[api.JobID(schedtest.Namespace+"/"+name)].Tasks {
-			return task
-		}
-		return nil
-	}
 	stmt := vcframework.NewStatement(ssn.Session.Session)
 	for _, name := range []string{"g-0", "g-1"} {
-		stmt.Evict(task(name), "test")
+		stmt.Evict(taskOf(ssn, name), "test")
 		check("after the eviction of " + name)
 	}
 	for _, name := range []string{"g-2", "g-3", "g-4"} {
-		if err := stmt.Allocate(task(name), ssn.Nodes["n1"]); err != nil {
+		if err := stmt.Allocate(taskOf(ssn, name), ssn.Nodes["n1"]); err != nil {
 			t.Fatal(err)
 		}
 		check("after the placement of " + name)
@@ -101,5 +112,21 @@ func TestUseIsTheSumOfCountedPods(t *testing.T) {
 	check("after all was undone")
 	if diff := cmp.Diff(first, q.used); diff != "" {
 		t.Errorf("use after all was undone (-first +then):\n%s", diff)
+	}
+}
+
+// TestAPodThatTheSessionPlacedCountsWhole: a running pod that requests more than its allocation has used up the node's share of the
+// queue. A pod that the session placed there before the queue's use was counted counts with its devices nevertheless.
+func TestAPodThatTheSessionPlacedCountsWhole(t *testing.T) {
+	one := `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory-ratio":"100"}}]}`
+	runs := asking("400").Node("n1").Phase(v1.PodRunning).Annotation(schedulingv1alpha1.DeviceAllocatedAnnotation, one)
+	made, ssn := openBounded(t, runs, asking("100"))
+	if err := vcframework.NewStatement(ssn.Session.Session).Allocate(taskOf(ssn, "g-1"), ssn.Nodes["n1"]); err != nil {
+		t.Fatal(err)
+	}
+	q := made.session.queues
+	q.count()
+	if got, want := q.used["bounded"][0], int64(500); got != want {
+		t.Errorf("both pods count %d percent of GPUs, want %d", got, want)
 	}
 }
