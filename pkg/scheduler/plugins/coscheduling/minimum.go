@@ -96,8 +96,8 @@ func (g *gang) ended() bool {
 // pending pod with the same controller as a succeeded pod belongs to the same run: the controller retries a pod, or
 // the pod did not fit before. Pods without controllers are a new run if they are enough for the minimum.
 func (g *gang) isNewRun() bool {
-	for status, tasks := range g.TaskStatusIndex {
-		if api.AllocatedStatus(status) && len(tasks) > 0 {
+	for status := range g.TaskStatusIndex { // has no status without tasks
+		if api.AllocatedStatus(status) {
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -95,5 +96,24 @@ func TestAQueueSaysThatItKeepsRoom(t *testing.T) {
 		if got := w.condition("new", "Unschedulable").Message; w.runs("new") || !strings.Contains(got, "(plugin coscheduling)") {
 			t.Errorf("it runs: %t, and reads %q, want the plugin that keeps the room", w.runs("new"), got)
 		}
+	})
+}
+
+// TestANodeOutsideTheSessionIsNotReserved: a domain of the network has nodes that the session does not have.
+func TestANodeOutsideTheSessionIsNotReserved(t *testing.T) {
+	in(t, sessiontest.ClusterSpec{Nodes: tree()}, after5m(100), func(t *testing.T, w *world) {
+		for _, node := range tree() {
+			w.stays("on-"+node.Name, schedtest.Queue, node.Name, node.Status.Allocatable.Cpu().String())
+		}
+		w.arrives("big", schedtest.Queue, 2, "2")
+		w.session(func(ssn *sessiontest.Session) {
+			s, r := w.plugin.session, &reservation{gang: "ns/big", queue: schedtest.Queue}
+			rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
+			s.reservations.network = networkWith(map[api.JobID]*gathered{"ns/big": {must: 2, rules: rules}})
+			delete(ssn.Nodes, "a1")
+			if err := s.reservations.choose(r, ssn.Jobs["ns/big"]); err != nil || len(r.nodes) == 0 || r.nodes["a1"] {
+				t.Errorf("chosen are %v, and the error is %v, want nodes without a1", r.nodes, err)
+			}
+		})
 	})
 }
