@@ -25,6 +25,10 @@ type withdrawals struct {
 	large string
 	woken atomic.Int64
 
+	// deaf withdrawals do not end with their context. atOnce counts those that run, and mostAtOnce the most that ran at a time.
+	deaf               atomic.Bool
+	atOnce, mostAtOnce atomic.Int64
+
 	// mu guards the fields below. takes is how long the withdrawal of an object takes. fails has the claims whose withdrawal
 	// fails; done counts the attempts for each claim, and lists those to list a namespace's pods.
 	mu    sync.Mutex
@@ -54,6 +58,13 @@ func (w *withdrawals) PodKeys(pod *v1.Pod) []string { return []string{pod.Name} 
 func (w *withdrawals) WithdrawAgain(ctx context.Context, of Leftover, pods sets.Set[string]) error {
 	if !pods.HasAll("pod", "pod-of-page-2") {
 		return fmt.Errorf("the pods are %v", pods)
+	}
+	if running := w.atOnce.Add(1); running > w.mostAtOnce.Load() {
+		w.mostAtOnce.Store(running)
+	}
+	defer w.atOnce.Add(-1)
+	if w.deaf.Load() {
+		ctx = context.WithoutCancel(ctx)
 	}
 	w.mu.Lock()
 	w.done[of.Claim.Name]++
@@ -293,6 +304,28 @@ func TestRetriesBelongToTheInstancesInUse(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := w.attempts("bad"); n != 0 {
 			t.Errorf("%d attempts after the end", n)
+		}
+	})
+}
+
+// TestARecoveryWaitsForARetryUnderWay: another plugin of the configuration did not recover, so that the configuration was refused. This
+// plugin recovers again with the next one, while a write of its last retry is still under way. Two passes withdraw nothing at once.
+func TestARecoveryWaitsForARetryUnderWay(t *testing.T) {
+	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
+		w.fail("bad", true)
+		mustRecover(t, u, w, claimNamed("ns", "bad"))
+		w.take(10 * time.Second)
+		w.deaf.Store(true)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if w.atOnce.Load() != 1 {
+			t.Fatal("no retry is under way")
+		}
+		u.Leave()
+		u.Join()
+		mustRecover(t, u, w, claimNamed("ns", "bad"))
+		if most := w.mostAtOnce.Load(); most != 1 {
+			t.Errorf("%d withdrawals of the claim ran at once, want 1", most)
 		}
 	})
 }
