@@ -74,3 +74,31 @@ func TestASearchForAGroupStaysCutShort(t *testing.T) {
 	refuses = false
 	c.expect(t, "the plugin refuses nothing", 2)
 }
+
+// TestASearchForAPackingStaysCutShort: a plugin refuses all plans for the group, and the last assignment of gangs to clusters has none.
+// What the plugin refused, it may allow in the next session.
+func TestASearchForAPackingStaysCutShort(t *testing.T) {
+	c, refuses := newPacked(t), true
+	c.world.Nodes = append(c.world.Nodes, node("n3", "ib-b", "7")) // for one of the gangs
+	for _, podGroup := range c.world.PodGroups {
+		podGroup.Annotations[ibcluster.ModeAnnotation] = "required"
+	}
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) {
+			ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
+				beside := 0
+				for _, task := range ssn.Nodes[e.Task.NodeName].Tasks {
+					if task.Job == "ns/b" {
+						beside++
+					}
+				}
+				if refuses && (e.Task.Job == "ns/b" && beside > 1 || e.Task.Job == "ns/a" && e.Task.NodeName == "n3") {
+					e.Err = errors.New("not here")
+				}
+			}})
+		}}, nil
+	}})
+	c.expect(t, "the plugin refuses both members of b on one node, and a in ib-b", 0)
+	refuses = false
+	c.expect(t, "the plugin refuses nothing", 4)
+}

@@ -102,7 +102,8 @@ func (f *Finder) ChecksPorts() bool { return f.checks.ports }
 // MaxCaches returns how many classes can have a cache at a time.
 func (f *Finder) MaxCaches() int { return f.maxCaches }
 
-// ForgetJob drops results that apply to one job only. It is called when an attempt to place a job has ended.
+// ForgetJob drops results that apply to one job only. It is called when an attempt to place a job or a gang group has
+// ended.
 func (f *Finder) ForgetJob() {
 	for _, c := range f.perJob {
 		delete(c.cache.candidates, c.key)

@@ -151,7 +151,6 @@ func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, 
 		explain.RecordUnplaced(r)
 	}
 	u.cut = u.cut || r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers()
-	u.run.Finder.ForgetJob()
 	reason, _ := u.run.Session.PendingReason(job.UID)
 	return nil, reason
 }
