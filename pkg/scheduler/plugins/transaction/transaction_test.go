@@ -195,7 +195,8 @@ func TestAnOpeningSessionValidatesNoGangs(t *testing.T) {
 				t.Errorf("gangs validated while the session opened: %v, want none", asked)
 			}
 			for uid, task := range ssn.Jobs["ns/waits"].Tasks {
-				if err := ssn.PrePredicateFn(task); err != nil || ssn.GetCycleState(uid) != ssn.GetCycleState(uid) {
+				err := ssn.PrePredicateFn(task)
+				if state := ssn.GetCycleState(uid); err != nil || state != ssn.GetCycleState(uid) {
 					t.Errorf("task %s has no cycle state that lasts, or is refused: %v", uid, err)
 				}
 			}
