@@ -21,7 +21,7 @@ export IMAGE_BUILDER ?=
 ARGS ?=
 # How many random sets of objects are tried. It is a number, not a time: when a time is over, Go 1.26 may report "context deadline
 # exceeded" as a failure (golang/go#75804).
-FUZZ_RUNS ?= 400
+FUZZ_RUNS ?= 250
 # How long the tests on a real control plane may take in all.
 E2E_TIMEOUT ?= 60m
 # E2E_OUTAGE_ROUNDS is how many outages of the API server they go through, three unless given; E2E_VOLUME_ROUNDS how many rounds of random
@@ -99,7 +99,7 @@ test-long: ## Run the unit tests with random, model and differential tests in th
 	TEST_LONG=1 $(MAKE) test-unit
 
 .PHONY: fuzz
-fuzz: ## Look for PodGroups, pods, queues, nodes and HyperNodes that stop others, in FUZZ_RUNS (400) random sets.
+fuzz: ## Look for PodGroups, pods, queues, nodes and HyperNodes that stop others, in FUZZ_RUNS (250) random sets.
 	@mkdir -p bin
 	go test -c -o bin/fuzz.test ./pkg/scheduler/app # without coverage: instrumenting all of Kubernetes takes longer than the fuzzing
 	cd pkg/scheduler/app && ../../../bin/fuzz.test -test.run '^$$' -test.fuzz FuzzNobodyStopsOthers \

@@ -102,7 +102,7 @@ func (p *promises) update(ssn *framework.Session, now time.Time) {
 		job := ssn.Jobs[uid]
 		if job == nil || !promised(job) || job.Queue != made.queue {
 			delete(p.admitted, uid)
-			if !made.fulfilled {
+			if !made.fulfilled && (job == nil || job.Queue != made.queue) { // a session may still see the phase Pending after the admission
 				p.withdrawn[made.namespace] = now
 			}
 			continue

@@ -144,7 +144,7 @@ func TestAWithdrawnGangPausesAdmissions(t *testing.T) {
 	}{
 		"it exists":         {do: func(*promiseTest) {}},
 		"deleted":           {do: gone, pause: true},
-		"sent back":         {do: func(c *promiseTest) { c.jobs["ns/g"].PodGroup.Status.Phase = scheduling.PodGroupPending }, pause: true},
+		"sent back":         {do: func(c *promiseTest) { c.jobs["ns/g"].PodGroup.Status.Phase = scheduling.PodGroupPending }},
 		"moved":             {do: func(c *promiseTest) { c.jobs["ns/g"].Queue = "other" }, pause: true},
 		"it runs":           {before: func(c *promiseTest) { c.addPod(c.jobs["ns/g"], "4", api.Running) }, do: gone},
 		"it is being bound": {before: func(c *promiseTest) { c.addPod(c.jobs["ns/g"], "4", api.Binding) }, do: gone},
