@@ -228,7 +228,8 @@ func TestAPromiseIsWhatWasAdmitted(t *testing.T) {
 				cluster.Put(pod)
 			}
 		}},
-		"minResources in a queue that did not admit it, within the pause after it was moved": {beside: "4", want: 0, after: func(_ *schedtest.Cluster, gang *v1beta1.PodGroup) { gang.Spec.Queue = "other" }},
+		"the admitted half, soon after the gang was moved": {beside: "6", after: func(_ *schedtest.Cluster, gang *v1beta1.PodGroup) { gang.Spec.Queue = "other" }},
+		"the other half, soon after the gang was moved":    {beside: "4", want: 1, after: func(_ *schedtest.Cluster, gang *v1beta1.PodGroup) { gang.Spec.Queue = "other" }},
 		"after a restart": {beside: "8", want: 1, again: true},
 	}
 	for name, tt := range tests {

@@ -12,16 +12,13 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
-	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestWhatNeverFitsIsNotPromised: gangs g1 and g2 fill a cluster each, and wait for what g0 was let in for, in tiers that begin with plugin
-// transaction as the scheduler's do.
-func TestWhatNeverFitsIsNotPromised(t *testing.T) {
+// TestAnAdmittedGangThatNeverFits is infeasible, so that it keeps no resources from others, and allocate says the same of it.
+func TestAnAdmittedGangThatNeverFits(t *testing.T) {
 	three := func(cpu string) []*v1.Pod { return sized(cpu, "g0/0", "g0/1", "g0/2") }
 	tests := map[string]struct {
 		wishes []string
@@ -51,9 +48,6 @@ func TestWhatNeverFitsIsNotPromised(t *testing.T) {
 			onX := gang("on-x", 1).MinResources(schedtest.Resources{"cpu": "2500m"})
 			w.PodGroups = []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupPending).Obj(), onX.Phase(v1beta1.PodGroupPending).Obj()}
 			f := open(t, w)
-			f.registry.RegisterPlugin(transaction.Spec(noGate{}))
-			f.conf = strings.Replace(f.conf, "tiers:\n", "tiers:\n- plugins:\n  - name: transaction\n", 1)
-			f.conf = strings.Replace(f.conf, "- name: conformance\n", "- name: conformance\n  - name: overcommit\n    arguments:\n      overcommit-factor: 1\n", 1)
 			f.conf = strings.Replace(f.conf, tt.conf[0], tt.conf[1], 1)
 			f.reopen(t, nil)
 			f.Run(enqueue.New())
@@ -61,24 +55,14 @@ func TestWhatNeverFitsIsNotPromised(t *testing.T) {
 				t.Fatalf("it is %s before it has pods", phase)
 			}
 			w.PodGroups = []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupInqueue).Obj(), onX.Phase(v1beta1.PodGroupInqueue).Obj()}
-			for _, name := range []string{"g1", "g2"} {
-				w.PodGroups = append(w.PodGroups, gang(name, 8, "mode=required").MinResources(schedtest.Resources{"cpu": "8"}).Phase(v1beta1.PodGroupPending).Obj())
-			}
 			if w.Pods = tt.pods; tt.held > 0 {
 				f.plugin.holdable["ns/g0"] = time.Now().Add(-tt.held)
 			}
 			f.Load(w)
 			for range 2 { // one unchanged world after the other
 				f.reopen(t, nil)
-				f.Run(enqueue.New())
-				let := 0
-				for _, name := range []string{"g1", "g2"} {
-					if f.job(name).PodGroup.Status.Phase == scheduling.PodGroupInqueue {
-						let++
-					}
-				}
-				if want := map[bool]int{false: 2, true: 1}[tt.kept]; let != want {
-					t.Errorf("%d of 2 are let in beside it, want %d", let, want)
+				if got := f.plugin.Infeasible(f.Session.Session, f.job("g0")); got == tt.kept {
+					t.Errorf("it is infeasible: %v", got)
 				}
 				groups := strings.Join(f.groups("g0"), "")
 				if told := strings.Contains(groups, "none of 2 node groups fits the 3 pods needed"); told == tt.kept && tt.pods != nil {
@@ -88,11 +72,6 @@ func TestWhatNeverFitsIsNotPromised(t *testing.T) {
 		})
 	}
 }
-
-type noGate struct{}
-
-func (noGate) Blocked(api.JobID) (string, bool) { return "", false }
-func (noGate) Avoid(api.JobID) []string         { return nil }
 
 // TestPromisesAreForgottenWithTheirGangs: what is known of gangs that are gone does not pile up.
 func TestPromisesAreForgottenWithTheirGangs(t *testing.T) {

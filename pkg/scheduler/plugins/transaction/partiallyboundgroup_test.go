@@ -17,6 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // A gang of which nobody is bound goes first while others of its group are bound, which a crash leaves.
@@ -134,12 +135,12 @@ func ofGang(evicted []string, gang string) []string {
 func TestWhatIsEvictedAtTheEndIsSent(t *testing.T) {
 	c := newCache(t)
 	gangGroup := &binding.GangGroup{ID: "g", Gangs: []binding.GangTerms{{Gang: "ns/waits"}, {Gang: "ns/whole"}}}
-	c.gangGroups = func(job *api.JobInfo) *binding.GangGroup {
+	c.part = sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
 		if job.UID == "ns/waits" || job.UID == "ns/whole" {
 			return gangGroup
 		}
 		return nil
-	}
+	})
 	session := sessions(t, c, time.Minute, conf.PluginOption{Name: "units"})
 	synctest.Test(t, func(t *testing.T) {
 		open := func(ssn *framework.Session) { ssn.Action = "backfill" }

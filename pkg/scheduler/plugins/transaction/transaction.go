@@ -123,7 +123,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	refused := leaveParents(ssn)
 	p.findPartiallyBound(ssn)
 	p.memory.promises.limit(ssn, time.Now())
-	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.recordAdmitted(ssn, obj.(*api.JobInfo)) })
+	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.recordAdmitted(ssn, obj.(*api.JobInfo), time.Now()) })
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok {
@@ -150,14 +150,17 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 var notYet = &api.ValidateResult{Message: "the session is still being opened"}
 
 // recordCurrentJob registers functions that record in the session which gang is being scheduled, before any other
-// plugin is called. These functions also refuse to admit the gangs in refused, and gangs for which promises.refuse has a
-// reason.
+// plugin is called. These functions also refuse to admit the gangs in refused, and admit and refuse gangs whose
+// promises say so.
 func (p *plugin) recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
 		job := obj.(*api.JobInfo)
 		ssn.SetCurrentJob(job.UID)
 		if refused[job.UID] != "" {
 			return util.Reject
+		}
+		if p.memory.promises.admits(job) {
+			return util.Permit
 		}
 		if message := p.memory.promises.refuse(ssn, job); message != "" {
 			ssn.SetPendingReason(job.UID, framework.PendingReason{Reason: framework.NotEnqueued, Message: message})

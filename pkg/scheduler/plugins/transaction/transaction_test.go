@@ -38,8 +38,8 @@ type fakeCache struct {
 	reload  func()
 	// registry is that of the sessions.
 	registry *framework.Registry
-	// gangGroups forms gang groups; nil for none.
-	gangGroups sessiontest.GangGroupFn
+	// part implements interfaces of the framework for the other plugins; nil for none.
+	part any
 	// opens is called when the other plugins open; it may be nil.
 	opens func(ssn *framework.Session)
 }
@@ -107,7 +107,14 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	registry.RegisterPlugin(Spec(c))
 	for _, other := range others {
 		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-			return &sessiontest.Plugin{Called: other.Name, Part: c.gangGroups, Open: c.opens}, nil
+			plugin := &sessiontest.Plugin{Called: other.Name, Part: c.part, Open: c.opens}
+			if checker, ok := c.part.(framework.InfeasibilityChecker); ok { // the framework asks the plugin itself
+				return struct {
+					*sessiontest.Plugin
+					framework.InfeasibilityChecker
+				}{plugin, checker}, nil
+			}
+			return plugin, nil
 		}})
 	}
 	c.registry = registry
