@@ -18,11 +18,12 @@ import (
 
 // The first session waits for each plugin's first recovery pass (RecoveryPass). A reload of the configuration waits for
 // the passes of new plugins, for at most a minute in all. So the first pass takes little time, also for one namespace,
-// whatever tenants do. A pass that retries has more time, because it delays only other retries.
+// whatever tenants do. A pass that retries has more time for a namespace, because it delays only retries. It ends when the
+// slowest namespace is done, so that this is also the longest that a tenant can delay the retries of others.
 const (
 	firstPass            = 20 * time.Second
 	firstPassOfNamespace = 10 * time.Second
-	retryOfNamespace     = 2 * time.Minute
+	retryOfNamespace     = 30 * time.Second
 )
 
 // RecoveryPass is one attempt to withdraw all writes of a former leader. It reads the pods of each namespace once.
