@@ -176,7 +176,7 @@ func TestTextsOfPicturesFit(t *testing.T) {
 func TestSentencesOfPagesAreShort(t *testing.T) {
 	const most = 40
 	parts := regexp.MustCompile(`\n\n|\n *(?:[-*]|\d+\.) |\n?\|`)
-	ends := regexp.MustCompile(`[.!?:;]\s`)
+	ends := regexp.MustCompile(`[.!?][)*_"]*\s`)
 	for name, page := range readPages(t) {
 		for _, part := range parts.Split(fenced.ReplaceAllString(page, "\n\n"), -1) {
 			for _, sentence := range ends.Split(part, -1) {

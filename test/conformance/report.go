@@ -146,8 +146,8 @@ func (r report) print(out io.Writer) error {
 const pageHead = `<!-- Written by make conformance. -->
 # Conformance
 
-` + "`make conformance`" + ` runs upstream's own tests, of Volcano %s, against this build and compares the verdicts with the verdicts of upstream's own scheduler:
-its end-to-end suites ` + "`hypernode`, `schedulingaction` and `schedulingbase`" + `, each spec in a process of its own on a real control plane with simulated nodes, and its unit
+` + "`make conformance`" + ` runs upstream's own tests, of Volcano %s, against this build and compares the verdicts with the verdicts of upstream's own scheduler. It runs
+the end-to-end suites ` + "`hypernode`, `schedulingaction` and `schedulingbase`" + `, each spec in its own process on a real control plane with simulated nodes. It also runs the unit
 tables of actions and plugins through this project's sessions, ` + "`allocate`" + `, cache and bind transactions. The sources come out of the module cache and are compiled at run time; nothing
 of them is in this repository. It fails on a difference that is not [accepted](../test/conformance/accepted.tsv), and is part of ` + "`.ci/run` when `CONFORMANCE=1`" + `.
 This run took %.0f minutes. A case that upstream has and that was not run differs, and so does a spec that fails and passes when it is tried again ("flaky").
