@@ -17,8 +17,7 @@ import (
 type Session struct {
 	*vcframework.Session
 	cache Cache
-	// Action is the name of the action that runs now or ran last; empty before the first action. The caller that
-	// executes actions sets Action.
+	// Action is the name of the action that runs now or ran last; empty before the first action.
 	Action string
 	// Pauses decides which gangs may not hold idle resources, because they have held idle resources for too long; nil if
 	// the conf does not name action allocate.
@@ -161,6 +160,12 @@ func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
 func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
 	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeReduceFn(plugin, fn)
+}
+
+// AddJobOrderFn adds a function that orders jobs.
+func (ssn *Session) AddJobOrderFn(plugin string, fn api.CompareFn) {
+	ssn.Signers.recordAdded(plugin, added{jobOrder: true})
+	ssn.Session.AddJobOrderFn(plugin, fn)
 }
 
 func recoverAs(plugin string, err *error) {

@@ -77,9 +77,9 @@ type Signers struct {
 	explained map[v1.ResourceName]bool
 }
 
-// added records which functions a plugin has added: a predicate, a score, or a choice. A choice selects one of the
-// scored nodes, or scales scores. A plugin with a choice is called for each task.
-type added struct{ predicate, score, choice bool }
+// added records which functions a plugin has added: a predicate, a score, a choice, or an order of jobs. A choice selects
+// one of the scored nodes, or scales scores. A plugin with a choice is called for each task.
+type added struct{ predicate, score, choice, jobOrder bool }
 
 func newSigners() Signers { return Signers{ours: map[string]Signer{}, added: map[string]added{}} }
 
@@ -99,7 +99,7 @@ func (v *Signers) add(name string, plugin, inSession any, predicateOn bool) {
 // recordAdded records a function that a plugin has added.
 func (v *Signers) recordAdded(plugin string, one added) {
 	known := v.added[plugin]
-	v.added[plugin] = added{known.predicate || one.predicate, known.score || one.score, known.choice || one.choice}
+	v.added[plugin] = added{known.predicate || one.predicate, known.score || one.score, known.choice || one.choice, known.jobOrder || one.jobOrder}
 }
 
 // Signs reports whether the plugin is a Signer.

@@ -173,3 +173,39 @@ func TestTaskOrderTiers(t *testing.T) {
 		t.Errorf("asked for the order of tasks are %v, want a plugin of which nothing is known alone", ssn.Signers.TaskOrderTiers(ssn.Tiers))
 	}
 }
+
+// TestJobOrderPlugins has the plugins of upstream's that order jobs, signed ones that have added an order, and those of which nothing is known.
+func TestJobOrderPlugins(t *testing.T) {
+	for name := range upstreamSignatures {
+		t.Run(name, func(t *testing.T) {
+			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
+			orders := reflect.ValueOf(ssn.Session).Elem().FieldByName("jobOrderFns").MapIndex(reflect.ValueOf(name)).IsValid()
+			if asked := len(ssn.Signers.JobOrderPlugins(ssn.Tiers)) > 0; asked != orders {
+				t.Errorf("it is asked for the order of jobs: %t, and it orders them: %t", asked, orders)
+			}
+			if name == "priority" && !orders {
+				t.Error("it does not order jobs, so this test looks in the wrong place")
+			}
+			if got := ssn.Signers.JobOrderPlugins(ssn.Tiers, name); len(got) > 0 {
+				t.Errorf("asked without it: %v", got)
+			}
+		})
+	}
+	cases := map[string]struct {
+		signs bool
+		open  func(ssn *Session)
+		want  bool
+	}{
+		"signed, without an order": {signs: true, open: func(*Session) {}},
+		"signed, with an order":    {signs: true, open: func(ssn *Session) { ssn.AddJobOrderFn("p", func(_, _ any) int { return 0 }) }, want: true},
+		"not signed":               {open: func(*Session) {}, want: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ssn := opened(t, "p", tc.signs, tc.open)
+			if got := len(ssn.Signers.JobOrderPlugins(ssn.Tiers)) == 1; got != tc.want {
+				t.Errorf("it is asked for the order of jobs: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

@@ -40,6 +40,28 @@ func (v *Signers) TaskOrderTiers(tiers []conf.Tier) []conf.Tier {
 	return TiersWithout(tiers, not...)
 }
 
+// JobOrderPlugins returns the options of the plugins that may order jobs, in the order of the tiers, without the named ones.
+func (v *Signers) JobOrderPlugins(tiers []conf.Tier, without ...string) []conf.PluginOption {
+	var out []conf.PluginOption
+	for _, tier := range tiers {
+		for _, option := range tier.Plugins {
+			enabled := option.EnabledJobOrder != nil && *option.EnabledJobOrder
+			if enabled && v.ordersJobs(option.Name) && !slices.Contains(without, option.Name) {
+				out = append(out, option)
+			}
+		}
+	}
+	return out
+}
+
+func (v *Signers) ordersJobs(plugin string) bool {
+	inputs, listed := upstreamSignatures[plugin]
+	if signer, ours := v.ours[plugin]; ours {
+		return signer == nil || v.added[plugin].jobOrder
+	}
+	return !listed || inputs.ordersJobs
+}
+
 // PluginOption returns the conf's options for the named plugin; false when the conf does not name it.
 func (ssn *Session) PluginOption(plugin string) (conf.PluginOption, bool) {
 	for _, tier := range ssn.Tiers {

@@ -22,6 +22,8 @@ type upstreamSignature struct {
 	callsServer bool
 	// ordersTasks reports whether the plugin orders tasks by anything except their priorities.
 	ordersTasks bool
+	// ordersJobs reports whether the plugin orders jobs.
+	ordersJobs bool
 }
 
 // perTaskClass describes how results of a plugin can be cached if they are the same for all tasks of a class. keys are the
@@ -39,8 +41,8 @@ var upstreamSignatures = map[string]upstreamSignature{
 	"capacity":               perTaskClass(),
 	"cdp":                    perTaskClass(),
 	"conformance":            perTaskClass(),
-	"drf":                    perTaskClass(),
-	"gang":                   perTaskClass(),
+	"drf":                    {scope: PerTaskClass, reads: SomePodKeys(), ordersJobs: true},
+	"gang":                   {scope: PerTaskClass, reads: SomePodKeys(), ordersJobs: true},
 	"extender":               {scope: Uncached, callsServer: true}, // the plugin sends the whole pod to its servers
 	"network-topology-aware": {scope: Uncached, reads: SomePodKeys(), onlyScores: true},
 	"nodegroup":              {scope: PerJob, reads: SomePodKeys(), ofQueue: true}, // the affinity belongs to the queue
@@ -49,14 +51,14 @@ var upstreamSignatures = map[string]upstreamSignature{
 	"overcommit":             perTaskClass(),
 	"pdb":                    perTaskClass(),
 	"predicates":             perTaskClass(), // allocate itself detects the tasks for which it must call the plugin on each node
-	"priority":               perTaskClass(),
+	"priority":               {scope: PerTaskClass, reads: SomePodKeys(), ordersJobs: true},
 	"proportion":             perTaskClass(),
 	"rescheduling":           perTaskClass(),
 	"resource-strategy-fit":  perTaskClass(resourcestrategyfit.ResourceStrategyAnnotationKey, resourcestrategyfit.ResourceStrategyWeightAnnotationKey),
 	"resourcequota":          perTaskClass(),
-	"sla":                    perTaskClass(),
-	"task-topology":          {scope: Uncached, reads: SomePodKeys(), onlyScores: true, ordersTasks: true}, // the role is part of the task class
-	"tdm":                    {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true},             // the revocable zone is a property of the task
+	"sla":                    {scope: PerTaskClass, reads: SomePodKeys(), ordersJobs: true},
+	"task-topology":          {scope: Uncached, reads: SomePodKeys(), onlyScores: true, ordersTasks: true},       // the role is part of the task class
+	"tdm":                    {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true, ordersJobs: true}, // the revocable zone is a property of the task
 	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true},
 }
 

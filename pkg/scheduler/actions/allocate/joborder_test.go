@@ -7,7 +7,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // queueOf returns a queue of n jobs with random priorities, which are their places, too; asked counts the questions which of two goes first.
@@ -91,5 +97,53 @@ func TestAJobIsPutBackBehindThoseThatMoved(t *testing.T) {
 				q.push(job)
 			}
 		}
+	}
+}
+
+// TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder: gang and drf treat gangs as equal that hold nothing, and the priority plugin orders them as usual.
+func TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder(t *testing.T) {
+	const gangAndDRF = "tiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: drf\n"
+	tests := map[string]struct {
+		conf    string
+		running int
+		want    string
+	}{
+		"none has a member that runs":    {conf: gangAndDRF, want: "not asked"},
+		"one has a member that runs":     {conf: gangAndDRF, running: 1, want: "asked: [priority drf]"},
+		"one has its minimum":            {conf: gangAndDRF, running: 2, want: "asked: [priority gang drf]"},
+		"without priority":               {conf: "tiers:\n- plugins:\n  - name: gang\n", want: "asked: []"},
+		"with a plugin that asks for it": {conf: gangAndDRF + "  - name: sla\n", want: "asked: [priority sla]"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := sessiontest.ClusterSpec{Nodes: []*v1.Node{schedulertesting.MakeNode().Name("n").Capacity(schedulertesting.Resources{"cpu": "32", "pods": "10"}).Obj()}}
+			for _, gang := range []string{"a", "b"} {
+				w.PodGroups = append(w.PodGroups, schedulertesting.MakePodGroup().Name(gang).MinMember(2).Obj())
+				for i := range 3 {
+					pod := schedulertesting.MakePod().Name(fmt.Sprintf("%s-%d", gang, i)).Group(gang).Req(schedulertesting.Resources{"cpu": "1"})
+					if gang == "a" && i < tt.running {
+						pod.Node("n").Phase(v1.PodRunning)
+					}
+					w.Pods = append(w.Pods, pod.Obj())
+				}
+			}
+			cluster := sessiontest.New(w)
+			defer cluster.Close()
+			ssn := cluster.Open(framework.NewRegistry(), "actions: allocate\n"+tt.conf)
+			defer ssn.Close()
+			action := New()
+			run := state.NewRun(ssn.Session, action.crossSession, action.defaults, action.observe)
+			got, jobs := "not asked", []*api.JobInfo{ssn.Jobs["ns/a"], ssn.Jobs["ns/b"]}
+			newJobQueues(run).askJobOrder(run, jobs, func() {
+				names := []string{}
+				for _, option := range ssn.Tiers[0].Plugins {
+					names = append(names, option.Name)
+				}
+				got = fmt.Sprint("asked: ", names)
+			})
+			if got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/drf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/gang"
+	"volcano.sh/volcano/pkg/scheduler/plugins/priority"
 	"volcano.sh/volcano/pkg/scheduler/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
@@ -39,7 +42,7 @@ func newJobQueues(s *state.Run) *jobQueues {
 	q := &jobQueues{
 		queues:  util.NewPriorityQueue(s.Session.QueueOrderFn),
 		jobs:    map[api.QueueID]*jobQueue{},
-		pending: map[api.JobID]*state.Pending{},
+		pending: make(map[api.JobID]*state.Pending, len(s.Session.Jobs)),
 	}
 	for _, uid := range slices.Sorted(maps.Keys(s.Session.Jobs)) {
 		job := s.Session.Jobs[uid]
@@ -80,15 +83,23 @@ func (q *jobQueues) pushQueues(ssn *framework.Session) {
 	}
 }
 
-// askJobOrder calls sort, which orders the jobs by the plugins. If all jobs are short of their minimum, sort runs
-// without the gang plugin. The gang plugin treats such jobs as equal, but counts the tasks of both jobs for each
-// comparison.
+// askJobOrder calls sort, which orders the jobs by the plugins. The jobs are in the usual order before that. If all jobs
+// are short of their minimum, sort runs without the gang plugin, which treats such jobs as equal. If all tasks of all jobs
+// are pending, it also runs without the drf plugin, because then no job has a share. If only the priority plugin is left,
+// sort is not called: the usual order is its order.
 func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) {
-	if slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].IsShort(job) }) {
-		sort()
+	var equal []string
+	if !slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].IsShort(job) }) {
+		equal = append(equal, gang.PluginName)
+	}
+	if !slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return len(job.TaskStatusIndex[api.Pending]) < len(job.Tasks) }) {
+		equal = append(equal, drf.PluginName)
+	}
+	asked := s.Session.Signers.JobOrderPlugins(s.Session.Tiers, equal...)
+	if len(asked) == 1 && asked[0].Name == priority.PluginName {
 		return
 	}
-	s.Session.WithTiers(s.Progress.NotGang, sort)
+	s.Session.WithTiers([]conf.Tier{{Plugins: asked}}, sort)
 }
 
 // reorder moves jobs that were placed with their gang group to their new position in the order of their queues.
