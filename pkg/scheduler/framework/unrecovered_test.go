@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	pausing "github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
 // withdrawals is a Withdrawer whose calls take time and fail as the test wants.
@@ -70,9 +72,7 @@ func (w *withdrawals) WithdrawAgain(ctx context.Context, of Leftover, pods sets.
 	w.done[of.Claim.Name]++
 	fails, takes := w.fails[of.Claim.Name], w.takes
 	w.mu.Unlock()
-	select {
-	case <-time.After(takes):
-	case <-ctx.Done():
+	if !pausing.For(ctx, takes) {
 		return ctx.Err()
 	}
 	if fails {
