@@ -282,8 +282,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 	ssn := s.registry.OpenSession(s.cache, profile)
 	for _, action := range profile.Actions {
 		actionStart := time.Now()
-		ssn.Action = action.Name()
-		action.Execute(ssn.Session)
+		ssn.Execute(action)
 		s.cache.Transactions().SubmitWhole()
 		vcmetrics.UpdateActionDuration(action.Name(), time.Since(actionStart))
 	}

@@ -11,22 +11,8 @@ import (
 // CapMinResources sets the gang's minResources in this session to the resources that the gang currently holds. If a
 // running gang has a larger minResources, upstream's plugins keep the difference free for it. If it holds more than its
 // minResources, or has no minResources, upstream's plugins treat the excess as available to other gangs. If both
-// amounts are equal, upstream's plugins do neither. For an admitted gang that does not run yet, they reserve
-// minResources in addition to the held resources. The held resources then count twice until the gang runs.
+// amounts are equal, upstream's plugins do neither.
 func CapMinResources(job *api.JobInfo) { SetMinResources(job, job.Allocated) }
-
-// LimitMinResources reduces the gang's minResources in this session to the given amounts, but not below the resources
-// that the gang holds. Smaller minResources stay unchanged.
-func LimitMinResources(job *api.JobInfo, most *api.Resource) {
-	if job.PodGroup.Spec.MinResources == nil {
-		return
-	}
-	asked, most := job.GetMinResources(), most.Clone()
-	if most.SetMaxResource(job.Allocated); !asked.LessEqual(most, api.Zero) {
-		asked.MinDimensionResource(most, api.Zero)
-		SetMinResources(job, asked)
-	}
-}
 
 // SetMinResources replaces the gang's minResources for all plugins of this session. The PodGroup in the API server is
 // unchanged.

@@ -32,6 +32,7 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 		return PendingReason{}, false
 	}
 	plugin := u.refuser(func() bool { return !u.upstream.JobEnqueueable(job) })
+	u.endVote()
 	if plugin == "" {
 		return PendingReason{}, false
 	}

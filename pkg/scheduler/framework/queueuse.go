@@ -27,6 +27,8 @@ type QueueUse struct {
 	// Both are nil outside of Admits.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
+	// voting is the gang on whose admission plugins vote; nil outside of votes.
+	voting *api.JobInfo
 	// leaving returns the tasks that give way to the gang of a given task; nil until LeaveFor sets it.
 	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }

@@ -130,7 +130,8 @@ func Execute(action vcframework.Action, ssn *vcframework.Session) {
 		if action.Name() == o.allocate.Name() {
 			action = o.allocate
 		}
-		o.Action = action.Name()
+		o.Execute(action)
+		return
 	}
 	action.Execute(ssn)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // Satisfied is the type of the condition of a PodGroup with match policy once-satisfied whose gang has reached its
@@ -56,8 +55,7 @@ func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
 		g.satisfied = g.satisfied || conditionOf(g.PodGroup, Satisfied) != nil
 		if g.satisfied && g.IsPending() {
-			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue        // a satisfied gang was admitted before, and need not be admitted again
-			framework.LimitMinResources(g.JobInfo, api.EmptyResource()) // a tenant can write the condition Satisfied, so minResources reserves nothing for the gang
+			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue // a satisfied gang was admitted before, and need not be admitted again
 		}
 	}
 }

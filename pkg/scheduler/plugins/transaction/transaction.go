@@ -68,12 +68,11 @@ type memory struct {
 	// reported has the gangs whose condition PartiallyBound this leader has written. The value reports whether the gang
 	// was in takenFrom at that time, because the condition's message depends on it.
 	reported map[api.JobID]bool
-	promises promises
 }
 
 // Spec declares the plugin. gate decides which gangs and nodes the plugin leaves out.
 func Spec(gate Gate) framework.PluginSpec {
-	shared := &memory{promises: newPromises(), reported: map[api.JobID]bool{}}
+	shared := &memory{reported: map[api.JobID]bool{}}
 	return framework.PluginSpec{
 		Name:        Name,
 		Doc:         "Delays gangs after a failed bind transaction, and schedules partially bound gangs first.",
@@ -122,8 +121,6 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.opening = true
 	refused := leaveParents(ssn)
 	p.findPartiallyBound(ssn)
-	p.memory.promises.limit(ssn, time.Now())
-	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.recordAdmitted(ssn, obj.(*api.JobInfo), time.Now()) })
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok {
@@ -150,19 +147,23 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 var notYet = &api.ValidateResult{Message: "the session is still being opened"}
 
 // recordCurrentJob registers functions that record in the session which gang is being scheduled, before any other
-// plugin is called. These functions also refuse to admit the gangs in refused, and admit and refuse gangs whose
-// promises say so.
+// plugin is called. These functions also refuse to admit the gangs in refused, and gangs for which admitted.refuse
+// has a reason.
 func (p *plugin) recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
+	admitted := newAdmitted(ssn)
+	ssn.AddJobEnqueuedFn(Name, func(obj any) {
+		if admitted.waitFor != nil {
+			admitted.add(obj.(*api.JobInfo))
+		}
+	})
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
 		job := obj.(*api.JobInfo)
 		ssn.SetCurrentJob(job.UID)
+		ssn.QueueUse.BeginVote(job)
 		if refused[job.UID] != "" {
 			return util.Reject
 		}
-		if p.memory.promises.admits(job) {
-			return util.Permit
-		}
-		if message := p.memory.promises.refuse(ssn, job); message != "" {
+		if message := admitted.refuse(job); message != "" {
 			ssn.SetPendingReason(job.UID, framework.PendingReason{Reason: framework.NotEnqueued, Message: message})
 			return util.Reject
 		}

@@ -233,8 +233,7 @@ func (s *Session) Run(actions ...vcframework.Action) {
 		conf.EnabledActionMap[action.Name()] = true
 	}
 	for _, action := range actions {
-		s.Action = action.Name()
-		action.Execute(s.Session.Session)
+		s.Session.Execute(action)
 	}
 }
 

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+func cpus(amount string) v1.ResourceList {
+	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(amount)}
+}
+
+func asking(namespace, name, queue string, needs v1.ResourceList, phase v1beta1.PodGroupPhase) *v1beta1.PodGroup {
+	group := schedtest.MakePodGroup().Name(name).Queue(queue).Phase(phase).MinMember(100).Obj()
+	group.Namespace, group.Spec.MinResources = namespace, &needs
+	return group
+}
+
+type neverFits api.JobID
+
+func (gang neverFits) Infeasible(_ *framework.Session, job *api.JobInfo) bool {
+	return job.UID == api.JobID(gang)
+}
+
+// TestAdmittedGangsLimitTheirNamespace: the node has 8 cpus, gang ns/g of queue q is admitted, and gang w asks. Queue q may use 4 cpus and its
+// parent 5. The fake plugin capacity refuses nothing.
+func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
+	const (
+		ofQueue   = "admitted gangs of namespace ns already wait for cpu 2 of 4 in the capability of queue q, and minResources asks for 3"
+		ofParent  = "admitted gangs of namespace ns already wait for cpu 2 of 5 in the capability of queue parent, and minResources asks for 4"
+		ofCluster = "admitted gangs of namespace ns already wait for cpu 6 of 8 in the cluster, and minResources asks for 3"
+	)
+	two, quota := cpus("2"), v1.ResourceList{"cpu": resource.MustParse("2"), "limits.example.com/gpu": resource.MustParse("2")}
+	gpus := v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+	pod := func(cpu string) *schedtest.PodBuilder {
+		return schedtest.MakePod().Name("g-0").Group("g").Req(schedtest.Resources{"cpu": cpu})
+	}
+	tests := map[string]struct {
+		// has are the minResources of the admitted gang, which is of queue in, or q if that is empty. now reports that it is
+		// admitted in the session, before w asks.
+		has v1.ResourceList
+		in  string
+		now bool
+		pod *schedtest.PodBuilder
+		// asks, namespace and queue are those of w.
+		asks             v1.ResourceList
+		namespace, queue string
+		nested           bool
+		// without is the name of the plugin, if it is not capacity, and never that the admitted gang never fits.
+		without string
+		never   bool
+		want    string
+	}{
+		"up to the capability":                        {has: two, asks: two},
+		"more than the capability":                    {has: two, asks: cpus("3"), want: ofQueue},
+		"more than the capability, in one session":    {has: two, asks: cpus("3"), now: true, want: ofQueue},
+		"another namespace":                           {has: two, asks: cpus("3"), namespace: "others"},
+		"another queue":                               {has: two, asks: cpus("8"), queue: "other"},
+		"up to the parent's":                          {has: two, asks: cpus("3"), queue: "other", nested: true},
+		"more than the parent's":                      {has: two, asks: cpus("4"), queue: "other", nested: true, want: ofParent},
+		"more than the cluster":                       {has: cpus("6"), in: "free", asks: cpus("3"), queue: "free", want: ofCluster},
+		"a capability of 0 cpu, which does not count": {has: cpus("6"), in: "zero", asks: cpus("3"), queue: "zero", want: ofCluster},
+		"a quota that no node has":                    {has: quota, asks: quota},
+		"a resource that no gang waits for":           {has: two, asks: gpus},
+		"nothing":                                     {has: two, asks: v1.ResourceList{}},
+		"without a plugin that limits it":             {has: two, asks: cpus("3"), without: "drf"},
+		"a gang that never fits":                      {has: two, asks: cpus("3"), never: true},
+		"a gang that holds what it asks for":          {has: two, asks: cpus("3"), pod: pod("2").Node("n")},
+		"a gang that holds a part":                    {has: cpus("3"), asks: cpus("3"), pod: pod("1").Node("n"), want: ofQueue},
+		"a gang whose pod has ended":                  {has: cpus("3"), asks: cpus("3"), pod: pod("1").Node("n").Phase(v1.PodSucceeded), want: ofQueue},
+		"a gang whose pod is gated":                   {has: cpus("3"), asks: cpus("3"), pod: pod("1").Gate("example.com/g"), want: ofQueue},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t)
+			for name, capability := range map[string]schedtest.Resources{"q": {"cpu": "4"}, "other": {}, "free": {}, "zero": {"cpu": "0"}, "parent": {"cpu": "5"}} {
+				queue := schedtest.MakeQueue().Name(name).Capability(capability).Obj()
+				if name == "q" || name == "other" {
+					queue.Spec.Parent = "parent"
+				}
+				c.AddQueueV1beta1(queue)
+			}
+			if tt.never {
+				c.part = neverFits("ns/g")
+			}
+			orDefault := func(s, other string) string {
+				if s == "" {
+					return other
+				}
+				return s
+			}
+			yes := true
+			session := sessions(t, c, 0, conf.PluginOption{Name: orDefault(tt.without, "capacity"), EnabledHierarchy: &tt.nested, EnabledJobEnqueued: &yes})
+			phase := v1beta1.PodGroupInqueue
+			if tt.now {
+				phase = v1beta1.PodGroupPending
+			}
+			c.AddPodGroupV1beta1(asking("ns", "g", orDefault(tt.in, "q"), tt.has, phase))
+			namespace := orDefault(tt.namespace, "ns")
+			c.AddPodGroupV1beta1(asking(namespace, "w", orDefault(tt.queue, "q"), tt.asks, v1beta1.PodGroupPending))
+			if tt.pod != nil {
+				c.AddPod(tt.pod.Obj())
+			}
+			w := api.JobID(namespace + "/w")
+			session(func(ssn *framework.Session) {
+				if tt.now {
+					ssn.JobEnqueueable(ssn.Jobs["ns/g"])
+					ssn.JobEnqueued(ssn.Jobs["ns/g"])
+					ssn.Jobs["ns/g"].PodGroup.Status.Phase = scheduling.PodGroupInqueue
+				}
+				if got := ssn.JobEnqueueable(ssn.Jobs[w]); got != (tt.want == "") {
+					t.Errorf("admitted: %v", got)
+				}
+			})
+			if got := c.registry.PendingReasons()[w]; tt.want != "" && (got.Reason != framework.NotEnqueued || got.Message != tt.want) {
+				t.Errorf("got  %v,\nwant %q", got, tt.want)
+			}
+		})
+	}
+}
