@@ -44,7 +44,7 @@ Nor are members above the minimum, which are placed later.
 var (
 	states = map[debug.State]string{
 		debug.Waiting:  "it is not admitted",
-		debug.Admitted: "it is admitted: it may be placed. Its queue reserves its `minResources`, if it has any",
+		debug.Admitted: "it is admitted: it may be placed. No resources are reserved for it",
 		debug.TimedOut: "its waiting time has passed, and it waits out its backoff",
 		debug.InFlight: "members are in a bind transaction",
 		debug.Partial:  "members have nodes, and fewer of them are bound than the current minimum of its PodGroup. This includes [more gangs](conditions.md#partially-bound-gangs) than the condition `PartiallyBound`",

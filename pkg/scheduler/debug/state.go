@@ -16,7 +16,7 @@ type State string
 const (
 	// Waiting means that the gang is not admitted.
 	Waiting State = "waiting"
-	// Admitted means that the gang may be placed, and that resources of its queue are reserved for it.
+	// Admitted means that the gang may be placed. No resources are reserved for it.
 	Admitted State = "admitted"
 	// TimedOut means that the gang's waiting time has passed, and that the gang waits for the end of its backoff.
 	TimedOut State = "timed_out"

@@ -18,9 +18,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// An admitted gang (phase Inqueue of its PodGroup) reserves resources of its queue. If the gang is not placed within
-// its waiting time, it times out. Its PodGroup is then Pending again, its queue's resources are free for other gangs,
-// and it may be admitted again after a backoff.
+// An admitted gang (phase Inqueue of its PodGroup) that is not placed counts against the limit up to which gangs of its
+// namespace are admitted. If the gang is not placed within its waiting time, it times out. Its PodGroup is then Pending
+// again, other gangs of its namespace may be admitted, and it may be admitted again after a backoff.
 //
 //	Pending --admitted--> Inqueue, GangAdmitted --placed--> Running, no condition
 //	   ^                   | waiting time
