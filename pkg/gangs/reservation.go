@@ -22,8 +22,11 @@ const (
 	// ReservationExpired means that the nodes did not drain in time, or that the gang was not placed on the drained
 	// nodes.
 	ReservationExpired ReservationEnd = "expired"
-	// ReservationGone means one of three causes. The gang, or a member that its minimum needs, no longer exists. The
-	// gang is in another queue. Or its bound members are not the members that waited for the reserved nodes.
+	// ReservationBelowMinimum means that members of the gang are bound, but that those that waited for the reserved
+	// nodes do not reach the minimum. The others were created on a node, or Bindings were refused.
+	ReservationBelowMinimum ReservationEnd = "below_minimum"
+	// ReservationGone means that the gang, or a member that its minimum needs, no longer exists, or that the gang is in
+	// another queue.
 	ReservationGone ReservationEnd = "gang_deleted"
 	// ReservationLost means that a reserved node was lost or the gang was changed, and that the gang fits no other
 	// nodes.
@@ -36,5 +39,5 @@ const (
 
 // ReservationEnds lists all reasons why a node reservation ends.
 var ReservationEnds = []ReservationEnd{
-	ReservationPlaced, ReservationExpired, ReservationGone, ReservationLost, ReservationRefused, ReservationOff,
+	ReservationPlaced, ReservationBelowMinimum, ReservationExpired, ReservationGone, ReservationLost, ReservationRefused, ReservationOff,
 }

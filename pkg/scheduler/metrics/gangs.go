@@ -43,11 +43,11 @@ func newGangs(registry prometheus.Registerer) gangMetrics {
 		}),
 		reserved: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "volcano_gang_node_reservations",
-			Help: "Gangs for which nodes are reserved, because they waited longer than starvationAfter.",
+			Help: "Number of gangs with a node reservation.",
 		}),
 		ended: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_gang_node_reservations_ended_total",
-			Help: "Number of node reservations that ended, by end (placed, expired, gang_deleted, nodes_lost, not_admitted, disabled).",
+			Help: "Number of node reservations that ended, by end (placed, below_minimum, expired, gang_deleted, nodes_lost, not_admitted, disabled).",
 		}, []string{"end"}),
 		counter: &gangCounter{},
 	}

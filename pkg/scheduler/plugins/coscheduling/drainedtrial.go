@@ -194,7 +194,7 @@ func (m *reservationManager) try(r *reservation, job *api.JobInfo, p place, unti
 	case len(t.members) > 0 && capped:
 		return fmt.Errorf("the gang needs more than %d%% of the cluster, the limit for reservations (%s)", m.terms.percent, argPercent)
 	case len(t.members) > 0:
-		return fmt.Errorf("%d of its pods fit no node even when drained, or exceed the limits of the queue", len(t.members))
+		return fmt.Errorf("%d of the gang's pods fit no node even when drained, or exceed the limits of the queue", len(t.members))
 	}
 	return nil
 }

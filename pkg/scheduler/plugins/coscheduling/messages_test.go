@@ -19,6 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -195,9 +196,9 @@ func TestMessagesOfReservations(t *testing.T) {
 		"its nodes do not drain":     released + "2000-01-01T01:06:00Z: pods on them did not terminate within 30m0s" + full,
 		"its nodes are idle":         released + "2000-01-01T01:06:00Z: they were idle for 5m0s and the gang still does not fit" + full,
 		"it is over":                 released + "2000-01-01T01:06:00Z: they were reserved for 35m0s and the gang still does not fit" + full,
-		"a member is deleted":        released + "2000-01-01T01:06:00Z: pods that its minimum needs do not exist",
-		"a pod is created on a node": released + "2000-01-01T01:06:00Z: its pods are on other nodes, and only 0 of minMember 2 on reserved nodes",
-		"its nodes are cordoned":     released + "2000-01-01T01:06:30Z: 2 of its pods fit no node even when drained, or exceed the limits of the queue",
+		"a member is deleted":        released + "2000-01-01T01:06:00Z: pods that the gang's minimum needs do not exist",
+		"a pod is created on a node": released + "2000-01-01T01:06:00Z: pods of the gang are bound, but too few that waited for the nodes (0 of minMember 2)",
+		"its nodes are cordoned":     released + "2000-01-01T01:06:30Z: 2 of the gang's pods fit no node even when drained, or exceed the limits of the queue",
 		"a node, to another gang":    "node(s) reserved for a starving gang",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -223,8 +224,10 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 		want    string
 	}{
 		"more than may be reserved": {percent: 25, cpu: "4", want: "the gang needs more than 25% of the cluster, the limit for reservations (reservedPercent)"},
-		"more than a node has":      {percent: 100, cpu: "5", want: "2 of its pods fit no node even when drained, or exceed the limits of the queue"},
-		"more than its members":     {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "minResources exceeds the cpu requests of the pods that the minimum needs"},
+		"more than a node has":      {percent: 100, cpu: "5", want: "2 of the gang's pods fit no node even when drained, or exceed the limits of the queue"},
+		"a hard network topology": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Topology(v1beta1.HardNetworkTopologyMode, 1) },
+			want: "the gang has a hard network topology, and reserved nodes can be in different HyperNodes"},
+		"more than its members": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "minResources exceeds the cpu requests of the pods that the minimum needs"},
 		"more pods than it has": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(schedtest.Resources{"cpu": "8", "pods": "3"}) },
 			want: "minResources exceeds the pods requests of the pods that the minimum needs"},
 		"devices that its members do not request": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) {
@@ -261,6 +264,28 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhyATrialReservesNoNodes has the reasons of trials that TestWhyNoNodesAreReserved does not have.
+func TestWhyATrialReservesNoNodes(t *testing.T) {
+	if want := "the search for nodes took longer than 200ms"; errTrialTooLong.Error() != want {
+		t.Errorf("got %q, want %q", errTrialTooLong, want)
+	}
+	given := nodes(3, "4")
+	for _, node := range given.Nodes {
+		node.Labels["group"] = "g1"
+	}
+	conf := after5m(100) + "  - name: ibcluster\n    enablePredicate: false\n    arguments: {ibcluster.levels: [group]}\n"
+	in(t, given, conf, func(t *testing.T, w *world) {
+		w.full()
+		w.cluster.Cache().AddPodGroupV1beta1(gangNamed("big", 2, says(ibcluster.ModeAnnotation, "required", ibcluster.ClustersAnnotation, "g2")))
+		w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
+		w.pass(8*time.Minute, time.Minute)
+		want := "Waiting longer than starvationAfter (5m0s), but no nodes can be reserved: no node group is allowed for the gang"
+		if got := w.condition("big", Reserved); got.Reason != noNodesToReserve || got.Message != want {
+			t.Errorf("the condition is %s: %s, want %s", got.Reason, got.Message, want)
+		}
+	})
 }
 
 // TestNodesThatAGatheredGangIsRefused wherever they are, and gangs that are not gathered never.
@@ -373,8 +398,8 @@ func TestLayersOfTopologies(t *testing.T) {
 		"none":                          {spec(), ""},
 		"one twice":                     {spec("Spine  s", "Spine Block s"), `found layer "Spine" twice, want each layer once`},
 		"two beside each other":         {spec("Spine  s", "Rack  r"), `layers "Spine" and "Rack" have the same parent, want one within the other`},
-		"one whose parent is not there": {spec("Spine  s", "Block Row b"), "1 layer not connected to a layer without parent"},
-		"a ring":                        {spec("Spine Block s", "Block Spine b"), "2 layers not connected to a layer without parent"},
+		"one whose parent is not there": {spec("Spine  s", "Block Row b"), "1 layer does not lead to the widest layer; correct its parent"},
+		"a ring":                        {spec("Spine Block s", "Block Spine b"), "2 layers do not lead to the widest layer; correct their parents"},
 		"one within nodes":              {spec("NodeTopologyLayer  ", "GPU NodeTopologyLayer g"), "layer NodeTopologyLayer has a child layer, but must be the lowest"},
 		"one without labels":            {spec("Spine  "), `layer "Spine" has 0 label keys, want 1 to 16`},
 		"one without name":              {spec("  s"), `found a layer named "", want one with a name of its own`},

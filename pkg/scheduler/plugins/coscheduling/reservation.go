@@ -217,7 +217,7 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 		return
 	case alive(job) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0:
 		if err := r.shortOf(job); err != nil {
-			m.end(r, gangs.ReservationGone, fmt.Sprintf("its pods are on other nodes, and only %v on reserved nodes", err), now)
+			m.end(r, gangs.ReservationBelowMinimum, fmt.Sprintf("pods of the gang are bound, but too few that waited for the nodes (%v)", err), now)
 		} else {
 			m.end(r, gangs.ReservationPlaced, "", now)
 		}
@@ -236,7 +236,7 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 		m.end(r, gangs.ReservationExpired, fmt.Sprintf("they were idle for %s and the gang still does not fit", idleLimit), now)
 	case len(job.TaskStatusIndex[api.Binding]) > 0: // no change until the bind succeeds or fails
 	case !waitsWhole(job) || !complete(job):
-		m.end(r, gangs.ReservationGone, "pods that its minimum needs do not exist", now)
+		m.end(r, gangs.ReservationGone, "pods that the gang's minimum needs do not exist", now)
 	case m.asksOtherwise(r, job) || m.lost(r):
 		if now.Before(m.known.nextTrial) {
 			return

@@ -121,7 +121,10 @@ func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 		}
 	}
 	if seen < len(said) {
-		return wrong("%s not connected to a layer without parent", brief.Count(len(said)-seen, "layer"))
+		if apart := len(said) - seen; apart > 1 {
+			return wrong("%d layers do not lead to the widest layer; correct their parents", apart)
+		}
+		return wrong("1 layer does not lead to the widest layer; correct its parent")
 	}
 	return layers, nil
 }
