@@ -18,6 +18,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
+// stepEnded is the message of a pod whose long pre-bind step has ended, until the pod is bound or fails.
+const stepEnded = "A long pre-bind step has ended; the remaining steps run before the pod is bound"
+
 // delayObserver is an observer of bind transactions. It calls the wrapped observer, and reports members that wait long
 // in events and conditions.
 type delayObserver struct {
@@ -47,7 +50,7 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	case cause != nil:
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, brief.Text(cause.Error()))
 	case kind != binding.BindWaits: // after BindWaits (a wait for the Binding), the API server has written the condition PodScheduled
-		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, "pre-bind continues")
+		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, stepEnded)
 	}
 	if changed {
 		r.reportDelay(m.Task.Job)

@@ -17,6 +17,32 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
+// TestAStepThatEndsIsReported on the pod, whose condition reported before that the step runs for long.
+func TestAStepThatEndsIsReported(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := &binding.Member{Task: api.NewTaskInfo(w.cluster.Pod("p0")), Node: "n"}
+		o := w.Observe(ignore{})
+		o.Delayed(m, binding.Delay{Kind: binding.StepWaits, Plugin: "p", Node: "n", Since: time.Unix(0, 0).UTC()})
+		w.settle()
+		o.DelayEnded(m, nil)
+		w.settle()
+		got := ""
+		for _, c := range w.cluster.Pod("p0").Status.Conditions {
+			got += string(c.Type) + "=" + string(c.Status) + " " + c.Reason + ": " + c.Message
+		}
+		want := "PodScheduled=False SchedulerError: A long pre-bind step has ended; the remaining steps run before the pod is bound"
+		if got != want {
+			t.Errorf("the pod's conditions are %q, want %q", got, want)
+		}
+	})
+}
+
+// ignore is an observer of bind transactions that ignores delays.
+type ignore struct{ binding.Observer }
+
+func (ignore) Delayed(*binding.Member, binding.Delay) {}
+func (ignore) DelayEnded(*binding.Member, error)      {}
+
 // TestMessages has the texts that users read on gangs and pods after a transaction, and on PodGroups with fields without effect.
 func TestMessages(t *testing.T) {
 	member := func(name string) *binding.Member {
