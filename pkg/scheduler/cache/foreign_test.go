@@ -31,7 +31,7 @@ func serve(t *testing.T) {
 
 // TestPodsOfTheWrongSchedulerAreReported: a gang whose pods have the wrong schedulerName seems to have none.
 func TestPodsOfTheWrongSchedulerAreReported(t *testing.T) {
-	const right = `, where this scheduler places pods with "volcano"`
+	const right = `; this scheduler places pods with schedulerName "volcano"`
 	const lacks = "Unschedulable NotEnoughTasks: minMember is 3 and "
 	tests := map[string]struct {
 		ours, foreign []*v1.Pod

@@ -153,7 +153,7 @@ func (e *evictions) cancel() map[string]bool {
 			e.cancelled[task.Job] = append(e.cancelled[task.Job], task)
 		}
 		if err := vcframework.NewStatement(e.upstream).UnPipeline(task); err != nil {
-			klog.Background().Error(err, "Resetting a member that was to follow evicted pods to Pending failed", "pod", klog.KObj(task.Pod))
+			klog.Background().Error(err, "Resetting a member that waited for evicted pods to Pending failed", "pod", klog.KObj(task.Pod))
 		}
 	}
 	return nodes

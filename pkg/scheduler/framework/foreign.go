@@ -46,7 +46,7 @@ func servedNames() string {
 	if options.ServerOpts == nil || len(options.ServerOpts.SchedulerNames) == 0 {
 		return ""
 	}
-	return ", where this scheduler places pods with " + quoted(named(options.ServerOpts.SchedulerNames))
+	return "; this scheduler places pods with schedulerName " + quoted(named(options.ServerOpts.SchedulerNames))
 }
 
 func quoted(names []string) string {

@@ -103,7 +103,7 @@ func (p *RecoveryPass) record(of Leftover, err error) {
 		if delete(reasons, of.Volume); len(reasons) == 0 {
 			delete(u.reasons, of.Claim)
 		}
-		klog.InfoS("A claim has no more writes of a former leader, its pods can be placed", "plugin", u.plugin, "claim", of.Claim, "volume", of.Volume)
+		klog.InfoS("Withdrew a former leader's write of a claim, for which its pods waited", "plugin", u.plugin, "claim", of.Claim, "volume", of.Volume)
 		u.wake()
 	case former != nil && (errors.Is(err, errNoTime) || errors.Is(err, context.Canceled)):
 		// keeps the object's error of an earlier pass, which says more than that this pass had no time or was ended

@@ -130,7 +130,10 @@ func (u *Unrecovered) Check(claim types.NamespacedName) error {
 	if volume != "" {
 		what = fmt.Sprintf("the reservation of volume %s by", brief.Value(volume))
 	}
-	return fmt.Errorf("%s a former scheduler leader could not be withdrawn yet; the scheduler retries it; last error: %s", what, brief.Part(reasons[volume].Error()))
+	if err := reasons[volume]; !errors.Is(err, errNoTime) {
+		return fmt.Errorf("%s a former scheduler leader could not be withdrawn yet; the scheduler retries it; last error: %s", what, brief.Part(err.Error()))
+	}
+	return fmt.Errorf("%s a former scheduler leader is not withdrawn yet; the first attempt had no time left for it; it is retried", what)
 }
 
 // Recover runs the first recovery pass. visit must call Visit of the pass for each object with a former leader's writes.
@@ -253,4 +256,4 @@ func (u *Unrecovered) byNamespace() map[string][]Leftover {
 }
 
 // errNoTime is the error of objects for which a recovery pass had no time.
-var errNoTime = errors.New("none yet, because other claims used up the time of the first attempt")
+var errNoTime = errors.New("the recovery pass has no time left")

@@ -5,6 +5,7 @@ package topology
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -37,12 +38,12 @@ type Problem struct {
 
 // String describes the problem to users.
 func (p Problem) String() string {
-	nodes := "node " + p.Nodes[0]
+	nodes, list := fmt.Sprintf("node %s is", p.Nodes[0]), "it"
 	if more := len(p.Nodes) - 1; more > 0 {
-		nodes = fmt.Sprintf("%s and %d more", nodes, more)
+		nodes, list = fmt.Sprintf("node %s and %d more are", p.Nodes[0], more), "each"
 	}
-	return fmt.Sprintf("HyperNode %s claims %s, which group %s has already (the first by name wins): list each node in one HyperNode of a tier",
-		p.HyperNode, nodes, p.Winner)
+	winner := path.Base(p.Winner)
+	return fmt.Sprintf("%s in HyperNodes %s and %s of one tier; %s counts (first by name); list %s in one of them", nodes, winner, p.HyperNode, winner, list)
 }
 
 // Levels lists the levels from the widest to the narrowest.

@@ -24,13 +24,12 @@ func TestMessages(t *testing.T) {
 		"eight nodes in two clusters":   problem(hyperNode("a", 1, "", "1", "2", "3", "4", "5", "6", "7", "8"), hyperNode("b", 1, "", "1", "2", "3", "4", "5", "6", "7", "8")),
 		"a node of its own beside them": problem(hyperNode("a", 1, "", "n1"), hyperNode("b", 1, "", "n1", "n2")),
 	}
-	const cause = " has already (the first by name wins): list each node in one HyperNode of a tier"
 	want := map[string]string{
-		"a node in two clusters":        "HyperNode b claims node n1, which group a" + cause,
-		"two nodes in two clusters":     "HyperNode b claims node n1 and 1 more, which group a" + cause,
-		"a node in two leaves of one":   "HyperNode l2 claims node n1, which group a/l1" + cause,
-		"eight nodes in two clusters":   "HyperNode b claims node 1 and 7 more, which group a" + cause,
-		"a node of its own beside them": "HyperNode b claims node n1, which group a" + cause,
+		"a node in two clusters":        "node n1 is in HyperNodes a and b of one tier; a counts (first by name); list it in one of them",
+		"two nodes in two clusters":     "node n1 and 1 more are in HyperNodes a and b of one tier; a counts (first by name); list each in one of them",
+		"a node in two leaves of one":   "node n1 is in HyperNodes l1 and l2 of one tier; l1 counts (first by name); list it in one of them",
+		"eight nodes in two clusters":   "node 1 and 7 more are in HyperNodes a and b of one tier; a counts (first by name); list each in one of them",
+		"a node of its own beside them": "node n1 is in HyperNodes a and b of one tier; a counts (first by name); list it in one of them",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

@@ -153,7 +153,7 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 			if want := tt.served; served < want[0] || served > want[1] {
 				t.Errorf("another gang is served in %d minutes, want %v", served, want)
 			}
-			if tt.want != nil && !strings.Contains(text, "only idle resources count until ") {
+			if tt.want != nil && !strings.Contains(text, "the gang is placed on idle resources only: ") {
 				t.Errorf("in a pause the gang says %q", text)
 			}
 		})
@@ -192,7 +192,7 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 				}
 				add(on(namespace, "late", "n3", "n4"))
 				c.look(func(ssn *sessiontest.Session) {
-					if says := ssn.Jobs["waits/b"].JobFitErrors; !strings.Contains(says, "only idle resources count until ") {
+					if says := ssn.Jobs["waits/b"].JobFitErrors; !strings.Contains(says, "the gang is placed on idle resources only: ") {
 						t.Errorf("the gang that does not fit says %q", says)
 					}
 					if got := len(ssn.Jobs[api.JobID(namespace+"/late")].TaskStatusIndex[api.Allocated]); got != want {

@@ -197,7 +197,7 @@ func TestPreBind(t *testing.T) {
 		},
 		"run-time error, Fail": {
 			args:  `{bindpolicy.policies: [{name: a, expression: "node.metadata.labels['rack'] == '1'"}]}`,
-			want:  `policy "a" cannot judge pod ns/p on node n: expression: no such key: rack`,
+			want:  `policy "a" cannot be evaluated for pod ns/p on node n: expression: no such key: rack`,
 			reads: []string{"get nodes"},
 		},
 		"run-time error, Ignore": {
@@ -206,7 +206,7 @@ func TestPreBind(t *testing.T) {
 		},
 		"run-time error of a matchCondition": {
 			args:  `{bindpolicy.policies: [{name: a, matchCondition: "node.metadata.labels['rack'] == '1'", expression: "true"}]}`,
-			want:  `policy "a" cannot judge pod ns/p on node n: matchCondition: no such key: rack`,
+			want:  `policy "a" cannot be evaluated for pod ns/p on node n: matchCondition: no such key: rack`,
 			reads: []string{"get nodes"},
 		},
 		"Ignore does not pass over a refusal": {
@@ -215,11 +215,11 @@ func TestPreBind(t *testing.T) {
 		},
 		"a dyn result that is no bool": {
 			args: `{bindpolicy.policies: [{name: a, expression: "dyn('x')"}]}`,
-			want: `policy "a" cannot judge pod ns/p on node n: expression: the result is of type string, want bool`,
+			want: `policy "a" cannot be evaluated for pod ns/p on node n: expression: the result is of type string, want bool`,
 		},
 		"cost limit": {
 			args: `{bindpolicy.policies: [{name: a, costLimit: 5, expression: "[1, 2, 3, 4, 5, 6, 7].all(i, i > 0)"}]}`,
-			want: `policy "a" cannot judge pod ns/p on node n: expression: operation cancelled: actual cost limit exceeded`,
+			want: `policy "a" cannot be evaluated for pod ns/p on node n: expression: operation cancelled: actual cost limit exceeded`,
 		},
 		"cost limit, Ignore": {
 			args: `{bindpolicy.policies: [{name: a, failurePolicy: Ignore, costLimit: 5, expression: "[1, 2, 3, 4, 5, 6, 7].all(i, i > 0)"}]}`,
@@ -240,7 +240,7 @@ func TestPreBind(t *testing.T) {
 		"policies together have a cost limit too": {
 			// What 10,000,000 cost units take depends on the machine.
 			args: `{bindpolicy.timeout: 10m, bindpolicy.policies: [` + costlyPolicies(11) + `{name: last, expression: "true"}]}`,
-			want: `policy "last" cannot judge pod ns/p on node n: expression: the check has spent the 10000000 cost units that all policies together may spend on one task`,
+			want: `policy "last" cannot be evaluated for pod ns/p on node n: expression: the check has spent the 10000000 cost units that all policies together may spend on one task`,
 		},
 		"node gone": {
 			args:   `{bindpolicy.policies: [{name: a, failurePolicy: Ignore, expression: "node.metadata.name != ''"}]}`,
@@ -271,7 +271,7 @@ func TestPreBind(t *testing.T) {
 		"podGroup gone, Fail": {
 			args:   `{bindpolicy.policies: [{name: a, expression: "podGroup.spec.minMember > 1"}]}`,
 			change: func(c *cluster) { c.podGroup = nil },
-			want:   `policy "a" cannot judge pod ns/p on node n: expression: reading PodGroup ns/g: podgroups.scheduling.volcano.sh "g" not found`,
+			want:   `policy "a" cannot be evaluated for pod ns/p on node n: expression: reading PodGroup ns/g: podgroups.scheduling.volcano.sh "g" not found`,
 			reads:  []string{"get podgroups"},
 		},
 		"podGroup gone, Ignore": {

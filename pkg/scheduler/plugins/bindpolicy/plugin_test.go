@@ -70,7 +70,7 @@ func TestPreBindWithoutPodGroup(t *testing.T) {
 	p := newPlugin(t, newCluster().handle(), `{bindpolicy.policies: [{name: a, expression: "podGroup.spec.minMember > 1"}]}`)
 	task := newTask("p")
 	task.Pod.Annotations = nil
-	want := `policy "a" cannot judge pod ns/p on node n: expression: pod ns/p has no PodGroup: it lacks the annotation scheduling.k8s.io/group-name`
+	want := `policy "a" cannot be evaluated for pod ns/p on node n: expression: pod ns/p has no PodGroup: it lacks the annotation scheduling.k8s.io/group-name`
 	if err := p.PreBind(t.Context(), task, "n"); err == nil || err.Error() != want {
 		t.Errorf("PreBind() = %v, want %s", err, want)
 	}
@@ -89,7 +89,7 @@ func TestPreBindAPIError(t *testing.T) {
 		failurePolicy string
 		want          string
 	}{
-		"Fail":   {failurePolicy: "Fail", want: `policy "a" cannot judge pod ns/p on node n: expression: reading node n: etcd is away`},
+		"Fail":   {failurePolicy: "Fail", want: `policy "a" cannot be evaluated for pod ns/p on node n: expression: reading node n: etcd is away`},
 		"Ignore": {failurePolicy: "Ignore"},
 	}
 	for name, tc := range tests {
@@ -118,7 +118,7 @@ func TestPreBindEnds(t *testing.T) {
 	}{
 		"own timeout, Fail": {
 			failurePolicy: "Fail",
-			want:          `policy "a" cannot judge pod ns/p on node n: expression: context deadline exceeded`,
+			want:          `policy "a" cannot be evaluated for pod ns/p on node n: expression: context deadline exceeded`,
 			wantTook:      3 * time.Second,
 		},
 		"own timeout, Ignore": {
@@ -180,7 +180,7 @@ func TestEvaluationIsInterrupted(t *testing.T) {
 	if err := p.policies[0].check(t.Context(), live); err != nil {
 		t.Fatalf("check() = %v", err)
 	}
-	want := `policy "a" cannot judge pod ns/p on node n: expression: operation interrupted`
+	want := `policy "a" cannot be evaluated for pod ns/p on node n: expression: operation interrupted`
 	if err := p.policies[0].check(endedMeanwhile{t.Context()}, live); err == nil || err.Error() != want {
 		t.Errorf("check() = %v, want %s", err, want)
 	}
@@ -194,7 +194,7 @@ bindpolicy.policies:
   costLimit: 50000
   expression: "lists.range(3000).all(i, lists.range(3000).all(j, lists.range(3000).all(k, i + j + k >= 0)))"
 `)
-	want := `policy "a" cannot judge pod ns/p on node n: expression: operation cancelled: actual cost limit exceeded`
+	want := `policy "a" cannot be evaluated for pod ns/p on node n: expression: operation cancelled: actual cost limit exceeded`
 	if err := p.PreBind(t.Context(), newTask("p"), "n"); err == nil || err.Error() != want {
 		t.Errorf("PreBind() = %v, want %s", err, want)
 	}

@@ -48,7 +48,7 @@ func (p *policy) check(ctx context.Context, live *view) error {
 			"pod", klog.KObj(live.task.Pod), "node", live.node, "reason", brief.Part(err.Error()))
 		return nil
 	case err != nil:
-		return fmt.Errorf("policy %q cannot judge pod %s/%s on node %s: %w",
+		return fmt.Errorf("policy %q cannot be evaluated for pod %s/%s on node %s: %w",
 			p.name, live.task.Namespace, live.task.Name, live.node, err)
 	case !allowed:
 		return p.refusal(live, p.reason(ctx, live))

@@ -165,6 +165,6 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 		for _, task := range nominees {
 			p.claims[uid].nominees[task.UID] = true
 		}
-		p.gangs.Failed(uid, "no pods were evicted for the gang, because that would not free enough for all gangs of its group, or because the gang would hold idle resources in a pause")
+		p.gangs.Failed(uid, "no pods were evicted for the gang: the evictions would not free enough for all gangs of its group, or the gang may not hold idle resources now")
 	}
 }

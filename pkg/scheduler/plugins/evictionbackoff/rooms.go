@@ -195,7 +195,7 @@ func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 		return true
 	}
 	others := r.others(queue, job)
-	if len(others) == 0 { // no other gang has a room, so the votes of the other plugins suffice
+	if len(others) == 0 { // there is nothing to add, and the other plugins vote for themselves
 		return true
 	}
 	r.asking = true

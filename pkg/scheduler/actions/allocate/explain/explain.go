@@ -84,7 +84,7 @@ func paused(r *state.Attempt) string {
 	if r.IdleOnlyUntil.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("; only idle resources count until %s, because gangs of its namespace or group held some for 5 minutes while they waited for others",
+	return fmt.Sprintf("; until %s the gang is placed on idle resources only: gangs of its namespace or group held idle resources for 5 minutes while they waited for pods to terminate",
 		r.IdleOnlyUntil.UTC().Format(time.TimeOnly+" UTC"))
 }
 

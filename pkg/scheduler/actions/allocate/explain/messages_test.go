@@ -4,9 +4,11 @@ package explain
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -25,6 +27,7 @@ func TestMessages(t *testing.T) {
 	}
 	full := counts{"short of nvidia.com/gpu": 3, "cordoned": 2, `tainted "maintenance"`: 1}
 	got := map[string]string{
+		"only idle resources count":         paused(&state.Attempt{IdleOnlyUntil: time.Date(2026, 3, 1, 14, 5, 0, 0, time.UTC)}),
 		"anywhere":                          anywhere(10, group{Fits: 6, Nodes: 12, Reasons: full, Filled: 6, FilledOf: []string{"nvidia.com/gpu"}}),
 		"anywhere, many reasons":            anywhere(2, group{Nodes: 9, Reasons: counts{"short of cpu": 4, "cordoned": 2, "not ready": 2, "unreachable": 1}}),
 		"anywhere, at most":                 anywhere(8, group{Fits: 5, AtMost: true, Nodes: 1, Reasons: counts{"short of cpu": 1}}),
@@ -43,6 +46,7 @@ func TestMessages(t *testing.T) {
 		"the minimum is placed, three wait": shortMessage(framework.GangExplanation{Needed: 1, Groups: groups{{Nodes: 2, Reasons: counts{"short of cpu": 2}}}}, 3),
 	}
 	want := map[string]string{
+		"only idle resources count":         "; until 14:05:00 UTC the gang is placed on idle resources only: gangs of its namespace or group held idle resources for 5 minutes while they waited for pods to terminate",
 		"anywhere":                          `6/10 members fit: 3 nodes short of nvidia.com/gpu, 2 cordoned, 1 tainted "maintenance", 6 filled by its members (nvidia.com/gpu)`,
 		"anywhere, many reasons":            "0/2 members fit: 4 nodes short of cpu, 2 cordoned, 2 not ready, ...",
 		"anywhere, at most":                 "at most 5/8 members fit: 1 node short of cpu",
