@@ -57,7 +57,7 @@ func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 
 // evict writes the cause of the eviction and deletes the pod. If it returns an error, the pod was not deleted.
 func (e *Evictor) evict(pod *v1.Pod, reason string) error {
-	message := brief.Text("Pod is evicted, because of " + reason)
+	message := brief.Text("Evicted: " + reason)
 	e.reports.Evicted(pod, message)
 	if err := e.explain(pod, message); err != nil {
 		logger().Error(err, "Writing the conditions of an evicted pod failed", "pod", pod.Namespace+"/"+pod.Name)

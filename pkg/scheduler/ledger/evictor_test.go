@@ -44,7 +44,7 @@ func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
 		deletions int
 	}{
 		"a pod":                              {deletions: 1},
-		"a pod that was explained already":   {before: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "Evict", Message: "Pod is evicted, because of preempt"}}, deletions: 1},
+		"a pod that was explained already":   {before: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "Evict", Message: "Evicted: preempt"}}, deletions: 1},
 		"the status cannot be written":       {statusErr: broken, deletions: 1},
 		"the deletion fails at first":        {fails: []error{broken, broken}, deletions: 3},
 		"the pod is gone":                    {fails: []error{apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p0")}, deletions: 1},

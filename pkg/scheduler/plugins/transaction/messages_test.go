@@ -33,7 +33,7 @@ func TestMessages(t *testing.T) {
 	}
 	want := map[string]string{
 		"a member is missing":    "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled first",
-		"a member was evicted":   "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled in the usual order, because members were evicted or deleted",
+		"a member was evicted":   "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled in the usual order, because members were evicted, or were lost under a former leader",
 		"a gang of the group is": "Gang is partially bound (gang ns/x of its group is bound, this one has 0 of minMember 2); its remaining pods are scheduled first",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

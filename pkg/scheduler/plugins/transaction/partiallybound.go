@@ -130,7 +130,7 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 func (p *plugin) messageOf(job *api.JobInfo, short error) string {
 	next := "its remaining pods are scheduled first"
 	if p.memory.takenFrom[job.UID] {
-		next = "its remaining pods are scheduled in the usual order, because members were evicted or deleted"
+		next = "its remaining pods are scheduled in the usual order, because members were evicted, or were lost under a former leader"
 	}
 	return fmt.Sprintf("Gang is partially bound (%v); %s", short, next)
 }
@@ -183,10 +183,10 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 // evict evicts the members of the gang that hold nodes. If the gang's group is partially bound, it also evicts members
 // of the other gangs that hold nodes.
 func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
-	reason := fmt.Sprintf("its gang being partially bound for more than %s (%s)", p.evictAfter, evictAfter)
+	reason := fmt.Sprintf("the gang was partially bound for more than %s (%s)", p.evictAfter, evictAfter)
 	tasks := placedTasks(job)
 	if p.ofGroup[job.UID] {
-		reason = fmt.Sprintf("its gang group being partially bound for more than %s (%s)", p.evictAfter, evictAfter)
+		reason = fmt.Sprintf("the gang group was partially bound for more than %s (%s)", p.evictAfter, evictAfter)
 		for _, other := range p.boundWith(ssn.Jobs, job) {
 			tasks = append(tasks, placedTasks(other)...)
 		}

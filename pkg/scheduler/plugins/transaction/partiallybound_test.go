@@ -118,7 +118,7 @@ func conditionsOf(c *fakeCache, gang string) (types []string) {
 }
 
 func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
-	const reason = "half-0: its gang being partially bound for more than 1m0s (evictHalfBoundAfter)"
+	const reason = "half-0: the gang was partially bound for more than 1m0s (evictHalfBoundAfter)"
 	tests := map[string]struct {
 		limit time.Duration
 		waits time.Duration

@@ -53,7 +53,7 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 					t.Errorf("the gang goes first: %t, want %t", got, first)
 				}
 				message := conditionOf(c.Jobs["ns/g"]).Message
-				if usual := strings.HasSuffix(message, "its remaining pods are scheduled in the usual order, because members were evicted or deleted"); usual == first {
+				if usual := strings.HasSuffix(message, "its remaining pods are scheduled in the usual order, because members were evicted, or were lost under a former leader"); usual == first {
 					t.Errorf("it is said to wait in its usual order: %t, want %t: %s", usual, !first, message)
 				}
 
