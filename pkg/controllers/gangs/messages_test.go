@@ -45,6 +45,9 @@ func TestMessages(t *testing.T) {
 		"a minimum of 0":   told(func(w *world) { w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"}) }),
 		"an invalid name":  told(func(w *world) { w.member("p", minimum(1), named("Upper")) }),
 		"no such PodGroup": told(func(w *world) { w.labelled("p") }),
+		"the API server does not serve PodGroups": told(func(w *world) {
+			w.pod("p", func(pod *corev1.Pod) { pod.Labels = map[string]string{pluginsLabel: "g"} })
+		}),
 		"the name is taken": told(func(w *world) {
 			w.podGroup("g", func(g *v1beta1.PodGroup) { g.OwnerReferences = []metav1.OwnerReference{job} })
 			w.member("p", minimum(1))
@@ -71,10 +74,28 @@ func TestMessages(t *testing.T) {
 		}),
 	}
 	got["a setting of another pod, on the PodGroup"] = conflict
+	inWorld(t, func(w *world) {
+		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(v1beta1.Resource("podgroups"), "g", errors.New("queue q is closed"))
+		})
+		w.member("p", minimum(1))
+		w.settle()
+		got["the API server refuses the PodGroup"] = w.told("p")
+	})
+	inWorld(t, func(w *world) {
+		w.podGroup("g", func(*v1beta1.PodGroup) {})
+		w.object(1)
+		w.labelled("p")
+		w.settle()
+		got["a PodGroup of Volcano's defines the gang"] = w.getObject().Annotations[messageAnnotation]
+	})
 	// Kubernetes' words about names are its own.
 	got["an invalid name"] = regexp.MustCompile("a lowercase RFC 1123 subdomain.*; correct").ReplaceAllString(got["an invalid name"], "...; correct")
 	want := map[string]string{
-		"an invalid setting":                        `gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using Strict`,
+		"an invalid setting":                       `gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using Strict`,
+		"the API server refuses the PodGroup":      `Volcano PodGroup of the gang cannot be created: podgroups.scheduling.volcano.sh "g" is forbidden: queue q is closed`,
+		"a PodGroup of Volcano's defines the gang": "ignored: Volcano's PodGroup g defines the gang",
+		"the API server does not serve PodGroups":  "the API server does not serve PodGroup.scheduling.x-k8s.io, which label scheduling.x-k8s.io/pod-group refers to; install its CRD and create PodGroup a/g to have the pod scheduled",
 		"no minimum":                                "no pod of gang a/g sets gang.scheduling.koordinator.sh/min-available; set a positive number on at least one pod to have the gang scheduled",
 		"a minimum of 0":                            `gang.scheduling.koordinator.sh/min-available: invalid value "0", must be a positive number on at least one pod; the gang is not scheduled until one sets it`,
 		"an invalid name":                           `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,

@@ -3,6 +3,7 @@
 package app
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,7 +57,8 @@ func TestAGangOfAParentQueueStopsNoOthers(t *testing.T) {
 					return cluster.Pod("evil").Spec.NodeName != ""
 				}
 				group := cluster.PodGroup("evil")
-				return len(group.Status.Conditions) > 0 && strings.Contains(group.Status.Conditions[0].Message, "has child queues")
+				want := fmt.Sprintf("queue %q has child queues, and gangs must be in a queue without; set spec.queue to one of its children", group.Spec.Queue)
+				return len(group.Status.Conditions) > 0 && group.Status.Conditions[0].Message == want
 			})
 		})
 	}

@@ -40,7 +40,10 @@ func TestMalformedAnnotations(t *testing.T) {
 		"company, but only if":    {wishes: []string{"mode=preferred", "affinity-group=ring"}, want: notWithCompany("preferred")},
 		"company, and yet none":   {wishes: []string{"mode=none", "affinity-group=ring"}, want: notWithCompany("none")},
 		"none, and yet something": {wishes: []string{"mode=none", "clusters=ib-a"}, want: prefix + `mode: found "none" beside other annotations of ibcluster, want "required" or "preferred" with them`},
-		"two":                     {wishes: []string{"mode=x", "level=y"}, want: prefix + `level: found "y", want the name of a level: "ibcluster" or "spine" or "leaf"` + "\n" + prefix + `mode: found "x", want "required" or "preferred" or "none"`},
+		"four": {wishes: []string{"mode=x", "level=y", "clusters=ib-a,,ib-b", "affinity-group=a b"}, want: prefix + `affinity-group: found "a b", want a name of letters, digits, '-', '_' and '.', at most 63 of them` + "\n" +
+			prefix + `clusters: found "" in "ib-a,,ib-b", want names of clusters separated by commas, such as "ib-a,ib-b"` + "\n" +
+			prefix + `level: found "y", want the name of a level: "ibcluster" or "spine" or "leaf"` + "\nand 1 more invalid annotations"},
+		"two": {wishes: []string{"mode=x", "level=y"}, want: prefix + `level: found "y", want the name of a level: "ibcluster" or "spine" or "leaf"` + "\n" + prefix + `mode: found "x", want "required" or "preferred" or "none"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
