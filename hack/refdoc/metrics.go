@@ -66,7 +66,7 @@ var (
 	}
 	reservationEnds = map[gangs.ReservationEnd]string{
 		gangs.ReservationPlaced:       "members that waited for the nodes are bound, and reach the minimum",
-		gangs.ReservationBelowMinimum: "pods of the gang are bound, but those that waited for the nodes do not reach the minimum",
+		gangs.ReservationBelowMinimum: "pods of the gang are bound, but too few of them waited for the nodes to reach the minimum",
 		gangs.ReservationExpired:      "the nodes did not drain in time, or the gang was not bound on the drained nodes",
 		gangs.ReservationGone:         "the gang was deleted, lacks members, or is in another queue",
 		gangs.ReservationLost:         "a node was lost or the gang changed, and no other nodes can hold it",

@@ -22,8 +22,8 @@ const (
 	// ReservationExpired means that the nodes did not drain in time, or that the gang was not placed on the drained
 	// nodes.
 	ReservationExpired ReservationEnd = "expired"
-	// ReservationBelowMinimum means that members of the gang are bound, but that those that waited for the reserved
-	// nodes do not reach the minimum. The others were created on a node, or Bindings were refused.
+	// ReservationBelowMinimum means that members of the gang are bound, but too few of them waited for the reserved nodes to
+	// reach the minimum. The others were created on a node, or Bindings were refused.
 	ReservationBelowMinimum ReservationEnd = "below_minimum"
 	// ReservationGone means that the gang, or a member that its minimum needs, no longer exists, or that the gang is in
 	// another queue.

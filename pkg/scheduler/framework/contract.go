@@ -211,9 +211,8 @@ type EvictionObserver interface {
 // InfeasibilityChecker is a plugin that detects gangs that the cluster's nodes could never hold, even if all resources
 // were released. The plugin itself must implement it, not its value for a session (SessionScoped).
 type InfeasibilityChecker interface {
-	// Infeasible reports whether no member of the admitted gang can be placed on the current nodes. No resources are
-	// then reserved for the gang, because they would only keep other gangs out. Infeasible is called before upstream's
-	// plugins open, and possibly before the checker's own OnSessionOpen.
+	// Infeasible reports whether no member of the admitted gang can be placed on the current nodes. The gang then does not
+	// limit how many other gangs of its namespace are admitted.
 	Infeasible(ssn *Session, job *api.JobInfo) bool
 }
 

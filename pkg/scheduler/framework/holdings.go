@@ -11,13 +11,9 @@ import (
 // CapMinResources sets the gang's minResources in this session to the resources that the gang currently holds. If a
 // running gang has a larger minResources, upstream's plugins keep the difference free for it. If it holds more than its
 // minResources, or has no minResources, upstream's plugins treat the excess as available to other gangs. If both
-// amounts are equal, upstream's plugins do neither.
-func CapMinResources(job *api.JobInfo) { SetMinResources(job, job.Allocated) }
-
-// SetMinResources replaces the gang's minResources for all plugins of this session. The PodGroup in the API server is
-// unchanged.
-func SetMinResources(job *api.JobInfo, amount *api.Resource) {
-	list := listOf(amount)
+// amounts are equal, upstream's plugins do neither. The PodGroup in the API server is unchanged.
+func CapMinResources(job *api.JobInfo) {
+	list := listOf(job.Allocated)
 	job.PodGroup.Spec.MinResources = &list
 }
 

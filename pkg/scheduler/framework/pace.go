@@ -100,7 +100,7 @@ func gangFingerprintOf(job *api.JobInfo) gangFingerprint {
 	job.PodGroup.Spec.DeepCopyInto(&l.spec)
 	delete(l.annotations, api.JobAllocatedHyperNode) // written by the scheduler itself
 	if job.PodGroup.Status.Phase != scheduling.PodGroupPending {
-		l.spec.MinResources = nil // plugins may have replaced minResources by an amount that depends on other gangs (SetMinResources)
+		l.spec.MinResources = nil // may have been replaced by what the gang holds (CapMinResources)
 	}
 	for uid, task := range job.Tasks {
 		l.pods += maphash.Comparable(podSeed, pod{uid, gated(task)})

@@ -26,10 +26,12 @@ func TestWhatSessionsCountDoesNotEndAPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := api.NewJobInfo("ns/g")
 			job.SetPodGroup(&api.PodGroup{PodGroup: scheduling.PodGroup{Status: scheduling.PodGroupStatus{Phase: tc.phase}}})
-			SetMinResources(job, api.NewResource(v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}))
+			job.Allocated = api.NewResource(v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")})
+			CapMinResources(job)
 			lastReports := lastReports{}
 			lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "1 node short of cpu"})
-			SetMinResources(job, api.EmptyResource())
+			job.Allocated = api.EmptyResource()
+			CapMinResources(job)
 			if got := lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
 				t.Errorf("told %q, want %q", got.Message, tc.want)
 			}

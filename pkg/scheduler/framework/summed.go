@@ -9,7 +9,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
-	"volcano.sh/volcano/pkg/scheduler/plugins/drf"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
@@ -20,7 +19,7 @@ var addingPlugins = [...]string{"capacity", "drf", "overcommit", "proportion"}
 
 // summedPlugin wraps an upstream plugin. While the plugin opens, it sees summaries of jobs (snapshot.Summaries): one
 // task with the sum of requests replaces a job's placed tasks. Functions of the plugin that are called later see the
-// complete jobs. Except for drf, the plugin counts only the resources that admitted gangs hold (countHeldOnly).
+// complete jobs. One of the AdmissionLimiters counts only the resources that admitted gangs hold (countHeldOnly).
 type summedPlugin struct{ vcframework.Plugin }
 
 func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
@@ -29,7 +28,7 @@ func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 	for _, job := range ssn.Jobs {
 		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // of a job with minResources, upstream counts the placed tasks, so Show keeps their number
 	}
-	if p.Name() != drf.PluginName {
+	if slices.Contains(AdmissionLimiters[:], p.Name()) {
 		defer countHeldOnly(ssn.Jobs)()
 	}
 	p.Plugin.OnSessionOpen(ssn)

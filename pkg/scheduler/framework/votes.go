@@ -20,6 +20,9 @@ import (
 // stand-in is only in job.Tasks, where nothing but that deduction looks for it, and only while these plugins open (summedPlugin)
 // or vote.
 
+// AdmissionLimiters are upstream's plugins that limit how many gangs are admitted.
+var AdmissionLimiters = [...]string{"capacity", "overcommit", "proportion"}
+
 // standIn is the UID of the stand-in of each gang.
 const standIn api.TaskID = "minresources-that-do-not-count"
 

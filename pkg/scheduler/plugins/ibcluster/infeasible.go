@@ -10,8 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// outage is how long resources stay reserved for an admitted gang that no node group can hold any longer. A node that
-// is unavailable for a short time, for example while its kubelet restarts, must not cost the gang its admission.
+// outage is how long an admitted gang that no node group can hold any longer still counts as one that may fit. A node may
+// be unavailable for a short time, for example while its kubelet restarts.
 // Kubernetes keeps pods on a node that is not ready equally long.
 const outage = 5 * time.Minute
 

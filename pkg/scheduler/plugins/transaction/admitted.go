@@ -18,7 +18,7 @@ import (
 // admitted limits how many gangs of a namespace are admitted at once: those in one queue that are admitted and not placed
 // ask together for no more than the queue's capability, nor for more than the cluster has. Otherwise all gangs would be
 // admitted, since upstream's plugins do not count admitted gangs (framework.QueueUse.BeginVote), and controllers would create
-// all their pods. Where none of the limiters is used, nothing is limited.
+// all their pods. Nothing is limited if no plugin limits admissions (framework.AdmissionLimiters).
 //
 // A tenant can write the phase and the minResources of a PodGroup, and so change the limit, but only that of its own
 // namespace.
@@ -36,12 +36,9 @@ type namespaceInQueue struct {
 	queue     api.QueueID
 }
 
-// limiters are upstream's plugins that limit how many gangs are admitted.
-var limiters = []string{"capacity", "overcommit", "proportion"}
-
 // newAdmitted is called when the session opens.
 func newAdmitted(ssn *framework.Session) *admitted {
-	return &admitted{ssn: ssn, limits: slices.ContainsFunc(limiters, func(plugin string) bool {
+	return &admitted{ssn: ssn, limits: slices.ContainsFunc(framework.AdmissionLimiters[:], func(plugin string) bool {
 		option, named := ssn.PluginOption(plugin)
 		return named && option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 	})}

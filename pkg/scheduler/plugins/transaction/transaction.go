@@ -159,7 +159,6 @@ func (p *plugin) recordCurrentJob(ssn *framework.Session, refused map[api.JobID]
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
 		job := obj.(*api.JobInfo)
 		ssn.SetCurrentJob(job.UID)
-		ssn.QueueUse.BeginVote(job)
 		if refused[job.UID] != "" {
 			return util.Reject
 		}
@@ -167,6 +166,7 @@ func (p *plugin) recordCurrentJob(ssn *framework.Session, refused map[api.JobID]
 			ssn.SetPendingReason(job.UID, framework.PendingReason{Reason: framework.NotEnqueued, Message: message})
 			return util.Reject
 		}
+		ssn.QueueUse.BeginVote(job)
 		return util.Abstain
 	})
 	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
