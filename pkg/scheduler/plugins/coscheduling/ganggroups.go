@@ -84,7 +84,6 @@ func (s *session) formGroup(g *gang) {
 		}
 		return
 	}
-	g.waits = waits
 	for _, name := range g.Group { // all gangs of the gang group wait for the same reason
 		if other := s.gangs[api.JobID(name.String())]; other != nil && other.InvalidGroup == nil && other.id == g.id && !other.satisfied {
 			other.waits = waits

@@ -270,3 +270,22 @@ func TestWhatIsKnownOfASliceIsNotLookedUpForEver(t *testing.T) {
 		}
 	})
 }
+
+// Searches that use up all of their time use up the namespace's time in a session, too.
+func TestSearchesThatTimeOutUseUpTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, begun := newBudgets(time.Second, nil), time.Now()
+		for range 10 {
+			ctx, end, err := b.beginSearch("ns", 400*time.Millisecond)
+			if err != nil {
+				if took, most := time.Since(begun), time.Second+3*freeSearch; took > most {
+					t.Errorf("the searches took %v, want at most %v", took, most)
+				}
+				return
+			}
+			pause.For(ctx, time.Minute)
+			end()
+		}
+		t.Errorf("the namespace has searched %v of 1s, and may search still", b.spent["ns"].slow)
+	})
+}

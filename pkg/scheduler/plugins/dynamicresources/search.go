@@ -156,7 +156,6 @@ func (b *budgets) beginSearch(namespace string, most time.Duration) (ctx context
 	owed := b.owed[namespace]
 	left, leftOfAll, leftOfShare := min(b.limit, creditSessions*b.limit-owed)-own.slow, b.limitOfAll-b.all, b.share-own.all
 	leftOfSlow := b.leftOfSlow(namespace)
-	alone := min(left, leftOfAll, leftOfShare, most)
 	if left > 0 && leftOfSlow <= 0 {
 		b.wait(namespace)
 	}
@@ -176,8 +175,11 @@ func (b *budgets) beginSearch(namespace string, most time.Duration) (ctx context
 	case leftOfShare <= 0:
 		return nil, nil, fmt.Errorf("device search budget of namespace %s (its share of %v per cycle) is exhausted", brief.Value(namespace), b.share)
 	}
+	// freeSearch is added because it does not count as slow. Otherwise a search that uses up all of the time that is left would
+	// cost nothing, and could be repeated.
+	alone, slowly := min(left+freeSearch, leftOfAll, leftOfShare, most), leftOfSlow+freeSearch
 	begun := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), min(alone, leftOfSlow), errSlow)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), min(alone, slowly), errSlow)
 	return ctx, func() {
 		late := ctx.Err() != nil
 		cancel()
@@ -187,7 +189,7 @@ func (b *budgets) beginSearch(namespace string, most time.Duration) (ctx context
 		switch {
 		case namespace == b.turn && !late:
 			b.turn = "" // from now on, slow searches of other namespaces are allowed
-		case late && leftOfSlow < alone:
+		case late && slowly < alone:
 			b.wait(namespace)
 		}
 		own := b.spent[namespace]

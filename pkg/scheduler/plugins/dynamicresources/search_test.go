@@ -59,7 +59,7 @@ func TestAClaimThatTakesForEver(t *testing.T) {
 		return status.Reason
 	}
 	var got []string
-	for len(got) < 20 && (len(got) == 0 || !strings.Contains(got[len(got)-1], "no longer")) {
+	for len(got) < 20 && (len(got) == 0 || !strings.Contains(got[len(got)-1], "is exhausted")) {
 		got = append(got, verdict("ns", hard("c")))
 	}
 	if got[0] != `claim "c" (request "r0", class "gpu"): device search on the node timed out` {

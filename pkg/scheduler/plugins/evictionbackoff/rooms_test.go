@@ -4,6 +4,7 @@ package evictionbackoff
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -104,5 +105,30 @@ func TestGangsOfAGroupCountTheirCommonRoomOnce(t *testing.T) {
 	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{"ns/gang": shared, "ns/y": shared}}
 	if own := r.own(ssn.Jobs["ns/gang"]); len(own) != 1 || own[0] != shared {
 		t.Errorf("the gang has %d rooms, want the one that it shares with its group", len(own))
+	}
+}
+
+// A plugin that refuses the placed tasks of a gang, such as deviceshare for the devices of its queue, keeps the gang from being bound
+// while its victims run.
+func TestPluginsDecideWhetherAGangIsBoundBesideItsVictims(t *testing.T) {
+	w := evicting(map[string]string{"n1": "4"}, nil, 100, []wants{{"n1", "4"}})
+	s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+	full := false
+	s.registry.RegisterPlugin(helper{Open: func(ssn *framework.Session) {
+		ssn.AddAllocatableFn("helper", func(*api.QueueInfo, *api.TaskInfo) bool { return !full })
+	}}.spec())
+	ssn := s.cluster.Open(s.registry, s.conf)
+	defer ssn.Close()
+	gang := ssn.Jobs["ns/gang"]
+	for _, task := range gang.Tasks {
+		if err := gang.UpdateTaskStatus(task, api.Allocated); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{gang.UID: newRoom()}, tiers: ssn.Tiers}
+	for _, full = range []bool{false, true} {
+		if got := r.ready(gang); got == full {
+			t.Errorf("a plugin refuses the gang: %t, it may be bound: %t", full, got)
+		}
 	}
 }

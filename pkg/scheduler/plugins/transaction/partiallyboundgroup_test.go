@@ -152,3 +152,27 @@ func TestWhatIsEvictedAtTheEndIsSent(t *testing.T) {
 		}
 	})
 }
+
+// TestGroupsAreParsedOnceForEachVersion: a tenant's list of gangs may be long, and sessions are frequent.
+func TestGroupsAreParsedOnceForEachVersion(t *testing.T) {
+	c := newCache(t)
+	pg := schedtest.MakePodGroup().Name("x").Queue("a").MinMember(1).Annotation(gangs.GroupsAnnotation, `["ns/x","ns/y"]`).Obj()
+	pg.UID, pg.ResourceVersion = "x", "1"
+	c.AddPodGroupV1beta1(pg)
+	p := &plugin{groups: map[api.JobID]group{}}
+	parsed := func() *gangs.Name {
+		p.formerGroups, p.groups = p.groups, map[api.JobID]group{} // as at the beginning of a session
+		return &p.groupOf(c.Snapshot().Jobs["ns/x"]).gangs[0]
+	}
+	first := parsed()
+	if parsed() != first {
+		t.Error("the list of the same version was parsed again")
+	}
+	changed := pg.DeepCopy()
+	changed.ResourceVersion = "2"
+	changed.Annotations[gangs.GroupsAnnotation] = `["ns/x","ns/z"]`
+	c.UpdatePodGroupV1beta1(pg, changed)
+	if parsed(); p.groups["ns/x"].gangs[1].Name != "z" {
+		t.Errorf("the gangs after the list was changed: %v", p.groups["ns/x"].gangs)
+	}
+}
