@@ -60,9 +60,9 @@ func TestDownEndsTheSandbox(t *testing.T) {
 	}
 }
 
-// TestDownSignalsNobodyWhenNoSandboxRuns: a sandbox that was killed leaves its process id behind, which may be
+// TestDownSignalsNoProcessWithoutASandbox: a sandbox that was killed leaves its process id behind, which may be
 // another process's by now.
-func TestDownSignalsNobodyWhenNoSandboxRuns(t *testing.T) {
+func TestDownSignalsNoProcessWithoutASandbox(t *testing.T) {
 	left := filepath.Join(t.TempDir(), "left.json")
 	if err := os.WriteFile(left, []byte(`{"pid":4711}`), 0o600); err != nil {
 		t.Fatal(err)

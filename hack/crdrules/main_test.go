@@ -98,8 +98,8 @@ func decoded(t *testing.T, text []byte) (value any) {
 	return value
 }
 
-// TestWhatIsNotThereIsToldOf: when upstream renames a field, its rule must not vanish in silence, and the file stays as it is.
-func TestWhatIsNotThereIsToldOf(t *testing.T) {
+// TestMissingFieldsAreReported: when upstream renames a field, its rule must not vanish in silence, and the file stays as it is.
+func TestMissingFieldsAreReported(t *testing.T) {
 	tests := map[string]struct {
 		crd   string
 		field []string

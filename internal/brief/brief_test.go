@@ -134,7 +134,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-func TestListTellsTheFirst(t *testing.T) {
+func TestListNamesTheFirst(t *testing.T) {
 	l := List{First: 3}
 	for i := range 60_000 {
 		l.Add(fmt.Sprintf("%05d", (i*7919)%60_000))

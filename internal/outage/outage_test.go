@@ -78,7 +78,7 @@ func ask(ctx context.Context, t *testing.T, o *Outage, s *server, method, url st
 	return response.StatusCode, time.Since(s.begin)
 }
 
-func TestWhatTheAPIServerRefusesIsTold(t *testing.T) {
+func TestRejectedRequestsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := New(t.Context())
 		ask(t.Context(), t, o, &server{up: time.Hour, down: 404}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
@@ -96,8 +96,8 @@ func TestWhatTheAPIServerRefusesIsTold(t *testing.T) {
 	})
 }
 
-// TestWhatIsToldOfAFailingRequest: since when it fails, whatever it fails of by now; that a version is stale is an answer.
-func TestWhatIsToldOfAFailingRequest(t *testing.T) {
+// TestAFailingRequestIsReported: since when it fails, whatever it fails of by now; that a version is stale is an answer.
+func TestAFailingRequestIsReported(t *testing.T) {
 	tests := map[string]struct {
 		answers []int
 		want    string
@@ -127,7 +127,7 @@ func TestWhatIsToldOfAFailingRequest(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAnOutageIsToldOnce(t *testing.T) {
+func TestTheEndOfAnOutageIsReportedOnce(t *testing.T) {
 	tests := map[string]struct {
 		away time.Duration
 		down int

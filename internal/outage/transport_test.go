@@ -236,8 +236,8 @@ func TestTheFirstAnswerAfterAnOutageEndsThePausesOfAll(t *testing.T) {
 	}
 }
 
-// TestPausesBeginAnewWhenOthersAreAnswered: the kinds of a server that starts are there one after the other.
-func TestPausesBeginAnewWhenOthersAreAnswered(t *testing.T) {
+// TestPausesStartOverWhenOthersAreAnswered: the kinds of a server that starts are there one after the other.
+func TestPausesStartOverWhenOthersAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := New(t.Context())
 		var all sync.WaitGroup

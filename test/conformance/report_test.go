@@ -59,7 +59,7 @@ func TestPrintFailsOnDifferencesThatAreNotAccepted(t *testing.T) {
 	}
 }
 
-func TestWhatIsExpectedAndNotRunIsADifference(t *testing.T) {
+func TestAnExpectedTestThatDoesNotRunIsADifference(t *testing.T) {
 	expected := map[string]verdict{"hypernode\ta spec": pass, "tables plugins/gang\tTestGang": pass}
 	cases := map[string]struct {
 		opts options

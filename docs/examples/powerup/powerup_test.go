@@ -179,8 +179,8 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// TestRacksAreToldInTime: while a gang is being bound its racks know of all of it.
-func TestRacksAreToldInTime(t *testing.T) {
+// TestRacksAreUpdatedInTime: while a gang is being bound its racks know of all of it.
+func TestRacksAreUpdatedInTime(t *testing.T) {
 	w := place(t, 2, 2, 1)
 	w.session.Transact(gang, sessiontest.Fate{Minimum: 2}).Wait()
 	var verbs []string

@@ -133,7 +133,7 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 	})
 }
 
-func TestNobodySaysTheMinimum(t *testing.T) {
+func TestAGangWithoutAMinimumIsReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"})
 		w.settle()
@@ -221,7 +221,7 @@ func TestNameThatIsTaken(t *testing.T) {
 	})
 }
 
-func TestRefusalsAreTold(t *testing.T) {
+func TestRejectedWritesAreReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var open atomic.Bool
 		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {

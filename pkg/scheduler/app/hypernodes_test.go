@@ -57,9 +57,9 @@ func likeHyperNodes(name, member string) *topologyv1alpha1.HyperNode {
 	return hyperNode
 }
 
-// TestFaultyHyperNodesStopNobody: a gang that needs a HyperNode, or an InfiniBand cluster that is one, gets it while others
+// TestInvalidHyperNodesStopNoGang: a gang that needs a HyperNode, or an InfiniBand cluster that is one, gets it while others
 // are faulty, and who made these is told.
-func TestFaultyHyperNodesStopNobody(t *testing.T) {
+func TestInvalidHyperNodesStopNoGang(t *testing.T) {
 	for name, tt := range faultyHyperNodes {
 		t.Run(name, func(t *testing.T) {
 			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),

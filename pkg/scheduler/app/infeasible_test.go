@@ -14,9 +14,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAGangThatNoClusterHoldsKeepsNobodyOut: a Volcano Job is let in before it has pods, and what these ask for is known only then. In
+// TestAnInfeasibleGangKeepsNoGangFromAdmission: a Volcano Job is let in before it has pods, and what these ask for is known only then. In
 // an idle fabric gangs waited for what was promised to it.
-func TestAGangThatNoClusterHoldsKeepsNobodyOut(t *testing.T) {
+func TestAnInfeasibleGangKeepsNoGangFromAdmission(t *testing.T) {
 	tests := map[string]struct {
 		asks string
 		// beside is how many of two gangs that fill a cluster each are let in, told what the gang's PodGroup says.

@@ -28,9 +28,9 @@ func quantities(name, value string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceName(name): resource.MustParse(value)}
 }
 
-// TestOneThatCannotBeReckonedWithStopsNobody: each of these is taken by upstream's CRDs and webhooks, and by the API
+// TestInvalidAmountsStopNoGang: each of these is taken by upstream's CRDs and webhooks, and by the API
 // server, and made every cycle panic.
-func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
+func TestInvalidAmountsStopNoGang(t *testing.T) {
 	podGroup := func(list v1.ResourceList, phase v1beta1.PodGroupPhase) *v1beta1.PodGroup {
 		pg := schedtest.MakePodGroup().Name("evil").Phase(phase).Obj()
 		pg.Spec.MinResources = &list
@@ -242,9 +242,9 @@ func innocentsAreBound(t *testing.T, cluster *schedtest.Cluster) {
 	eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
 }
 
-// TestAPodThatHoldsWhatNobodyHasStopsNobody: the API server takes a pod that names its node itself, whatever it asks for,
+// TestAPodWithUnknownResourcesStopsNoGang: the API server takes a pod that names its node itself, whatever it asks for,
 // and what it is said to hold used up its queue's share and what the whole cluster lets in.
-func TestAPodThatHoldsWhatNobodyHasStopsNobody(t *testing.T) {
+func TestAPodWithUnknownResourcesStopsNoGang(t *testing.T) {
 	tests := map[string]struct{ node, phase string }{
 		"on a node that does not exist":          {node: "nowhere", phase: "Running"},
 		"that is to start there":                 {node: "nowhere", phase: "Pending"},
@@ -297,8 +297,8 @@ func TestMinResourcesOfAnAdmittedGangHoldUpNoOtherNamespace(t *testing.T) {
 	}
 }
 
-// TestARequestForMoreThanAnyNodeHasIsTold: the PodGroup and the pod say what is asked for and what would be right.
-func TestARequestForMoreThanAnyNodeHasIsTold(t *testing.T) {
+// TestARequestAboveEveryNodeIsReported: the PodGroup and the pod say what is asked for and what would be right.
+func TestARequestAboveEveryNodeIsReported(t *testing.T) {
 	tests := map[string]struct{ resource, request, want string }{
 		"of cpu":                   {"cpu", "1e12", "a member requests more than any node has: cpu 1T of at most 8"},
 		"of more than is reckoned": {"cpu", "1e18", "a member requests more than any node has: cpu 4P of at most 8"},

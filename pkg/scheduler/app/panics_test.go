@@ -237,8 +237,8 @@ func TestWhichPanicsAreOfACycle(t *testing.T) {
 	}
 }
 
-// TestASearchWaitsForPanicsThatAreToldLate: else the next cycle, with others in it, is taken for the one that panicked.
-func TestASearchWaitsForPanicsThatAreToldLate(t *testing.T) {
+// TestASearchWaitsForLateReportsOfPanics: else the next cycle, with others in it, is taken for the one that panicked.
+func TestASearchWaitsForLateReportsOfPanics(t *testing.T) {
 	for searching, want := range map[bool]bool{true: true, false: false} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &orphanPanics{}
@@ -289,8 +289,8 @@ func TestDescribePanic(t *testing.T) {
 	}
 }
 
-// TestAThousandGangsOfOneTenantWithWhichCyclesPanicStopNobodyElse: within 30 cycles, and by what is told none of them is forgotten.
-func TestAThousandGangsOfOneTenantWithWhichCyclesPanicStopNobodyElse(t *testing.T) {
+// TestAThousandPanickingGangsOfOneTenantDelayNoOtherTenant: within 30 cycles, and by what is told none of them is forgotten.
+func TestAThousandPanickingGangsOfOneTenantDelayNoOtherTenant(t *testing.T) {
 	const poisoned = 1000
 	for name, turn := range map[string]func(job *api.JobInfo) api.JobID{
 		"during their turns":   func(job *api.JobInfo) api.JobID { return job.UID },

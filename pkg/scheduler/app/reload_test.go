@@ -55,8 +55,8 @@ func TestANewConfigurationGetsACycleNow(t *testing.T) {
 	}
 }
 
-// TestWhyCyclesWereGivenUpIsTold, although what is in flight is drained well after that.
-func TestWhyCyclesWereGivenUpIsTold(t *testing.T) {
+// TestTheCauseOfAbandonedCyclesIsReported, although what is in flight is drained well after that.
+func TestTheCauseOfAbandonedCyclesIsReported(t *testing.T) {
 	cfg := builtIn(t, "panic")
 	cfg.Tiers = nil
 	var s *scheduler

@@ -145,7 +145,7 @@ func TestTheSchedulerIsConnected(t *testing.T) {
 	}
 }
 
-func TestAStartTellsWhatItWaitsFor(t *testing.T) {
+func TestStartupReportsWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s startup
 		if what, _ := s.waitsFor(); what != "" {

@@ -142,7 +142,7 @@ func TestResult(t *testing.T) {
 	})
 }
 
-func TestNoQuorumResultTellsWhatIsMissing(t *testing.T) {
+func TestNoQuorumResultNamesMissingMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.minimum[gang] = 3
@@ -162,8 +162,8 @@ func TestNoQuorumResultTellsWhatIsMissing(t *testing.T) {
 	})
 }
 
-// TestWhatIsStagedTravels also if the pod has it already: it may not have it any more when it is bound.
-func TestWhatIsStagedTravels(t *testing.T) {
+// TestStagedAnnotationsIncludeThoseThatThePodHas also if the pod has it already: it may not have it any more when it is bound.
+func TestStagedAnnotationsIncludeThoseThatThePodHas(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"same": "v", "other": "v"}}}
 	m := NewMember(api.NewTaskInfo(pod), "n", nil)
 	m.Stage("same", "v")

@@ -261,7 +261,7 @@ func TestRollbackIsRetried(t *testing.T) {
 	})
 }
 
-func TestLongWaitsAreTold(t *testing.T) {
+func TestLongWaitsAreReported(t *testing.T) {
 	manyTimes := slices.Repeat([]error{errStep}, 12)
 	const begin = "2000-01-01T00:00:00Z" // of a bubble's clock
 	tests := map[string]struct {
@@ -333,7 +333,7 @@ func TestLongWaitsAreTold(t *testing.T) {
 	}
 }
 
-func TestStepErrorTellsPluginPodNodeAndStack(t *testing.T) {
+func TestStepErrorNamesPluginPodNodeAndStack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		if err := w.submit(gang, w.members(gang, script{steps: []act{{plugin: "a", panics: true}}})...); err != nil {

@@ -15,8 +15,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestABindThatTakesLongIsTold: whatever it waits for, it holds its node.
-func TestABindThatTakesLongIsTold(t *testing.T) {
+// TestASlowBindIsReported: whatever it waits for, it holds its node.
+func TestASlowBindIsReported(t *testing.T) {
 	const (
 		waits = "binding to node n0 pending since 2000-01-01T00:00:00Z"
 		kept  = "; resources stay reserved until the outcome is known"

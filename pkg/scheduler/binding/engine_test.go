@@ -215,7 +215,7 @@ func TestDrainCutShort(t *testing.T) {
 	})
 }
 
-func TestDrainReturnsAndNamesWhatIsLeft(t *testing.T) {
+func TestDrainReturnsAndNamesUnfinishedMembers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", takes: time.Hour, deaf: true}}}, script{})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -239,7 +239,7 @@ func TestDrainReturnsAndNamesWhatIsLeft(t *testing.T) {
 }
 
 // What a drain told of may end all the same before the process does.
-func TestWhatADrainToldOfMayEnd(t *testing.T) {
+func TestAWaitThatADrainReportedMayEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", takes: 5 * time.Second, deaf: true, noUndo: true}}})
 		synctest.Wait()
@@ -256,8 +256,8 @@ func TestWhatADrainToldOfMayEnd(t *testing.T) {
 	}, withDrainLimit(time.Second))
 }
 
-// TestWhatIsLeftAfterADrainIsTold: a rollback that a drain told of ends, and then another is what the next leader has to see to.
-func TestWhatIsLeftAfterADrainIsTold(t *testing.T) {
+// TestUnfinishedWorkAfterADrainIsReported: a rollback that a drain told of ends, and then another is what the next leader has to see to.
+func TestUnfinishedWorkAfterADrainIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", err: errStep, undoTakes: 5 * time.Second}}})
 		synctest.Wait()

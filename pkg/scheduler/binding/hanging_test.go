@@ -62,7 +62,7 @@ func TestNoMoreCallsHangWithoutASlotThanThereAreSlots(t *testing.T) {
 }
 
 // Bindings hang until their timeout, behind a slow admission webhook of one namespace, say. Nobody else waits for that.
-func TestHangingBindingsHoldUpNobodyElse(t *testing.T) {
+func TestHangingBindingsDelayNoOtherGang(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		hangs := script{binds: slices.Repeat([]reply{{takes: time.Hour}}, 10)}
 		for i := range 4 { // the youngest is there first
@@ -86,8 +86,8 @@ func TestHangingBindingsHoldUpNobodyElse(t *testing.T) {
 	})
 }
 
-// TestManyNamespacesWhoseBindingsHangHoldUpNobodyElse, whether they begin to hang together or one after the other.
-func TestManyNamespacesWhoseBindingsHangHoldUpNobodyElse(t *testing.T) {
+// TestHangingBindingsOfManyNamespacesDelayNoOther, whether they begin to hang together or one after the other.
+func TestHangingBindingsOfManyNamespacesDelayNoOther(t *testing.T) {
 	for name, apart := range map[string]time.Duration{"together": 0, "one after the other": 700 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {

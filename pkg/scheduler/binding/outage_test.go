@@ -185,8 +185,8 @@ func TestAGangThatFailedDoesNotWaitForTheGate(t *testing.T) {
 	})
 }
 
-// TestWaitsGrowAnewAfterRetryNow: it is as if what failed had failed for the first time.
-func TestWaitsGrowAnewAfterRetryNow(t *testing.T) {
+// TestWaitsStartOverAfterRetryNow: it is as if what failed had failed for the first time.
+func TestWaitsStartOverAfterRetryNow(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var tries []time.Time
 		m := w.member(gang, "p0", "n", script{})

@@ -57,8 +57,8 @@ func TestImagesAreCounted(t *testing.T) {
 	}
 }
 
-// TestAnEntryThatIsMadeAgainKeepsWhatIsReported of it beside its Node.
-func TestAnEntryThatIsMadeAgainKeepsWhatIsReported(t *testing.T) {
+// TestARecreatedEntryKeepsItsReport of it beside its Node.
+func TestARecreatedEntryKeepsItsReport(t *testing.T) {
 	b := newBooks(t)
 	node := schedtest.MakeNode().Name("n").Obj()
 	node.Status.Images = []v1.ContainerImage{{Names: []string{"i"}}}

@@ -26,8 +26,8 @@ func newBooks(t *testing.T) *Books {
 	return b
 }
 
-// TestAReplacedPodGroupStartsAnew: where the former gang of its name was placed is none of its own, be its end shown or missed.
-func TestAReplacedPodGroupStartsAnew(t *testing.T) {
+// TestAReplacedPodGroupStartsOver: where the former gang of its name was placed is none of its own, be its end shown or missed.
+func TestAReplacedPodGroupStartsOver(t *testing.T) {
 	tests := map[string]struct {
 		between func(*Books)
 		uid     types.UID

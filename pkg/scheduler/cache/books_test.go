@@ -90,8 +90,8 @@ func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	}
 }
 
-// TestAPodOnItsWayToANodeIsPendingUntilItIsTold: the watch shows it there, of which upstream's cache is about to hear.
-func TestAPodOnItsWayToANodeIsPendingUntilItIsTold(t *testing.T) {
+// TestABoundPodIsPendingUntilTheWatchShowsIt: the watch shows it there, of which upstream's cache is about to hear.
+func TestABoundPodIsPendingUntilTheWatchShowsIt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		w.listed(pod(0).Node("n").Obj())

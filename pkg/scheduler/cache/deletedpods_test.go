@@ -171,9 +171,9 @@ func TestAGangWhosePodGroupIsDeletedIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestWhatIsDeletedBeforeTheHandOverIsNotPrepared: a PodGroup, or a node, that is deleted while the session goes on is known to
+// TestPodsDeletedBeforeSubmitAreNotPreBound: a PodGroup, or a node, that is deleted while the session goes on is known to
 // no transaction of the engine yet. Its members would hold their nodes until their steps time out, or be bound to no node.
-func TestWhatIsDeletedBeforeTheHandOverIsNotPrepared(t *testing.T) {
+func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 	tests := map[string]struct {
 		delete func(w *world)
 		want   []string

@@ -61,8 +61,8 @@ func (w *world) desireAll() {
 	synctest.Wait()
 }
 
-// TestDrainWritesWhatIsDesired: the grace has ended when statuses are asked for last.
-func TestDrainWritesWhatIsDesired(t *testing.T) {
+// TestDrainWritesTheDesiredStatuses: the grace has ended when statuses are asked for last.
+func TestDrainWritesTheDesiredStatuses(t *testing.T) {
 	tests := map[string]struct{ refused int32 }{
 		"at once, what waits for a moment to pass":    {0},
 		"again, what fails while the scheduler stops": {4},

@@ -274,9 +274,9 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 	}
 }
 
-// TestClaimChangesNobodyWaitsFor: while a gang's volumes are bound each of its claims changes several times, and a cycle for each would
+// TestClaimChangesThatWakeNoSession: while a gang's volumes are bound each of its claims changes several times, and a cycle for each would
 // find nothing to do.
-func TestClaimChangesNobodyWaitsFor(t *testing.T) {
+func TestClaimChangesThatWakeNoSession(t *testing.T) {
 	tests := map[string]struct {
 		arrange func(w *world)
 		want    []Urgency

@@ -127,8 +127,8 @@ func other() runtime.Object {
 	return schedtest.MakePodGroup().Name("other").MinMember(1).Phase(v1beta1.PodGroupRunning).Obj()
 }
 
-// TestAPodWithASchedulingGateIsNotTold what the others of a gang that no session sees wait for: the API server says what it waits for.
-func TestAPodWithASchedulingGateIsNotTold(t *testing.T) {
+// TestAPodWithASchedulingGateGetsNoMessage what the others of a gang that no session sees wait for: the API server says what it waits for.
+func TestAPodWithASchedulingGateGetsNoMessage(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(nodeOf8(0).Obj(), pod(0).Gate("example.com/quota").Obj(), pod(1).Obj())
 		s := newSessions(w, explainConf())
@@ -169,9 +169,9 @@ func TestAGangWithSurplusIsScheduled(t *testing.T) {
 	})
 }
 
-// TestGangsNotLetInAreToldTheSame: whichever order a map yields gangs in, the votes that are asked again name the same plugin
+// TestGangsThatAreNotAdmittedGetEqualMessages: whichever order a map yields gangs in, the votes that are asked again name the same plugin
 // for each in every cycle, so that nothing is written anew.
-func TestGangsNotLetInAreToldTheSame(t *testing.T) {
+func TestGangsThatAreNotAdmittedGetEqualMessages(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(append(gpuNodes(1), other(), filler(0))...)
 		var names []string
@@ -213,8 +213,8 @@ func TestGangsNotLetInAreToldTheSame(t *testing.T) {
 	})
 }
 
-// TestAPodWithoutItsPodGroupIsTold with a condition and an event, and is not when the PodGroup comes a moment later.
-func TestAPodWithoutItsPodGroupIsTold(t *testing.T) {
+// TestAPodWithoutItsPodGroupIsReported with a condition and an event, and is not when the PodGroup comes a moment later.
+func TestAPodWithoutItsPodGroupIsReported(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the PodGroup comes late: %v", late), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -242,8 +242,8 @@ func TestAPodWithoutItsPodGroupIsTold(t *testing.T) {
 	}
 }
 
-// TestAGangThatIsNotLetInIsToldOnce although a plugin has an event of its own, of the same reason.
-func TestAGangThatIsNotLetInIsToldOnce(t *testing.T) {
+// TestAGangThatIsNotAdmittedIsReportedOnce although a plugin has an event of its own, of the same reason.
+func TestAGangThatIsNotAdmittedIsReportedOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(nodeOf8(0).Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupPending).
 			MinResources(schedtest.Resources{"nvidia.com/gpu": "64"}).Obj(), members(1, "1")[0].Obj())

@@ -55,7 +55,7 @@ func younger(hyperNode *topologyv1alpha1.HyperNode) *topologyv1alpha1.HyperNode 
 	return hyperNode
 }
 
-func TestAFaultyHyperNodeThatIsMendedCounts(t *testing.T) {
+func TestACorrectedHyperNodeCounts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.hyperNode(schedtest.MakeHyperNode().Name("a").NodesLike("(").Obj())
 		if diff := cmp.Diff(map[string][]string{}, seenNodes(w)); diff != "" {
@@ -104,7 +104,7 @@ func TestHyperNodesFollowNodes(t *testing.T) {
 	})
 }
 
-func TestWhatIsToldOfAFaultyHyperNodeIsShort(t *testing.T) {
+func TestMessagesOfInvalidHyperNodesAreShort(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for name, hyperNode := range map[string]*topologyv1alpha1.HyperNode{
 		"a pattern":   schedtest.MakeHyperNode().Name("a").NodesLike("(" + long).Obj(),

@@ -234,8 +234,8 @@ func TestWhatTheHandleIsFor(t *testing.T) {
 	}
 }
 
-// TestErrorsOfWhatIsListedAreTold, each of them, unlike that a kind is not listed, which may last for as long as the process lives.
-func TestErrorsOfWhatIsListedAreTold(t *testing.T) {
+// TestListErrorsAreReported, each of them, unlike that a kind is not listed, which may last for as long as the process lives.
+func TestListErrorsAreReported(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	cluster.Devices.Put(&v1alpha1.Device{})
 	informer := &ownInformer{SharedIndexInformer: deviceInformer(t, mustWrap(t, cluster, quiet{}, func(Urgency) {}))}

@@ -68,8 +68,8 @@ func (p refusing) Rollback(context.Context, *api.TaskInfo, string) error {
 	return nil
 }
 
-// TestWhatIsLostIsToldAgain, and what lasts is told once an hour: the API server drops an event by then.
-func TestWhatIsLostIsToldAgain(t *testing.T) {
+// TestLostReportsAreSentAgain, and what lasts is told once an hour: the API server drops an event by then.
+func TestLostReportsAreSentAgain(t *testing.T) {
 	group := func(queue string) *schedtest.PodGroupBuilder {
 		return schedtest.MakePodGroup().Name("g").MinMember(1).Queue(queue)
 	}
@@ -155,8 +155,8 @@ func TestWhatIsLostIsToldAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsRememberedOfGangsThatAreGone: a session works on a gang that is deleted meanwhile.
-func TestWhatIsRememberedOfGangsThatAreGone(t *testing.T) {
+// TestTheMemoryOfDeletedGangsIsReleased: a session works on a gang that is deleted meanwhile.
+func TestTheMemoryOfDeletedGangsIsReleased(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(members(1, "16")[0].Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
 		job := w.Snapshot().Jobs[gang]

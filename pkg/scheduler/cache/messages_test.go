@@ -226,7 +226,7 @@ func TestWhySessionsSkipAGang(t *testing.T) {
 	}
 }
 
-func TestFaultyHyperNodesAreLeftOutAndTold(t *testing.T) {
+func TestInvalidHyperNodesAreIgnoredAndReported(t *testing.T) {
 	leaf := schedtest.MakeHyperNode().Name("leaf").Nodes("n0").Obj()
 	spine := schedtest.MakeHyperNode().Name("spine").Tier(2).HyperNodes("leaf").Obj()
 	sound := map[string][]string{"leaf": {"n0"}, "spine": {"n0"}}

@@ -132,8 +132,8 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 	}
 }
 
-// TestDevicesThatANodeDoesNotHaveAreHeldByNobody, while what else the pod asks for is.
-func TestDevicesThatANodeDoesNotHaveAreHeldByNobody(t *testing.T) {
+// TestDevicesThatANodeDoesNotHaveDoNotCount, while what else the pod asks for is.
+func TestDevicesThatANodeDoesNotHaveDoNotCount(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "64"}).Node("n").Phase(v1.PodRunning).Obj())

@@ -112,8 +112,8 @@ func othersComeAndGo(t *testing.T, takes string, want int, says string, plugins 
 	})
 }
 
-// TestAGangThatIsMendedIsToldAtOnce what it waits for now, though the reason is the same.
-func TestAGangThatIsMendedIsToldAtOnce(t *testing.T) {
+// TestACorrectedGangIsReportedAtOnce what it waits for now, though the reason is the same.
+func TestACorrectedGangIsReportedAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(append(gpuNodes(2), other(), schedtest.MakePodGroup().Name("g").MinMember(8).Obj())...)
 		for _, pod := range members(8, "8") {

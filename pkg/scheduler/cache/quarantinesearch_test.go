@@ -53,8 +53,8 @@ func TestDuringASearchNothingIsEvicted(t *testing.T) {
 	})
 }
 
-// TestWhatIsQuarantinedIsTriedAgainUnderANewConfiguration: it may leave out the plugin that panicked.
-func TestWhatIsQuarantinedIsTriedAgainUnderANewConfiguration(t *testing.T) {
+// TestQuarantinedObjectsAreRetriedUnderANewConfiguration: it may leave out the plugin that panicked.
+func TestQuarantinedObjectsAreRetriedUnderANewConfiguration(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		w.SessionSnapshot()

@@ -16,9 +16,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestWaitingPodsAreToldAgain: the API server drops an event after an hour; a pod that waits on is told again then, and
+// TestWaitingPodsAreReportedAgain: the API server drops an event after an hour; a pod that waits on is told again then, and
 // not before, with what its condition says.
-func TestWaitingPodsAreToldAgain(t *testing.T) {
+func TestWaitingPodsAreReportedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		w.settled()
@@ -53,9 +53,9 @@ func TestWaitingPodsAreToldAgain(t *testing.T) {
 	})
 }
 
-// TestWhoIsToldAgain: pods that a former leader has told are not all told when another takes over; later they are, and only
+// TestWhichPodsAreReportedAgain: pods that a former leader has told are not all told when another takes over; later they are, and only
 // of what the scheduler itself has to say.
-func TestWhoIsToldAgain(t *testing.T) {
+func TestWhichPodsAreReportedAgain(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		after  time.Duration

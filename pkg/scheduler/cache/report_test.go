@@ -66,7 +66,7 @@ func TestWhatAFailedGangHeldIsForOthersAtOnce(t *testing.T) {
 	})
 }
 
-func TestFailedPreBindIsTold(t *testing.T) {
+func TestAFailedPreBindIsReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		w.cluster.Writes()
@@ -103,8 +103,8 @@ func count(list []string) map[string]int {
 	return counts
 }
 
-// TestSameFailureIsToldOnce: a gang that fails of the same again and again costs no further event or write.
-func TestSameFailureIsToldOnce(t *testing.T) {
+// TestTheSameFailureIsReportedOnce: a gang that fails of the same again and again costs no further event or write.
+func TestTheSameFailureIsReportedOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		w.failGang()
@@ -127,8 +127,8 @@ func TestSameFailureIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestSameFailureIsToldAgainWhenItsEventsAreGone: the API server drops events after a while, and the gang still waits.
-func TestSameFailureIsToldAgainWhenItsEventsAreGone(t *testing.T) {
+// TestTheSameFailureIsReportedAgainAfterItsEventsExpire: the API server drops events after a while, and the gang still waits.
+func TestTheSameFailureIsReportedAgainAfterItsEventsExpire(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		w.failGang()
@@ -146,9 +146,9 @@ func TestSameFailureIsToldAgainWhenItsEventsAreGone(t *testing.T) {
 	})
 }
 
-// TestGangForgetsWhomItTold: of a gang that keeps failing and whose pods are made anew again and again, only the pods
+// TestTheRecordOfReportedPodsIsBounded: of a gang that keeps failing and whose pods are made anew again and again, only the pods
 // that are there are remembered.
-func TestGangForgetsWhomItTold(t *testing.T) {
+func TestTheRecordOfReportedPodsIsBounded(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		for i := range 20 {
@@ -259,8 +259,8 @@ func TestSuccessEndsTheBackoff(t *testing.T) {
 	})
 }
 
-// TestRefusedBindIsTold: the API server refuses one Binding, the gang needs one member only.
-func TestRefusedBindIsTold(t *testing.T) {
+// TestARejectedBindingIsReported: the API server refuses one Binding, the gang needs one member only.
+func TestARejectedBindingIsReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 1)
 		w.cluster.Kube.PrependReactor("create", "pods/binding", func(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -214,8 +214,8 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 	})
 }
 
-// TestANodeRegisteredAnewHasItsPods: upstream's cache shows such a node with nobody on it.
-func TestANodeRegisteredAnewHasItsPods(t *testing.T) {
+// TestANodeRegisteredAgainHasItsPods: upstream's cache shows such a node with nobody on it.
+func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(0, 1)
 		w.add(
@@ -258,9 +258,9 @@ func TestANodeRegisteredAnewHasItsPods(t *testing.T) {
 	})
 }
 
-// TestANodeRegisteredAnewHasNoPodsOfOthers: the watch shows a pod on it that is being bound to another one; upstream's cache is
+// TestANodeRegisteredAgainHasNoPodsOfOthers: the watch shows a pod on it that is being bound to another one; upstream's cache is
 // about to hear of that.
-func TestANodeRegisteredAnewHasNoPodsOfOthers(t *testing.T) {
+func TestANodeRegisteredAgainHasNoPodsOfOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		w.add(schedtest.MakeNode().Name("m").Obj())
@@ -288,8 +288,8 @@ func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 	})
 }
 
-// TestAddingToANodeRegisteredAnewLooksAtItsPods: the node was registered anew since the session began.
-func TestAddingToANodeRegisteredAnewLooksAtItsPods(t *testing.T) {
+// TestAddingToANodeRegisteredAgainChecksItsPods: the node was registered anew since the session began.
+func TestAddingToANodeRegisteredAgainChecksItsPods(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		w.add(pod(1).Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "7500m"}).Obj())

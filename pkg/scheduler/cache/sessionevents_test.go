@@ -14,9 +14,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestSessionsTellPodGroupsOnce: what a plugin finds in every session, and records in every session, becomes one event
+// TestSessionsReportPodGroupsOnce: what a plugin finds in every session, and records in every session, becomes one event
 // until it changes, with the text as the plugin gave it.
-func TestSessionsTellPodGroupsOnce(t *testing.T) {
+func TestSessionsReportPodGroupsOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		registry := framework.NewRegistry()
 		registry.RegisterPlugin(ibcluster.Spec())

@@ -140,9 +140,9 @@ func TestPodThatNamesItsNode(t *testing.T) {
 	}
 }
 
-// TestSnapshotShowsWhatIsDecided: a session does not decide again what the watch has not shown yet, and what it does to its own is not seen
+// TestSnapshotShowsDecidedStatuses: a session does not decide again what the watch has not shown yet, and what it does to its own is not seen
 // by the next.
-func TestSnapshotShowsWhatIsDecided(t *testing.T) {
+func TestSnapshotShowsDecidedStatuses(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		job := w.Snapshot().Jobs[gang]

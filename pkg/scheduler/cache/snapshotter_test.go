@@ -39,8 +39,8 @@ func (w *world) twoGangs() {
 		schedtest.MakePod().Name("q1").Group("h").Node("m").Phase(v1.PodRunning).Obj())
 }
 
-// TestCopiesThatAreMadeAnew is what keeping copies is for: only what has changed is copied.
-func TestCopiesThatAreMadeAnew(t *testing.T) {
+// TestCopiesThatAreMadeAgain is what keeping copies is for: only what has changed is copied.
+func TestCopiesThatAreMadeAgain(t *testing.T) {
 	tests := map[string]struct {
 		change func(*world, *api.ClusterInfo)
 		want   []string

@@ -100,7 +100,7 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 	})
 }
 
-func TestLongWaitInPreBindIsTold(t *testing.T) {
+func TestALongWaitInPreBindIsReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		goOn := make(chan struct{})
@@ -131,8 +131,8 @@ func TestLongWaitInPreBindIsTold(t *testing.T) {
 	})
 }
 
-// TestThePodGroupTellsOfThosePodsOnlyThatStillWait.
-func TestThePodGroupTellsOfThosePodsOnlyThatStillWait(t *testing.T) {
+// TestThePodGroupNamesOnlyPodsThatStillWait.
+func TestThePodGroupNamesOnlyPodsThatStillWait(t *testing.T) {
 	const says = " pre-bind plugin storage is running on node n since 2000-01-01T00:00:00Z"
 	for goesOn, waits := range map[string]string{"p0": "p1", "p1": "p0"} {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -161,8 +161,8 @@ func TestThePodGroupTellsOfThosePodsOnlyThatStillWait(t *testing.T) {
 	}
 }
 
-// TestABindThatHangsIsTold: while it is not known whether a pod is bound, its node is held for it.
-func TestABindThatHangsIsTold(t *testing.T) {
+// TestAHangingBindIsReported: while it is not known whether a pod is bound, its node is held for it.
+func TestAHangingBindIsReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		var repaired atomic.Bool
@@ -207,7 +207,7 @@ func TestABindThatHangsIsTold(t *testing.T) {
 }
 
 // The grace has ended when the drain is cut short, and what it leaves must be told all the same.
-func TestDrainTellsWhatItLeaves(t *testing.T) {
+func TestDrainReportsUnfinishedMembers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		w.refuseAtFirst(3)

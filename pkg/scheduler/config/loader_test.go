@@ -182,8 +182,8 @@ func TestReloadAsksForAcceptance(t *testing.T) {
 	}
 }
 
-// TestReloadTellsOfAFileThatCannotBeRead: the file in force stays, that is told once, and it is loaded when it is back.
-func TestReloadTellsOfAFileThatCannotBeRead(t *testing.T) {
+// TestReloadReportsAnUnreadableFile: the file in force stays, that is told once, and it is loaded when it is back.
+func TestReloadReportsAnUnreadableFile(t *testing.T) {
 	tests := map[string]struct {
 		spoil func(t *testing.T, path string)
 		want  string

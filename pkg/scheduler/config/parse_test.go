@@ -119,8 +119,8 @@ func TestNeverIsATime(t *testing.T) {
 	}
 }
 
-// TestParseTellsTheFirstFindings: a file of 1 MiB in which every line is wrong has a report that people and logs can take.
-func TestParseTellsTheFirstFindings(t *testing.T) {
+// TestParseReportsTheFirstFindings: a file of 1 MiB in which every line is wrong has a report that people and logs can take.
+func TestParseReportsTheFirstFindings(t *testing.T) {
 	var conf strings.Builder
 	conf.WriteString("actions: allocate\ntiers:\n- plugins:\n")
 	for i := range 2_000 {

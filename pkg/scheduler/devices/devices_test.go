@@ -509,8 +509,8 @@ func TestVictimsOfGPUSharingMakeRoom(t *testing.T) {
 	}, "whole GPUs")
 }
 
-// TestWhatIsLeftOfAPlacementIsForgotten: a pending pod may carry the devices of a placement that did not last.
-func TestWhatIsLeftOfAPlacementIsForgotten(t *testing.T) {
+// TestDevicesOfAFormerPlacementAreIgnored: a pending pod may carry the devices of a placement that did not last.
+func TestDevicesOfAFormerPlacementAreIgnored(t *testing.T) {
 	left := func(s sharing) []*v1.Pod {
 		return []*v1.Pod{schedtest.MakePod().Name("p0").Group("g").Limit(s.asks).Annotation(s.holds, s.has).Obj()}
 	}

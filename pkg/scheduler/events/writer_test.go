@@ -137,9 +137,9 @@ func TestEveryEventArrives(t *testing.T) {
 	}
 }
 
-// TestLostEventIsToldAgain: an event that did not get there is told by the next cycle that finds it; one that did, or that
+// TestALostEventIsRecordedAgain: an event that did not get there is told by the next cycle that finds it; one that did, or that
 // is refused for good, is not.
-func TestLostEventIsToldAgain(t *testing.T) {
+func TestALostEventIsRecordedAgain(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errBroken)
 	tests := map[string]struct {
 		answer error
@@ -171,8 +171,8 @@ func TestLostEventIsToldAgain(t *testing.T) {
 	}
 }
 
-// TestEventIsToldOnceMoreWhenItIsGone: the API server drops an event after its lifetime.
-func TestEventIsToldOnceMoreWhenItIsGone(t *testing.T) {
+// TestAnExpiredEventIsRecordedAgain: the API server drops an event after its lifetime.
+func TestAnExpiredEventIsRecordedAgain(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		var counts []int
 		for range 5 { // cycles, each half an hour
@@ -207,8 +207,8 @@ func TestOneObjectMakesNoStorm(t *testing.T) {
 	})
 }
 
-// TestObjectsAreToldApartByName: who tells of an object by its name alone gives no UID.
-func TestObjectsAreToldApartByName(t *testing.T) {
+// TestObjectsWithoutUIDDifferByName: who tells of an object by its name alone gives no UID.
+func TestObjectsWithoutUIDDifferByName(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		for i := range 2 * objectBurst {
 			lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "ns", Name: fmt.Sprint(i)}

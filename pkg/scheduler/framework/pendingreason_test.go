@@ -136,9 +136,9 @@ func TestQueuesThatAreInEachOther(t *testing.T) {
 	}
 }
 
-// TestWhatIsInUse: what is placed, also where room is yet to be made, counts in the queue and in those it is in. A gang that was admitted
+// TestQueueUse: what is placed, also where room is yet to be made, counts in the queue and in those it is in. A gang that was admitted
 // and has no placed pod counts nothing.
-func TestWhatIsInUse(t *testing.T) {
+func TestQueueUse(t *testing.T) {
 	ssn := bare()
 	for name, parent := range map[string]string{"inner": "outer", "outer": ""} {
 		ssn.Queues[api.QueueID(name)] = api.NewQueueInfo(&scheduling.Queue{Spec: scheduling.QueueSpec{Parent: parent}})

@@ -41,7 +41,7 @@ func TestPluginIsBuiltOncePerProfile(t *testing.T) {
 	}
 }
 
-func TestBuildErrorsLeaveWhatIsInForce(t *testing.T) {
+func TestBuildErrorsKeepTheFormerProfile(t *testing.T) {
 	refuses := PluginSpec{Name: "refuses", New: func(Arguments, Handle) (Plugin, error) { return nil, errors.New("no such level") }}
 	tests := map[string]struct {
 		in   ProfileInput

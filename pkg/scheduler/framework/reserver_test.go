@@ -201,8 +201,8 @@ func TestATaskWithoutItsReservationIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// TestWhatIsHandedOverIsTheStepsToUndo: also when the session's status of the task becomes Pending again afterwards.
-func TestWhatIsHandedOverIsTheStepsToUndo(t *testing.T) {
+// TestHandedOverMembersUndoStepsThatDidNotRun: also when the session's status of the task becomes Pending again afterwards.
+func TestHandedOverMembersUndoStepsThatDidNotRun(t *testing.T) {
 	tr, registry, k, ssn := reserving(t, &reserver{}, &reserver{}, nil)
 	commit(t, ssn)
 	if err := vcframework.NewStatement(ssn.Session).UnAllocate(taskNamed(ssn, "p0")); err != nil {

@@ -44,7 +44,7 @@ func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return values
 }
 
-func TestMetricsTellWhatHappened(t *testing.T) {
+func TestMetricsCountResults(t *testing.T) {
 	failure := errors.New("it is broken")
 	one, failed := []*binding.Member{{}}, []binding.Failure{{}}
 	tests := map[string]struct {

@@ -52,9 +52,9 @@ func TestAHuntIsShort(t *testing.T) {
 	}
 }
 
-// TestAPanicThatIsToldLateHoldsNobody: the cycle after the one that panicked is taken for it. That it was well when it was tried
+// TestALateReportOfAPanicQuarantinesNoObject: the cycle after the one that panicked is taken for it. That it was well when it was tried
 // once more counts for later searches too.
-func TestAPanicThatIsToldLateHoldsNobody(t *testing.T) {
+func TestALateReportOfAPanicQuarantinesNoObject(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	for range 2 {
 		for range 3 { // with all, without any, and with the only one there is
@@ -282,8 +282,8 @@ func TestCulpritsThatComeBackLeaveRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestCulpritsThatAreMendedComeBack: one that has changed goes before all that have not, and when all are well more come back at a time.
-func TestCulpritsThatAreMendedComeBack(t *testing.T) {
+// TestCorrectedCulpritsReturn: one that has changed goes before all that have not, and when all are well more come back at a time.
+func TestCorrectedCulpritsReturn(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	for range 40 {
 		poisoned(h, tenants(1000, 10), now, true)
@@ -364,8 +364,8 @@ func holding(now time.Time, ids ...api.JobID) *bisector {
 	return h
 }
 
-// TestFewCulpritsHoldNobodyWithThem, however often there are new ones.
-func TestFewCulpritsHoldNobodyWithThem(t *testing.T) {
+// TestFewCulpritsKeepNoOtherObjectQuarantined, however often there are new ones.
+func TestFewCulpritsKeepNoOtherObjectQuarantined(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	culprits := []object{{PodGroup, "culprits/1"}, {PodGroup, "culprits/50"}}
 	for _, next := range []string{"culprits/77", "culprits/99"} {

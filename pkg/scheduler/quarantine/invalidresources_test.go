@@ -17,8 +17,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestQueuesAreMendedInTheSnapshotAlone: its objects are the cache's, which keeps what users wrote.
-func TestQueuesAreMendedInTheSnapshotAlone(t *testing.T) {
+// TestQueuesAreNormalizedInTheSnapshotOnly: its objects are the cache's, which keeps what users wrote.
+func TestQueuesAreNormalizedInTheSnapshotOnly(t *testing.T) {
 	queue := &scheduling.Queue{}
 	queue.Name = "q"
 	queue.Spec.Parent = "nowhere"
@@ -47,9 +47,9 @@ func TestAGangThatIsTooLargeIsReportedAsThat(t *testing.T) {
 	}
 }
 
-// TestQueuesAreMended: each of a queue's lists, and its way to the root. What is beyond all bounds is mended in silence, what cannot be
+// TestInvalidQueuesAreNormalized: each of a queue's lists, and its way to the root. What is beyond all bounds is mended in silence, what cannot be
 // meant is reported.
-func TestQueuesAreMended(t *testing.T) {
+func TestInvalidQueuesAreNormalized(t *testing.T) {
 	spec := func(parent, capability, deserved, guarantee string) scheduling.QueueSpec {
 		list := func(cpu string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)} }
 		return scheduling.QueueSpec{Parent: parent, Capability: list(capability), Deserved: list(deserved), Guarantee: scheduling.Guarantee{Resource: list(guarantee)}}
@@ -97,8 +97,8 @@ func TestQueuesAreMended(t *testing.T) {
 	}
 }
 
-// TestGangsAreMendedOrLeftOut: a gang that is wrong is left out, and when it holds resources it stays, mended.
-func TestGangsAreMendedOrLeftOut(t *testing.T) {
+// TestInvalidGangsAreNormalizedOrLeftOut: a gang that is wrong is left out, and when it holds resources it stays, mended.
+func TestInvalidGangsAreNormalizedOrLeftOut(t *testing.T) {
 	wrongQueue := Verdict{InvalidResources, "queue q: spec.capability[cpu] is -1, must be 0 or more"}
 	wrongGang := Verdict{InvalidResources, "spec.minResources[cpu] is -5, must be 0 or more"}
 	large := Verdict{ObjectTooLarge, "pod old: spec.tolerations: 1001, must be at most 1000"}

@@ -62,8 +62,8 @@ func asideWorld() *api.ClusterInfo {
 	return snapshot
 }
 
-// TestAsideSaysWhatItDoes through a hunt: a gang panics during its turn, and comes back; then during nobody's turn.
-func TestAsideSaysWhatItDoes(t *testing.T) {
+// TestTheQuarantineLogsItsSearch through a hunt: a gang panics during its turn, and comes back; then during nobody's turn.
+func TestTheQuarantineLogsItsSearch(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	const wrong, held = "InvalidResources spec.minResources[cp", "SchedulerPanic Quarantined for up t"
 	counts := func(gangs int) map[string]int { return map[string]int{PodGroup: gangs, queueObject: 0, nodeObject: 0} }
@@ -139,8 +139,8 @@ func TestAsideSaysWhatItDoes(t *testing.T) {
 	}
 }
 
-// TestAsideIsAskedWhileSessionsRun: handlers of other goroutines ask it. The race detector judges.
-func TestAsideIsAskedWhileSessionsRun(t *testing.T) {
+// TestTheQuarantineIsReadWhileSessionsRun: handlers of other goroutines ask it. The race detector judges.
+func TestTheQuarantineIsReadWhileSessionsRun(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	calls := []func(){
 		func() { a.RemoveFrom(asideWorld(), nil, now) },

@@ -228,8 +228,8 @@ func TestTopQueue(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongIsNewsOnce: an event each cycle would not say more, unless something else is wrong.
-func TestWhatIsWrongIsNewsOnce(t *testing.T) {
+// TestAnErrorIsReportedOnce: an event each cycle would not say more, unless something else is wrong.
+func TestAnErrorIsReportedOnce(t *testing.T) {
 	a := New()
 	for i, cpu := range []string{"-5", "-5", "-6"} {
 		want := []int{1, 0, 1}[i]

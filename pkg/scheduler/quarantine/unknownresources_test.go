@@ -57,9 +57,9 @@ func askFor(snapshot *api.ClusterInfo, name string, created time.Time, kinds ...
 	return job
 }
 
-// TestKindsThatNobodyHasAreBoundedInAll: what gangs ask for that there is, or is to come, stops none of them; beyond the bound, the
+// TestUnknownResourcesAreLimitedInTotal: what gangs ask for that there is, or is to come, stops none of them; beyond the bound, the
 // youngest gangs are told.
-func TestKindsThatNobodyHasAreBoundedInAll(t *testing.T) {
+func TestUnknownResourcesAreLimitedInTotal(t *testing.T) {
 	tests := map[string]struct {
 		named int
 		asks  []string

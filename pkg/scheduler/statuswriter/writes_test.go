@@ -103,8 +103,8 @@ func TestWhenPodGroupsAreWritten(t *testing.T) {
 	}
 }
 
-// TestSnapshotShowsWhatIsDecided: between a decision and the watch that shows it no session decides it again.
-func TestSnapshotShowsWhatIsDecided(t *testing.T) {
+// TestSnapshotShowsDecidedStatuses: between a decision and the watch that shows it no session decides it again.
+func TestSnapshotShowsDecidedStatuses(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
 		w.desire(running(1))
@@ -202,7 +202,7 @@ func TestADecisionGivesWayToAnotherWriter(t *testing.T) {
 	})
 }
 
-func TestWhatIsDesiredOfADeletedPodGroup(t *testing.T) {
+func TestDesiredStatusesOfADeletedPodGroup(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
 		w.cluster.Writes()
@@ -261,7 +261,7 @@ func unscheduled(nominated string) *v1.Pod {
 	return p
 }
 
-func TestWhenPodsAreTold(t *testing.T) {
+func TestWhenPodConditionsAreWritten(t *testing.T) {
 	once := []string{"update pods/status p0"}
 	tests := map[string]struct {
 		nominated   string
@@ -307,8 +307,8 @@ func TestWhenPodsAreTold(t *testing.T) {
 	}
 }
 
-// TestAPodIsToldWhatIsDecidedWhileItIsBeingTold: the newer word is written too.
-func TestAPodIsToldWhatIsDecidedWhileItIsBeingTold(t *testing.T) {
+// TestADecisionDuringAWriteIsWrittenNext: the newer word is written too.
+func TestADecisionDuringAWriteIsWrittenNext(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
 		newer := unscheduled("")
@@ -333,8 +333,8 @@ func TestAPodIsToldWhatIsDecidedWhileItIsBeingTold(t *testing.T) {
 	})
 }
 
-// TestATellingThatFailsIsTriedAgain: the API server fails for a while.
-func TestATellingThatFailsIsTriedAgain(t *testing.T) {
+// TestAFailedReportIsRetried: the API server fails for a while.
+func TestAFailedReportIsRetried(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
 		failures := 3

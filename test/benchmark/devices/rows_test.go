@@ -31,7 +31,7 @@ func TestAllClustersButOneLackANIC(t *testing.T) {
 	}
 }
 
-func TestNodesTellUpstreamOfAllGPUs(t *testing.T) {
+func TestNodesReportAllGPUsToUpstream(t *testing.T) {
 	node := nodeList(1, 0)[0]
 	shareOut(node)
 	gpus := vgpu.NewGPUDevices(node.Name, node)
@@ -40,7 +40,7 @@ func TestNodesTellUpstreamOfAllGPUs(t *testing.T) {
 	}
 }
 
-func TestNoTwoNodesUseDevicesAlike(t *testing.T) {
+func TestDeviceUseDiffersOnEveryNode(t *testing.T) {
 	for _, use := range uses {
 		if use.pod == nil {
 			continue

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTasksAreAddedOrRemovedUntilTheyAskForWhatIsOffered(t *testing.T) {
+func TestTasksAreAddedOrRemovedUntilTheyMatchTheOffer(t *testing.T) {
 	tr := synthetic(50, 1)
 	half := *tr
 	half.tasks = tr.tasks[:len(tr.tasks)/2]

@@ -58,7 +58,7 @@ func TestATraceWithoutModels(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithATraceIsSaid(t *testing.T) {
+func TestErrorsOfATraceAreReported(t *testing.T) {
 	cases := map[string]struct{ nodes, pods, want string }{
 		"a column is missing":     {strings.Replace(nodeFile, "model", "kind", 1), podFile, `line 2: there is no column "model"`},
 		"a number is none":        {nodeFile, strings.Replace(podFile, "460", "half", 1), `line 3: column "gpu_milli" is "half"`},

@@ -147,9 +147,9 @@ func node(name, cluster, cpu string) *v1.Node {
 		Capacity(schedtest.Resources{"cpu": cpu, "memory": "64Gi", "pods": "20"}).Obj()
 }
 
-// TestALabelThatAffinitySelectsByTellsPodsApart: a pod that runs keeps one job's pods off its node by a label that
+// TestALabelInAnAffinitySelectorSeparatesTaskClasses: a pod that runs keeps one job's pods off its node by a label that
 // otherwise only names the job.
-func TestALabelThatAffinitySelectsByTellsPodsApart(t *testing.T) {
+func TestALabelInAnAffinitySelectorSeparatesTaskClasses(t *testing.T) {
 	for _, unwanted := range []string{"a", "b"} {
 		t.Run(unwanted, func(t *testing.T) {
 			runs := schedtest.MakePod().Name("runs").Group("x").Req(schedtest.Resources{"cpu": "1"}).Node("n2").Phase(v1.PodRunning).Obj()

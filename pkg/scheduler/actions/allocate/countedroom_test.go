@@ -63,8 +63,8 @@ func TestANodeThatHasLostADeviceTakesMembersThatNeedNone(t *testing.T) {
 	}
 }
 
-// TestAMemberFitsBesideOthersThatTakeWhatIsScarce: resource-strategy-fit keeps cpus for devices that are idle.
-func TestAMemberFitsBesideOthersThatTakeWhatIsScarce(t *testing.T) {
+// TestAMemberFitsBesideOthersThatUseScarceResources: resource-strategy-fit keeps cpus for devices that are idle.
+func TestAMemberFitsBesideOthersThatUseScarceResources(t *testing.T) {
 	const proportional = `  - name: resource-strategy-fit
     arguments:
       proportional:

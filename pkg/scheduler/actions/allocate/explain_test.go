@@ -78,8 +78,8 @@ func TestEqualGangsAreExplainedAsThingsStand(t *testing.T) {
 	}
 }
 
-// TestAnExplanationCountsWhatIsFreeInPieces: no node has room for a member, and the nodes together do.
-func TestAnExplanationCountsWhatIsFreeInPieces(t *testing.T) {
+// TestAnExplanationReportsFragmentedResources: no node has room for a member, and the nodes together do.
+func TestAnExplanationReportsFragmentedResources(t *testing.T) {
 	tests := map[string]struct{ used, asks, want string }{
 		"enough in all":     {used: "2", asks: "3", want: "ib-a 0/1: 2 nodes short of cpu (at most 2 free on a node, 4 in all)"},
 		"not enough in all": {used: "3", asks: "3", want: "ib-a 0/1: 2 nodes short of cpu"},
@@ -251,8 +251,8 @@ func wordy(ssn *framework.Session) {
 	})
 }
 
-// TestAnUrgentGangOfAnOverusedQueueIsToldSo: it has no turn before its queue's, and none in it.
-func TestAnUrgentGangOfAnOverusedQueueIsToldSo(t *testing.T) {
+// TestAGangPlacedFirstReportsItsOverusedQueue: it has no turn before its queue's, and none in it.
+func TestAGangPlacedFirstReportsItsOverusedQueue(t *testing.T) {
 	pods, podGroup := gang("g", "1")
 	var session *framework.Session
 	bound := runWith(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, askedFirst,

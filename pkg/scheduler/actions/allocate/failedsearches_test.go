@@ -151,8 +151,8 @@ func taskOf(ssn *sessiontest.Session, podGroup, name string) *api.TaskInfo {
 	return nil
 }
 
-// TestMembersAreTriedAnewWhenOneOfThemMayBeCountedOn: while it has a gate, three others are needed where there is room for two.
-func TestMembersAreTriedAnewWhenOneOfThemMayBeCountedOn(t *testing.T) {
+// TestMembersAreRetriedWhenAGateIsRemoved: while it has a gate, three others are needed where there is room for two.
+func TestMembersAreRetriedWhenAGateIsRemoved(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {
 			w := fastAndSlow(lies, "5", 3, "3", "2", "2")
@@ -173,8 +173,8 @@ func TestMembersAreTriedAnewWhenOneOfThemMayBeCountedOn(t *testing.T) {
 	}
 }
 
-// TestMembersOfEverySubGroupAreToldWhatStopsThem: in each session, and also those of one that is like another.
-func TestMembersOfEverySubGroupAreToldWhatStopsThem(t *testing.T) {
+// TestMembersOfEverySubGroupGetTheirReason: in each session, and also those of one that is like another.
+func TestMembersOfEverySubGroupGetTheirReason(t *testing.T) {
 	w := fastAndSlow(inOneHyperNode, "4", 4, "3", "2", "3", "2")
 	w.PodGroups[0].Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy
 	for i, pod := range w.Pods {

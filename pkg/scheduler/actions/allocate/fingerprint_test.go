@@ -119,9 +119,9 @@ func (c *changing) change() {
 	}
 }
 
-// TestWhatIsCarriedOverIsWhatWouldBeFound: whatever changes between sessions, an action that remembers the former ones does and
+// TestCarriedOverResultsEqualNewOnes: whatever changes between sessions, an action that remembers the former ones does and
 // says what a new one does.
-func TestWhatIsCarriedOverIsWhatWouldBeFound(t *testing.T) {
+func TestCarriedOverResultsEqualNewOnes(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	t.Cleanup(cluster.Close)
 	registry := framework.NewRegistry()
@@ -244,9 +244,9 @@ func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *tes
 	}
 }
 
-// TestAWaitingGangIsToldWhatItWouldBeToldAnew: which of its members are the small ones is by shares of the whole cluster, also of nodes that it
+// TestAWaitingGangKeepsAnUpToDateMessage: which of its members are the small ones is by shares of the whole cluster, also of nodes that it
 // may not lie on.
-func TestAWaitingGangIsToldWhatItWouldBeToldAnew(t *testing.T) {
+func TestAWaitingGangKeepsAnUpToDateMessage(t *testing.T) {
 	podGroup := schedtest.MakePodGroup().Name("g").MinMember(4).Annotation(ibcluster.ModeAnnotation, "required").Phase(v1beta1.PodGroupInqueue).Obj()
 	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, PodGroups: []*v1beta1.PodGroup{podGroup}}
 	for i, request := range []schedtest.Resources{{"cpu": "4", "memory": "1Gi"}, {"cpu": "1", "memory": "20Gi"}, {"cpu": "1", "memory": "20Gi"}, {"cpu": "1", "memory": "20Gi"}} {
@@ -268,9 +268,9 @@ func TestAWaitingGangIsToldWhatItWouldBeToldAnew(t *testing.T) {
 	}
 }
 
-// TestAWaitingGangIsToldAnewWhyAClusterIsRefused: the clusters that it may lie in stay the same, and why it may not lie in the
+// TestAWaitingGangReportsANewReasonWhyAClusterIsRefused: the clusters that it may lie in stay the same, and why it may not lie in the
 // others does not.
-func TestAWaitingGangIsToldAnewWhyAClusterIsRefused(t *testing.T) {
+func TestAWaitingGangReportsANewReasonWhyAClusterIsRefused(t *testing.T) {
 	pods, podGroup := gang("g", "5", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ClustersAnnotation: "ib-a"}
 	kin := schedtest.MakePodGroup().Name("kin").Annotation(ibcluster.AffinityGroupAnnotation, "team").Phase(v1beta1.PodGroupRunning).Obj()
@@ -296,9 +296,9 @@ func TestAWaitingGangIsToldAnewWhyAClusterIsRefused(t *testing.T) {
 	}
 }
 
-// TestALargerNodeElsewhereChangesWhatAGangIsTold: a node in no node group, where the gang may not lie, has what a member asks for. The cluster has
+// TestALargerNodeElsewhereChangesTheGangsMessage: a node in no node group, where the gang may not lie, has what a member asks for. The cluster has
 // as much in sum as before.
-func TestALargerNodeElsewhereChangesWhatAGangIsTold(t *testing.T) {
+func TestALargerNodeElsewhereChangesTheGangsMessage(t *testing.T) {
 	pods, podGroup := gang("g", "9", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
 	outside := func(name, cpu string) *v1.Node {

@@ -52,8 +52,8 @@ func (c *counting) expect(t *testing.T, when string, want int) {
 	}
 }
 
-// TestAGroupWaitsWholeForWhatIsReleased: also the gang of it that has room now.
-func TestAGroupWaitsWholeForWhatIsReleased(t *testing.T) {
+// TestAWholeGroupWaitsForReleasingResources: also the gang of it that has room now.
+func TestAWholeGroupWaitsForReleasingResources(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n2").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Terminating().Obj())
 	c.look(func(ssn *sessiontest.Session) {

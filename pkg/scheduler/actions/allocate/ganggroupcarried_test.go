@@ -96,8 +96,8 @@ func (c *changing) changeGroup() {
 	c.world.PodGroups[at] = group
 }
 
-// TestWhatIsCarriedOverOfGroupsIsWhatWouldBeFound: as for gangs alone. While nothing changes few groups are tried again.
-func TestWhatIsCarriedOverOfGroupsIsWhatWouldBeFound(t *testing.T) {
+// TestCarriedOverResultsOfGroupsEqualNewOnes: as for gangs alone. While nothing changes few groups are tried again.
+func TestCarriedOverResultsOfGroupsEqualNewOnes(t *testing.T) {
 	base := newGroup(t, []string{"1"}, []string{"1"})
 	avoided := ""
 	base.helped(nothing, sessiontest.AvoidFn(func(job *api.JobInfo) []string {

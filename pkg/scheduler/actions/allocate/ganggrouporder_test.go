@@ -30,8 +30,8 @@ func TestTheGangOfAGroupThatFoundNoRoomComesFirst(t *testing.T) {
 	c.expect(t, "b has room if it comes first", 2)
 }
 
-// TestAGroupThatHasRoomDoesNotWaitForWhatIsReleased: b would have room there in the first order.
-func TestAGroupThatHasRoomDoesNotWaitForWhatIsReleased(t *testing.T) {
+// TestAGroupWithRoomDoesNotWaitForReleasingResources: b would have room there in the first order.
+func TestAGroupWithRoomDoesNotWaitForReleasingResources(t *testing.T) {
 	c := newOrdered(t, node("n3", "ib-a", "3"))
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n3").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())
 	c.expect(t, "b has idle room if it comes first", 2)

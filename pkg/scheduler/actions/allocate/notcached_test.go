@@ -154,8 +154,8 @@ func TestWhatWaitsForAnotherRoleIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestPortsThatNobodyLooksAtKeepNobodyApart: numbers refuse nothing that a trial would place.
-func TestPortsThatNobodyLooksAtKeepNobodyApart(t *testing.T) {
+// TestIgnoredPortsSeparateNoPods: numbers refuse nothing that a trial would place.
+func TestIgnoredPortsSeparateNoPods(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {
 			w, podGroup := rackWorld([]string{"4"}, "2", "1", "1")

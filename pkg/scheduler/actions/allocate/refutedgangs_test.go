@@ -172,8 +172,8 @@ func (c *counting) session() (placed, bound int) {
 	return placed, len(ssn.Binds())
 }
 
-// TestAGangThatItsQueueStopsIsToldSo: numbers, which know of no queues, say that it fits.
-func TestAGangThatItsQueueStopsIsToldSo(t *testing.T) {
+// TestAGangReportsThatItsQueueIsFull: numbers, which know of no queues, say that it fits.
+func TestAGangReportsThatItsQueueIsFull(t *testing.T) {
 	w, podGroup := rackWorld([]string{"6", "5"}, "3", "2", "1")
 	inOneCluster(podGroup)
 	podGroup.Spec.Queue = "small"

@@ -155,8 +155,8 @@ func TestAnnotationsTravel(t *testing.T) {
 	}
 }
 
-// TestNothingIsPreparedForWhatIsNotReserved: a step that comes too late does not ask the plugin, and its rollback finds nothing to do.
-func TestNothingIsPreparedForWhatIsNotReserved(t *testing.T) {
+// TestPreBindNeedsAReservation: a step that comes too late does not ask the plugin, and its rollback finds nothing to do.
+func TestPreBindNeedsAReservation(t *testing.T) {
 	w, r := transact(t, &slots{}, fateOf(2), nil)
 	m := r.Bound[0]
 	asked := len(w.did("prebind", "unreserve"))

@@ -174,8 +174,8 @@ func TestTrialsLeaveNothing(t *testing.T) {
 	w.expect(t, 3)
 }
 
-// TestWhatIsNotHandedOverIsGivenBack: of tasks that wait for room, or were left placed by whatever panicked.
-func TestWhatIsNotHandedOverIsGivenBack(t *testing.T) {
+// TestPlacementsWithoutCommitAreReleased: of tasks that wait for room, or were left placed by whatever panicked.
+func TestPlacementsWithoutCommitAreReleased(t *testing.T) {
 	for name, end := range map[string]func(w *world){
 		"closed":   func(w *world) { w.session.Close() },
 		"panicked": func(w *world) { w.registry.UndoPlacements() },

@@ -141,7 +141,7 @@ func boundOf(ssn *sessiontest.Session) map[string]int {
 
 // What a session places of gangs that run in part, by what they say of themselves. The names are those of the cases in Koordinator's
 // words.
-func TestWhatIsPlaced(t *testing.T) {
+func TestPlacedMembers(t *testing.T) {
 	policy, mode, groups := gangs.MatchPolicyAnnotation, gangs.ModeAnnotation, gangs.GroupsAnnotation
 	xy := says(groups, groupOf("x", "y"))
 	tests := map[string]struct {
@@ -217,8 +217,8 @@ func TestWhatIsPlaced(t *testing.T) {
 	}
 }
 
-// TestNobodyLearnsOfAnotherNamespacesGangs: whoever named one was told whether it was there.
-func TestNobodyLearnsOfAnotherNamespacesGangs(t *testing.T) {
+// TestMessagesRevealNoGangOfAnotherNamespace: whoever named one was told whether it was there.
+func TestMessagesRevealNoGangOfAnotherNamespace(t *testing.T) {
 	told := func(there ...*v1beta1.PodGroup) string {
 		spy := gangOf{name: "spy", minimum: 1, waiting: 1, annotations: says(gangs.GroupsAnnotation, `["ns/spy","theirs/secret"]`)}
 		cluster := sessiontest.New(sessiontest.ClusterSpec{PodGroups: append(there, spy.podGroup()), Pods: spy.pods()})

@@ -141,8 +141,8 @@ func TestWhoseTimeIsLimited(t *testing.T) {
 	}
 }
 
-// TestWhatIsAskedOfOthers: of what is no gang, or has no settings, the plugin says nothing.
-func TestWhatIsAskedOfOthers(t *testing.T) {
+// TestObjectsWithoutGangSettingsGetNoVerdict: of what is no gang, or has no settings, the plugin says nothing.
+func TestObjectsWithoutGangSettingsGetNoVerdict(t *testing.T) {
 	s := sessionOf(time.Now())
 	s.gangs = map[api.JobID]*gang{}
 	for name, waits := range map[api.JobID]*api.ValidateResult{"ns/free": nil, "ns/back": {Reason: timedOut}, "ns/group": {Reason: gangs.WaitingForGroup}} {

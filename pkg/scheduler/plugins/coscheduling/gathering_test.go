@@ -437,8 +437,8 @@ func TestNodesAreKeptInOneDomain(t *testing.T) {
 	}
 }
 
-// TestQueuesBoundWhatIsGathered: of a queue that has room for some of the members, those get it that the multiples allow.
-func TestQueuesBoundWhatIsGathered(t *testing.T) {
+// TestQueuesLimitGatheredGangs: of a queue that has room for some of the members, those get it that the multiples allow.
+func TestQueuesLimitGatheredGangs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		minimum int32
 		asks    []string
@@ -465,8 +465,8 @@ func TestQueuesBoundWhatIsGathered(t *testing.T) {
 	}
 }
 
-// TestAGangWaitsInOneDomainForWhatIsReleased: what is idle there is held, and for the rest it waits.
-func TestAGangWaitsInOneDomainForWhatIsReleased(t *testing.T) {
+// TestAGangWaitsInOneDomainForReleasingResources: what is idle there is held, and for the rest it waits.
+func TestAGangWaitsInOneDomainForReleasingResources(t *testing.T) {
 	var pods []*v1.Pod
 	for _, node := range []string{"a1", "a2", "b1x", "b2x", "c1", "c2"} {
 		pod := schedtest.MakePod().Name("on-" + node).Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "2"})

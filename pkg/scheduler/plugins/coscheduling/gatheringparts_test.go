@@ -161,8 +161,8 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// TestWhatIsKnownOfNodes: each has its domains, slots, members that hold it, and company.
-func TestWhatIsKnownOfNodes(t *testing.T) {
+// TestNodesHaveDomainsAndSlots: each has its domains, slots, members that hold it, and company.
+func TestNodesHaveDomainsAndSlots(t *testing.T) {
 	rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block", Must: true}, {Name: nodeLayer}}
 	n := networkWith(map[api.JobID]*gathered{"ns/g": {rules: rules, must: 2}})
 	job := n.ssn.Jobs["ns/g"]

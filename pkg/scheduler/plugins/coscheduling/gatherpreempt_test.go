@@ -54,8 +54,8 @@ func TestNoActionEvictsForAGangOfMultiples(t *testing.T) {
 	}
 }
 
-// TestNobodyIsEvictedForAGangThatIsNotGatheredThen: preempt evicts where the gang can be bound then, and otherwise nobody.
-func TestNobodyIsEvictedForAGangThatIsNotGatheredThen(t *testing.T) {
+// TestNoPodIsEvictedForAGangThatStaysUngathered: preempt evicts where the gang can be bound then, and otherwise nobody.
+func TestNoPodIsEvictedForAGangThatStaysUngathered(t *testing.T) {
 	for name, c := range map[string]struct {
 		given   sessiontest.ClusterSpec
 		evicted int

@@ -47,9 +47,9 @@ func acceptedFor(ssn *sessiontest.Session, gang string) string {
 	return strings.Join(accepted, " ")
 }
 
-// TestAllocateCountsOnNobodyOutsideOfTheDomain: a member without requests that finds room only outside of the block holds up its gang, and
+// TestAllocateCountsNoMemberOutsideOfTheDomain: a member without requests that finds room only outside of the block holds up its gang, and
 // the room is for others.
-func TestAllocateCountsOnNobodyOutsideOfTheDomain(t *testing.T) {
+func TestAllocateCountsNoMemberOutsideOfTheDomain(t *testing.T) {
 	const conf = `
 actions: enqueue, allocate, backfill
 tiers:

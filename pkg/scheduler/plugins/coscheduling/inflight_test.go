@@ -86,8 +86,8 @@ func TestOnlyRoomForTheWholeGangDoublesItsWait(t *testing.T) {
 	}
 }
 
-// TestTheFirstThatWasLetInCounts for its group, and the time of a gang that is let in no longer is over.
-func TestTheFirstThatWasLetInCounts(t *testing.T) {
+// TestTheFirstAdmissionOfAGroupCounts for its group, and the time of a gang that is let in no longer is over.
+func TestTheFirstAdmissionOfAGroupCounts(t *testing.T) {
 	now := time.Now()
 	l := &admissionDeadline{id: "g"}
 	for _, ago := range []time.Duration{time.Second, time.Hour, time.Minute} {

@@ -58,7 +58,7 @@ func ofThoseOnNodes(change func(*v1.Pod)) func(*v1.Pod) {
 }
 
 // A gang of three of which all members are gone, or have ended, and are created again, is a gang again: with room for one nobody is placed.
-func TestAGangThatIsMadeAnew(t *testing.T) {
+func TestARecreatedGang(t *testing.T) {
 	now := metav1.Now()
 	settings := map[string]map[string]string{
 		"Strict":              says(gangs.ModeAnnotation, "Strict"),

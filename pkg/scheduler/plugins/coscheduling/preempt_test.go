@@ -61,7 +61,7 @@ func groupThatEvicts(free int) sessiontest.ClusterSpec {
 	return w
 }
 
-func TestNobodyIsEvictedForAPartOfAGroup(t *testing.T) {
+func TestNoPodIsEvictedForAPartOfAGroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		free    int
 		evicted []string

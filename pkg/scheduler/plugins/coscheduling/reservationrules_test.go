@@ -91,8 +91,8 @@ func TestAReservedGangIsNotSentBack(t *testing.T) {
 	})
 }
 
-// TestAReservedGangIsLetIn: room that is made for it is its own, unless it promises itself more than its members need.
-func TestAReservedGangIsLetIn(t *testing.T) {
+// TestAGangWithReservedNodesIsAdmitted: room that is made for it is its own, unless it promises itself more than its members need.
+func TestAGangWithReservedNodesIsAdmitted(t *testing.T) {
 	for name, c := range map[string]struct {
 		min  string
 		want bool

@@ -205,8 +205,8 @@ func TestOnePodOfAHighPriorityDoesNotCloseReservedNodes(t *testing.T) {
 	})
 }
 
-// TestAReservedGangThatAsksForMoreIsNotLetIn: its queue has not been asked about that.
-func TestAReservedGangThatAsksForMoreIsNotLetIn(t *testing.T) {
+// TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted: its queue has not been asked about that.
+func TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted(t *testing.T) {
 	conf := strings.Replace(after5m(50), "  - name: proportion\n", "  - name: proportion\n  - name: overcommit\n    arguments: {overcommit-factor: 1.0}\n", 1)
 	in(t, nodes(4, "4"), conf, func(t *testing.T, w *world) {
 		w.full()

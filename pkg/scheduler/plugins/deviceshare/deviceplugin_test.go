@@ -16,8 +16,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestWhatDevicePluginsAreTold is in their vendors' formats.
-func TestWhatDevicePluginsAreTold(t *testing.T) {
+// TestDevicePluginAnnotations is in their vendors' formats.
+func TestDevicePluginAnnotations(t *testing.T) {
 	two := []allocator.DeviceAllocation{
 		{Minor: 0, UUID: "a", Amounts: allocator.Amounts{allocator.Core: 100, allocator.Memory: 32 << 30}},
 		{Minor: 3, UUID: "b", Amounts: allocator.Amounts{allocator.Core: 100, allocator.Memory: 32 << 30}},

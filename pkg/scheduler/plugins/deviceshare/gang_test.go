@@ -19,8 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestMembersThatAskAlikeLeaveOneAnotherRoom: whichever devices are best for the first alone, if others serve it and leave room for the rest it gets those.
-func TestMembersThatAskAlikeLeaveOneAnotherRoom(t *testing.T) {
+// TestMembersWithEqualRequestsLeaveRoomForEachOther: whichever devices are best for the first alone, if others serve it and leave room for the rest it gets those.
+func TestMembersWithEqualRequestsLeaveRoomForEachOther(t *testing.T) {
 	table := `{"2":[{"minors":[0,1],"allocationScore":3},{"minors":[1,2],"allocationScore":1},{"minors":[0,3],"allocationScore":1}]}`
 	halves := schedtest.Resources{"koordinator.sh/gpu.shared": "2", "koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
 	tests := map[string]struct {

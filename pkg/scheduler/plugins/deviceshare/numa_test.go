@@ -111,8 +111,8 @@ func TestMembersOfASessionSeeEachOthersCPUs(t *testing.T) {
 	}
 }
 
-// TestWhatIsKnownOfOneNodeIsNotSaidOfAnother whose CPUs are elsewhere, nor to a pod with another policy.
-func TestWhatIsKnownOfOneNodeIsNotSaidOfAnother(t *testing.T) {
+// TestVerdictsOfOneNodeAreNotUsedForAnother whose CPUs are elsewhere, nor to a pod with another policy.
+func TestVerdictsOfOneNodeAreNotUsedForAnother(t *testing.T) {
 	nodes, devices := machines("n1", "n2")
 	used := []int{4, 5, 6, 7}
 	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})

@@ -32,8 +32,8 @@ func stepOf(t *testing.T, out outcome) (binding.Step, sessiontest.Bind) {
 	return bind.Steps[at], bind
 }
 
-// TestDevicePluginsAreToldWhereWanted, and the node is locked for a pod with devices of a vendor whose pods take turns, until it is given back.
-func TestDevicePluginsAreToldWhereWanted(t *testing.T) {
+// TestDevicePluginAnnotationsWhereEnabled, and the node is locked for a pod with devices of a vendor whose pods take turns, until it is given back.
+func TestDevicePluginAnnotationsWhereEnabled(t *testing.T) {
 	const lock = "hami.io/mutex.lock"
 	tests := map[string]struct {
 		arguments string

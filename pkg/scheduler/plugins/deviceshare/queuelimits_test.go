@@ -263,8 +263,8 @@ func TestALimitIsFreeAgainWhenATrialIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestNobodyIsReclaimedForAQueueAtItsLimit: the pod would not be placed.
-func TestNobodyIsReclaimedForAQueueAtItsLimit(t *testing.T) {
+// TestNoPodIsReclaimedForAQueueAtItsLimit: the pod would not be placed.
+func TestNoPodIsReclaimedForAQueueAtItsLimit(t *testing.T) {
 	nodes, devices := machines("n1")
 	deserves := func(queue *v1beta1.Queue, gpus string) *v1beta1.Queue {
 		queue.Spec.Deserved = v1.ResourceList{"cpu": resource.MustParse("48"), "memory": resource.MustParse("512Gi"), "nvidia.com/gpu": resource.MustParse(gpus)}

@@ -162,8 +162,8 @@ func TestWhatVictimsLeaveIsForWhomTheyLeft(t *testing.T) {
 	}
 }
 
-// TestWhatWillBeFreeIsTold to a pod for which enough is free, and not together.
-func TestWhatWillBeFreeIsTold(t *testing.T) {
+// TestDevicesThatWillBeFreeAreReported to a pod for which enough is free, and not together.
+func TestDevicesThatWillBeFreeAreReported(t *testing.T) {
 	nodes, devices := machines("n1")
 	leaving := has("leaving", "n1", "100", 0, 1)
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -174,8 +174,8 @@ func TestWhatWillBeFreeIsTold(t *testing.T) {
 	}
 }
 
-// TestNobodyIsEvictedInVain: sums would do, and what would be left would not serve the pod.
-func TestNobodyIsEvictedInVain(t *testing.T) {
+// TestNoPodIsEvictedUnsuccessfully: sums would do, and what would be left would not serve the pod.
+func TestNoPodIsEvictedUnsuccessfully(t *testing.T) {
 	nodes, devices := machines("n1")
 	lasting := has("lasting", "n1", "100", 0, 4)
 	first, a := runs("low-0", schedtest.Resources{"koordinator.sh/gpu": "300"}, 1, 2, 3)

@@ -20,9 +20,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestWhatIsDecidedTravelsWhateverThePodHas: who guesses the devices and writes them onto a pod that waits could change them again before it is
+// TestDecidedDevicesReplaceThoseOfThePod: who guesses the devices and writes them onto a pod that waits could change them again before it is
 // bound.
-func TestWhatIsDecidedTravelsWhateverThePodHas(t *testing.T) {
+func TestDecidedDevicesReplaceThoseOfThePod(t *testing.T) {
 	const key = schedulingv1alpha1.DeviceAllocatedAnnotation
 	nodes, devices := machines("n1")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "800"})

@@ -84,8 +84,8 @@ func TestMembersMakeRoomForEachOther(t *testing.T) {
 	})
 }
 
-// TestWhatIsBeingWrittenIsNotMoved: nor what another session has placed.
-func TestWhatIsBeingWrittenIsNotMoved(t *testing.T) {
+// TestAllocationsUnderWayAreNotMoved: nor what another session has placed.
+func TestAllocationsUnderWayAreNotMoved(t *testing.T) {
 	for name, after := range map[string]func(w *world, placed string){
 		"begun":                  func(w *world, placed string) { w.mustPreBind(w.tasks[placed]) },
 		"of a session before":    func(w *world, _ string) { w.open() },

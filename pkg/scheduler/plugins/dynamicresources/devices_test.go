@@ -29,8 +29,8 @@ func TestAnAPIServerWithoutClaims(t *testing.T) {
 	}
 }
 
-// TestWhatIsAssumedOutlivesAConfiguration: another plugin of the Spec knows of it.
-func TestWhatIsAssumedOutlivesAConfiguration(t *testing.T) {
+// TestAssumedAllocationsOutliveAConfiguration: another plugin of the Spec knows of it.
+func TestAssumedAllocationsOutliveAConfiguration(t *testing.T) {
 	run(t, gpus("n"), func(w *world) {
 		spec := Spec()
 		if first := w.build(spec, nil); first.devices != w.build(spec, nil).devices {

@@ -75,9 +75,9 @@ func (w *world) watchClaims(action clienttesting.Action) (bool, watch.Interface,
 	return true, late, nil
 }
 
-// TestWhatWasWrittenCountsBeforeInformersTell: a claim that two share is one bound pod's when informers do not show yet that it is
+// TestWritesCountBeforeInformersDeliverThem: a claim that two share is one bound pod's when informers do not show yet that it is
 // allocated. Nobody else is given its devices, and who comes to share it has these.
-func TestWhatWasWrittenCountsBeforeInformersTell(t *testing.T) {
+func TestWritesCountBeforeInformersDeliverThem(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, p1 *api.TaskInfo){
 		"another pod comes to share it": func(w *world, p1 *api.TaskInfo) {
 			w.mustPlace(p1, "n")
@@ -132,8 +132,8 @@ func TestTheOtherMemberIsRolledBackAfterTheFirstIsBound(t *testing.T) {
 	})
 }
 
-// TestAPodThatIsPlacedAnewBeforeInformersTell: its claim, which was taken back, is written again before the pod may be bound.
-func TestAPodThatIsPlacedAnewBeforeInformersTell(t *testing.T) {
+// TestAPodPlacedAgainBeforeInformersDeliver: its claim, which was taken back, is written again before the pod may be bound.
+func TestAPodPlacedAgainBeforeInformersDeliver(t *testing.T) {
 	takes := map[string]func(w *world, p *api.TaskInfo){
 		"rolled back": func(w *world, p *api.TaskInfo) { w.rollBack(p) },
 		"withdrawn by the next leader": func(w *world, p *api.TaskInfo) {
@@ -200,8 +200,8 @@ func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 	})
 }
 
-// TestAClaimInThePlaceOfOneThatNobodySawGo: the devices of that one are free.
-func TestAClaimInThePlaceOfOneThatNobodySawGo(t *testing.T) {
+// TestAClaimThatReplacesOneWhoseDeletionWasMissed: the devices of that one are free.
+func TestAClaimThatReplacesOneWhoseDeletionWasMissed(t *testing.T) {
 	p, old := member("p", "made t"), schedtest.DeviceClaim("c", schedtest.DeviceRequest("r", "gpu", 2))
 	old.Status.Allocation = allocationOf("n", "gpu-0", "gpu-1")
 	run(t, append(gpus("n"), old, made(p, "t", one())), func(w *world) {
@@ -253,8 +253,8 @@ func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
 	})
 }
 
-// TestAPodThatIsPlacedAnewWhileASessionTriesAnother: of the claim that they share nothing is written any more, and it is written again.
-func TestAPodThatIsPlacedAnewWhileASessionTriesAnother(t *testing.T) {
+// TestAPodPlacedAgainWhileASessionTriesAnother: of the claim that they share nothing is written any more, and it is written again.
+func TestAPodPlacedAgainWhileASessionTriesAnother(t *testing.T) {
 	begun, tried := member("begun", "shared"), member("tried", "shared")
 	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
 		w.mustPlace(begun, "n")
@@ -287,8 +287,8 @@ func TestAReservationThatOthersTookBack(t *testing.T) {
 	})
 }
 
-// TestRecoverBeforeInformersTell: what a former leader wrote last is withdrawn, too.
-func TestRecoverBeforeInformersTell(t *testing.T) {
+// TestRecoverBeforeInformersDeliver: what a former leader wrote last is withdrawn, too.
+func TestRecoverBeforeInformersDeliver(t *testing.T) {
 	before := options.ServerOpts
 	defer func() { options.ServerOpts = before }()
 	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}

@@ -10,8 +10,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestTheLatestOfWhatIsKnownOfAClaimCounts: in whatever order it is written and shown.
-func TestTheLatestOfWhatIsKnownOfAClaimCounts(t *testing.T) {
+// TestTheLatestVersionOfAClaimCounts: in whatever order it is written and shown.
+func TestTheLatestVersionOfAClaimCounts(t *testing.T) {
 	claim := func(version string, devices ...string) *resourceapi.ResourceClaim {
 		c := schedtest.DeviceClaim("c")
 		if c.ResourceVersion = version; len(devices) > 0 {
@@ -53,9 +53,9 @@ func TestTheLatestOfWhatIsKnownOfAClaimCounts(t *testing.T) {
 	}
 }
 
-// TestWhatIsStoredAndAssumedOfAClaimIsTaken: a claim may be stored with one device and assumed to have another, and no other claim may
+// TestStoredAndAssumedDevicesAreTaken: a claim may be stored with one device and assumed to have another, and no other claim may
 // have either.
-func TestWhatIsStoredAndAssumedOfAClaimIsTaken(t *testing.T) {
+func TestStoredAndAssumedDevicesAreTaken(t *testing.T) {
 	l := newLedger(false)
 	stored, assumed := allocationOf("n", "stored"), allocationOf("n", "assumed")
 	claim := schedtest.DeviceClaim("c")

@@ -248,8 +248,8 @@ func TestQuickSearchesOweNothing(t *testing.T) {
 	})
 }
 
-// TestWhatIsKnownOfASliceIsNotLookedUpForEver: a tenant's claims may have many large selectors, which are told apart by a hash of each for each slice.
-func TestWhatIsKnownOfASliceIsNotLookedUpForEver(t *testing.T) {
+// TestResultsForASliceExpire: a tenant's claims may have many large selectors, which are told apart by a hash of each for each slice.
+func TestResultsForASliceExpire(t *testing.T) {
 	run(t, append(gpus("n"), schedtest.DeviceClaim("c", one())), func(w *world) {
 		d := w.plugin.devices
 		ctx, cancel := context.WithCancelCause(context.Background())

@@ -27,8 +27,8 @@ func alone(t *testing.T, act func(w *world)) {
 	})
 }
 
-// TestWhatIsWritten: the allocation, who uses it, and what protects and marks it; in two writes.
-func TestWhatIsWritten(t *testing.T) {
+// TestPreBindWritesTheAllocation: the allocation, who uses it, and what protects and marks it; in two writes.
+func TestPreBindWritesTheAllocation(t *testing.T) {
 	alone(t, func(w *world) {
 		w.kube.ClearActions()
 		w.mustPreBind(w.tasks["p"])
@@ -168,8 +168,8 @@ func TestRollbackThatFailsIsRepeated(t *testing.T) {
 	})
 }
 
-// TestWhatIsAnothers: a rollback leaves it alone.
-func TestWhatIsAnothers(t *testing.T) {
+// TestRollbackLeavesWritesOfOthers: a rollback leaves it alone.
+func TestRollbackLeavesWritesOfOthers(t *testing.T) {
 	user := func(name string) resourceapi.ResourceClaimConsumerReference {
 		return resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: "another"}
 	}

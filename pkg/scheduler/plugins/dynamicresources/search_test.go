@@ -114,8 +114,8 @@ func TestASelectorWhoseCompilerPanics(t *testing.T) {
 	}
 }
 
-// TestMatchingTellsWhatCannotBe: at once, where the allocator would try all orders of devices.
-func TestMatchingTellsWhatCannotBe(t *testing.T) {
+// TestMatchingDetectsInfeasibleClaims: at once, where the allocator would try all orders of devices.
+func TestMatchingDetectsInfeasibleClaims(t *testing.T) {
 	var devices []string
 	for i := range 31 {
 		devices = append(devices, fmt.Sprintf("gpu-%d model=a", i))
@@ -257,8 +257,8 @@ func TestANamespaceThatSearchesForEverDoesNotKeepOthersOut(t *testing.T) {
 	})
 }
 
-// TestWhatIsKeptOfSelectorsIsSmall: a tenant writes them, and each slice keeps which devices suit them.
-func TestWhatIsKeptOfSelectorsIsSmall(t *testing.T) {
+// TestTheSelectorCacheIsBounded: a tenant writes them, and each slice keeps which devices suit them.
+func TestTheSelectorCacheIsBounded(t *testing.T) {
 	p := member("p", "made t")
 	long := "true" + strings.Repeat(" ", 10_000)
 	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("a", "gpu", 1, long, long, long), one(long))), func(w *world) {

@@ -216,8 +216,8 @@ func TestOnlyPreemptOrdersNodesByVictims(t *testing.T) {
 	}
 }
 
-// TestNobodyNeedlesslyGoes: of random nodes, whoever is evicted for a member must be, and the member fits with them gone.
-func TestNobodyNeedlesslyGoes(t *testing.T) {
+// TestNoVictimIsNeedless: of random nodes, whoever is evicted for a member must be, and the member fits with them gone.
+func TestNoVictimIsNeedless(t *testing.T) {
 	evictions := 0
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 1))

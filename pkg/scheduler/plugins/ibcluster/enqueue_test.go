@@ -24,8 +24,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// TestWithoutMinimumMembersAreLetIn: where no plugin waits for the gang's minimum some members may be placed.
-func TestWithoutMinimumMembersAreLetIn(t *testing.T) {
+// TestGangsWithoutMinimumAreAdmitted: where no plugin waits for the gang's minimum some members may be placed.
+func TestGangsWithoutMinimumAreAdmitted(t *testing.T) {
 	g := gang("g", 3, "mode=required").MinResources(schedtest.Resources{"cpu": "7"}).Phase(v1beta1.PodGroupPending).Obj()
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("2500m", "g/0", "g/1", "g/2")})
 	f.conf = strings.Replace(f.conf, "  - name: gang\n", "  - name: gang\n    enableJobReady: false\n", 1)

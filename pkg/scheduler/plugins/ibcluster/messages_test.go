@@ -188,8 +188,8 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 	}
 }
 
-// TestWhoIsLetIn: of two clusters of 8 cpu and one of 4, beside a node in none.
-func TestWhoIsLetIn(t *testing.T) {
+// TestWhichGangsAreAdmitted: of two clusters of 8 cpu and one of 4, beside a node in none.
+func TestWhichGangsAreAdmitted(t *testing.T) {
 	fabric := nodes("a1 ib-a s1", "a2 ib-a s2", "b1 ib-b", "b2 ib-b", "c1 ib-c", "x")
 	tests := map[string]struct {
 		gang *schedtest.PodGroupBuilder

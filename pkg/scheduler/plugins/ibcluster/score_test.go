@@ -90,9 +90,9 @@ func TestScoreCountsWhatTheSessionPlaced(t *testing.T) {
 	}
 }
 
-// TestPreferredGangIsNotCountedAnew: members of a preferred gang that are placed outside of where most are do not cost a new
+// TestAPreferredGangIsNotCountedAgain: members of a preferred gang that are placed outside of where most are do not cost a new
 // plan, for which all members are counted.
-func TestPreferredGangIsNotCountedAnew(t *testing.T) {
+func TestAPreferredGangIsNotCountedAgain(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=preferred").Obj()},
 		Pods: append(members("g/0@a1", "g/1", "g/2"), member("g/3", "").Nominated("b1").Obj()),

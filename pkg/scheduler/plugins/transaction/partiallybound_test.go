@@ -221,8 +221,8 @@ func TestAMemberThatIsNotEvictedKeepsNoOther(t *testing.T) {
 	})
 }
 
-// TestTimeStartsAnew: a gang that was whole in between has its full time again.
-func TestTimeStartsAnew(t *testing.T) {
+// TestTheTimeLimitStartsOver: a gang that was whole in between has its full time again.
+func TestTheTimeLimitStartsOver(t *testing.T) {
 	c := newCache(t)
 	waiting := schedtest.MakePod().Name("half-1").Group("half")
 	running := schedtest.MakePod().Name("half-1").Group("half").Node("n").Annotation(binding.MinimumAnnotation, "2").Phase(v1.PodRunning)
@@ -264,8 +264,8 @@ func TestAGangThatIsCompletedAtLastIsNotEvicted(t *testing.T) {
 	})
 }
 
-// TestHalfBoundIsToldInEverySession: the event may have been lost. The recorder drops those that can be read.
-func TestHalfBoundIsToldInEverySession(t *testing.T) {
+// TestPartiallyBoundIsRecordedInEverySession: the event may have been lost. The recorder drops those that can be read.
+func TestPartiallyBoundIsRecordedInEverySession(t *testing.T) {
 	c := newCache(t)
 	session := sessions(t, c, 0)
 	told := map[string]int{}
@@ -287,8 +287,8 @@ func TestHalfBoundIsToldInEverySession(t *testing.T) {
 	}
 }
 
-// TestAGangOfWhichNothingWaitsIsNotTold that it is completed before others; that it is partially bound stays true.
-func TestAGangOfWhichNothingWaitsIsNotTold(t *testing.T) {
+// TestAGangWithoutPendingPodsIsNotReportedPartiallyBound that it is completed before others; that it is partially bound stays true.
+func TestAGangWithoutPendingPodsIsNotReportedPartiallyBound(t *testing.T) {
 	c := newCache(t)
 	session := sessions(t, c, 0)
 	session(nil)

@@ -131,8 +131,8 @@ func ofGang(evicted []string, gang string) []string {
 	return own
 }
 
-// TestWhatIsEvictedAtTheEndIsSent: also where gangs of the session are placed together, for whose sake actions' evictions are held until then.
-func TestWhatIsEvictedAtTheEndIsSent(t *testing.T) {
+// TestEvictionsAtTheEndAreSent: also where gangs of the session are placed together, for whose sake actions' evictions are held until then.
+func TestEvictionsAtTheEndAreSent(t *testing.T) {
 	c := newCache(t)
 	gangGroup := &binding.GangGroup{ID: "g", Gangs: []binding.GangTerms{{Gang: "ns/waits"}, {Gang: "ns/whole"}}}
 	c.part = sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {

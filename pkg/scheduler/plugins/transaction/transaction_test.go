@@ -234,8 +234,8 @@ func TestGangAvoidsTheNodesItFailedOn(t *testing.T) {
 	})
 }
 
-// TestWhoeverNotesTurnsHasNoVote: the plugin is asked before all others, and notes whose turn it is.
-func TestWhoeverNotesTurnsHasNoVote(t *testing.T) {
+// TestPluginsThatRecordTurnsHaveNoVote: the plugin is asked before all others, and notes whose turn it is.
+func TestPluginsThatRecordTurnsHaveNoVote(t *testing.T) {
 	for vote, want := range map[int]bool{util.Permit: true, util.Abstain: true, util.Reject: false} {
 		c := newCache(t)
 		sessions(t, c, 0)(func(ssn *framework.Session) {

@@ -116,9 +116,9 @@ func TestTrialsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// TestASharedClaimIsHeldUntilNobodyHoldsIt: members that share a claim agree on a node, and the one that is taken back leaves the
+// TestASharedClaimIsReservedUntilItsLastRelease: members that share a claim agree on a node, and the one that is taken back leaves the
 // volume to the other.
-func TestASharedClaimIsHeldUntilNobodyHoldsIt(t *testing.T) {
+func TestASharedClaimIsReservedUntilItsLastRelease(t *testing.T) {
 	for class, refusal := range map[string]string{"local": "can neither offer nor provision a volume", "made": "node(s) other than n1, which is selected for claim"} {
 		t.Run(class, func(t *testing.T) {
 			objects := with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("shared", class), schedtest.UnboundClaim("other", class)})
@@ -149,8 +149,8 @@ func TestASharedClaimIsHeldUntilNobodyHoldsIt(t *testing.T) {
 	}
 }
 
-// TestWhatIsAssumedOutlivesConfigurations: a reload builds the plugin anew, and volumes of transactions in flight stay taken.
-func TestWhatIsAssumedOutlivesConfigurations(t *testing.T) {
+// TestAssumedVolumesOutliveConfigurations: a reload builds the plugin anew, and volumes of transactions in flight stay taken.
+func TestAssumedVolumesOutliveConfigurations(t *testing.T) {
 	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c0", "local"), schedtest.UnboundClaim("c1", "local"), local("v", "n1")})
 	run(t, nil, objects, func(w *world) {
 		spec, factory := Spec(), informers.NewSharedInformerFactory(w.kube, 0)

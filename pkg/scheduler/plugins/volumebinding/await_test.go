@@ -209,8 +209,8 @@ func TestABoundClaimThatIsDeletedEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestEndsOfStepsLeaveNobodyWaiting: the step's own wait ends with it.
-func TestEndsOfStepsLeaveNobodyWaiting(t *testing.T) {
+// TestTheEndOfAStepEndsItsWait: the step's own wait ends with it.
+func TestTheEndOfAStepEndsItsWait(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")

@@ -107,8 +107,8 @@ func TestPodsWithoutClaims(t *testing.T) {
 	})
 }
 
-// TestNobodyIsBoundWithoutVolumes: a step for which nothing is reserved, or on another node, fails.
-func TestNobodyIsBoundWithoutVolumes(t *testing.T) {
+// TestNoPodIsBoundWithoutVolumes: a step for which nothing is reserved, or on another node, fails.
+func TestNoPodIsBoundWithoutVolumes(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
 		task := member("g-0", "c")
 		task.NodeName = "n1"
@@ -176,8 +176,8 @@ func TestUnclearAnswers(t *testing.T) {
 	}
 }
 
-// TestAClaimThatIsMadeAnewWhileItsNameIsHeld: the claim before it is given back first.
-func TestAClaimThatIsMadeAnewWhileItsNameIsHeld(t *testing.T) {
+// TestAClaimRecreatedWhileItsNameIsReserved: the claim before it is given back first.
+func TestAClaimRecreatedWhileItsNameIsReserved(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
 		former := member("g-0", "c")
 		w.mustPlace(former, "n1")

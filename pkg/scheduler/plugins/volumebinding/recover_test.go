@@ -97,8 +97,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrittenIsRecovered: the marks that the step leaves are those that are looked for.
-func TestWhatIsWrittenIsRecovered(t *testing.T) {
+// TestWritesAreRecovered: the marks that the step leaves are those that are looked for.
+func TestWritesAreRecovered(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()
 	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}

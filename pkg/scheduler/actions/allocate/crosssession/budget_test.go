@@ -10,8 +10,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestASearchHasItsShareOfWhatIsLeft: what one place of a job does not use goes to those that follow.
-func TestASearchHasItsShareOfWhatIsLeft(t *testing.T) {
+// TestASearchGetsItsShareOfTheRemainingTime: what one place of a job does not use goes to those that follow.
+func TestASearchGetsItsShareOfTheRemainingTime(t *testing.T) {
 	turns := Budget{}
 	turns.beginSession(sessionPackingSteps)
 	var got []int
@@ -86,9 +86,9 @@ func TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft(t *testing.T) {
 	}
 }
 
-// TestTurnsGoRoundAmongThoseThatAreMadeAnew: a search that has had its turn and is made anew, as its nodes have changed, waits for those that
+// TestRepeatedSearchesTakeTurns: a search that has had its turn and is made anew, as its nodes have changed, waits for those that
 // have not.
-func TestTurnsGoRoundAmongThoseThatAreMadeAnew(t *testing.T) {
+func TestRepeatedSearchesTakeTurns(t *testing.T) {
 	turns := Budget{}
 	had := map[string]int{}
 	for range 31 {

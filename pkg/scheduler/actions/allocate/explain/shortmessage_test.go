@@ -11,9 +11,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestNamesInReasonsAreTold: a reason that names a claim and its class is told with both, and however many groups there are,
+// TestReasonsKeepTheirNames: a reason that names a claim and its class is told with both, and however many groups there are,
 // and whatever their plugins say, the message is bounded.
-func TestNamesInReasonsAreTold(t *testing.T) {
+func TestReasonsKeepTheirNames(t *testing.T) {
 	explanation := func(groups int, reason string) framework.GangExplanation {
 		e := framework.GangExplanation{Needed: 8, Required: true}
 		for i := range groups {

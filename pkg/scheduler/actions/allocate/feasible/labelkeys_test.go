@@ -14,8 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestLabelsAndAnnotationsThatTellPodsApart: of two pods that are equal but for a label or an annotation.
-func TestLabelsAndAnnotationsThatTellPodsApart(t *testing.T) {
+// TestLabelsAndAnnotationsThatSeparateTaskClasses: of two pods that are equal but for a label or an annotation.
+func TestLabelsAndAnnotationsThatSeparateTaskClasses(t *testing.T) {
 	label := func(key, value string) *v1.Pod { return schedtest.MakePod().Name("p").Label(key, value).Obj() }
 	annotation := func(key, value string) *v1.Pod { return schedtest.MakePod().Name("p").Annotation(key, value).Obj() }
 	bare := schedtest.MakePod().Name("p").Obj()

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestKeysTellApartWhatDecides: a field that is added to an inventory or to a state must be looked at here, and come into the key if requests may
+// TestKeysContainEveryField: a field that is added to an inventory or to a state must be looked at here, and come into the key if requests may
 // be answered otherwise for it.
-func TestKeysTellApartWhatDecides(t *testing.T) {
+func TestKeysContainEveryField(t *testing.T) {
 	for of, fields := range map[reflect.Type][]string{
 		reflect.TypeFor[Inventory]():  {"Node", "Devices", "LeftOut", "PCIes", "NUMANodes", "numaIDs", "Partitions", "PartitionPolicy", "Vendor", "Model", "IsolationProvider"},
 		reflect.TypeFor[Device]():     {"Minor", "UUID", "Healthy", "Total", "Labels", "PCIe", "NUMA", "affinity", "VFGroups"},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMembersThatAskAlikeGetEqualScopes where any plan gives them such, no wider than one of them has.
-func TestMembersThatAskAlikeGetEqualScopes(t *testing.T) {
+// TestMembersWithEqualRequestsGetEqualScopes where any plan gives them such, no wider than one of them has.
+func TestMembersWithEqualRequestsGetEqualScopes(t *testing.T) {
 	equal := 0
 	for seed := range uint64(800) {
 		r := rand.New(rand.NewPCG(seed, 10))

@@ -24,7 +24,7 @@ func (n *testNode) state(t testing.TB, order uint64) *State {
 	return NewState(inventory).With(n.users())
 }
 
-func TestWhatIsFeasibleIsFound(t *testing.T) {
+func TestFeasiblePlacementsAreFound(t *testing.T) {
 	strategies := []Strategy{nil, LeastAllocated{DefaultWeights}, MostAllocated{DefaultWeights}}
 	found := 0
 	for seed := range uint64(2000) {

@@ -133,8 +133,8 @@ func TestExclusiveUsers(t *testing.T) {
 	})
 }
 
-// TestNobodyHasMoreOfADeviceThanThereIs: whatever pods say they have, theirs adds up and is given back.
-func TestNobodyHasMoreOfADeviceThanThereIs(t *testing.T) {
+// TestNoDeviceIsOvercommitted: whatever pods say they have, theirs adds up and is given back.
+func TestNoDeviceIsOvercommitted(t *testing.T) {
 	node := nodeA().state(t)
 	forged := part(maxAmount/200, 7)
 	s := node

@@ -127,7 +127,7 @@ func TestUsingUpWhatNoKindCanUseShrinksTheFragmentByThat(t *testing.T) {
 	})
 }
 
-func TestTheFragmentIsNeverMoreThanTwiceWhatIsFree(t *testing.T) { // once for the next task, once for those after it
+func TestFragmentationIsAtMostTwiceTheFreeAmount(t *testing.T) { // once for the next task, once for those after it
 	onRandomNodes(func(_ *rand.Rand, _ *fragmentation.TaskClasses, n fragmentation.Node, fragment float64) {
 		free := 0.0
 		for _, g := range n.GPUs {
