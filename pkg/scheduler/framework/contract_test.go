@@ -121,9 +121,9 @@ func (b both) InSession() any   { return b.part }
 func (w whole) Infeasible(*Session, *api.JobInfo) bool { return w.speak() }
 
 // openOf opens a session of the plugins, in the order of their names, with the predicate of those switched off that are named.
-func openOf(t *testing.T, plugins map[string]Plugin, unpredicated ...string) (*Registry, *keeper, *Session) {
+func openOf(t *testing.T, plugins map[string]Plugin, unpredicated ...string) (*Registry, *recordingCache, *Session) {
 	t.Helper()
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
 	order := slices.Sorted(maps.Keys(plugins))
 	for name, plugin := range plugins {
@@ -292,7 +292,7 @@ func TestExplainedShortages(t *testing.T) {
 			New: func(Arguments, Handle) (Plugin, error) { return &fake{name, func(*Session) {}}, nil },
 		})
 	}
-	ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("a")}})
+	ssn := open(t, r, newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier("a")}})
 	defer r.CloseSession(ssn)
 	for resource, want := range map[string]bool{"of-a": true, "of-b": false, "cpu": false} {
 		if got := ssn.Signers.IsShortageExplained(resource); got != want {
@@ -386,7 +386,7 @@ func TestStarters(t *testing.T) {
 		r.RegisterAction(starting{&fake{"action " + name, nil}, tr})
 	}
 	r.RegisterPlugin(PluginSpec{Name: "plain", New: func(Arguments, Handle) (Plugin, error) { return opens("plain"), nil }})
-	ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("b", "a"), tier("plain")}})
+	ssn := open(t, r, newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier("b", "a"), tier("plain")}})
 	r.CloseSession(ssn)
 	want := []string{
 		"b opens", "a opens", "plain opens",
@@ -455,7 +455,7 @@ func TestTouched(t *testing.T) {
 // TestWaitsOfTheLastSession can be read after it has closed.
 func TestWaitsOfTheLastSession(t *testing.T) {
 	r := NewRegistry()
-	ssn := open(t, r, newKeeper(t), ProfileInput{})
+	ssn := open(t, r, newRecordingCache(t), ProfileInput{})
 	want := PendingReason{NotEnoughResources, "no room"}
 	ssn.SetPendingReason("ns/g", want)
 	r.CloseSession(ssn)
@@ -466,7 +466,7 @@ func TestWaitsOfTheLastSession(t *testing.T) {
 
 // reusing is a cache whose session snapshots must not be used.
 type reusing struct {
-	*keeper
+	*recordingCache
 	t *testing.T
 }
 
@@ -486,5 +486,5 @@ func TestAPluginOfUpstreamsThatOpensFirstSeesAWholeSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.CloseSession(r.OpenSession(reusing{newKeeper(t), t}, profile))
+	r.CloseSession(r.OpenSession(reusing{newRecordingCache(t), t}, profile))
 }

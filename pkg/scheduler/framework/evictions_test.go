@@ -27,7 +27,7 @@ func TestWhatActionsEvictIsHeldWhereGangsAreGrouped(t *testing.T) {
 	for action, atOnce := range map[string]int{"preempt": 0, "": 1} {
 		t.Run("action "+action, func(t *testing.T) {
 			r := NewRegistry()
-			ssn := open(t, r, newKeeper(t), ProfileInput{})
+			ssn := open(t, r, newRecordingCache(t), ProfileInput{})
 			ssn.Placements.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil)
 			sent := 0
 			ssn.evictions.observers = appendFound(ssn.evictions.observers, "p", evicted(func(Eviction) { sent++ }), nil)
@@ -55,9 +55,9 @@ func TestAHeldEvictionThatFailsLeavesThePodRunning(t *testing.T) {
 		want api.TaskStatus
 	}{"it is sent": {nil, api.Releasing}, "it fails": {errors.New("no"), api.Running}} {
 		t.Run(name, func(t *testing.T) {
-			r, k := NewRegistry(), newKeeper(t)
+			r, k := NewRegistry(), newRecordingCache(t)
 			k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
-			k.keeps = c.err
+			k.evictErr = c.err
 			ssn := open(t, r, k, ProfileInput{})
 			ssn.Placements.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil)
 			job, node := ssn.Jobs["ns/g"], ssn.Nodes["n"]

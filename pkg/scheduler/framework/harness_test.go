@@ -19,21 +19,21 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// keeper is a cache that keeps the members it is handed, with their chains.
-type keeper struct {
+// recordingCache is a cache that records the members added to its transactions, with their steps.
+type recordingCache struct {
 	*vccache.SchedulerCache
 	members map[string][]binding.Step
 	decided map[string]map[string]string
 	sealed  int
-	// incomplete are the tasks that are given up when the session closes.
+	// incomplete are the tasks that ReleaseIncomplete returns.
 	incomplete map[api.JobID][]api.TaskID
-	// keeps has evictions refused.
-	keeps error
+	// evictErr is the error that Evict returns.
+	evictErr error
 }
 
-var _ Cache = (*keeper)(nil)
+var _ Cache = (*recordingCache)(nil)
 
-func newKeeper(t *testing.T) *keeper {
+func newRecordingCache(t *testing.T) *recordingCache {
 	t.Helper()
 	cluster := schedtest.NewCluster()
 	cluster.Cache.AddQueueV1beta1(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
@@ -44,20 +44,20 @@ func newKeeper(t *testing.T) *keeper {
 	for _, name := range []string{"p0", "p1"} {
 		cluster.Cache.AddPod(schedtest.MakePod().Name(name).Group("g").Annotation("user", "old").Req(schedtest.Resources{"cpu": "1"}).Obj())
 	}
-	return &keeper{SchedulerCache: cluster.Cache, members: map[string][]binding.Step{}, decided: map[string]map[string]string{}}
+	return &recordingCache{SchedulerCache: cluster.Cache, members: map[string][]binding.Step{}, decided: map[string]map[string]string{}}
 }
 
-func (k *keeper) AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
-	k.members[bindCtx.TaskInfo.Name] = steps
-	k.decided[bindCtx.TaskInfo.Name] = decided
+func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
+	c.members[bindCtx.TaskInfo.Name] = steps
+	c.decided[bindCtx.TaskInfo.Name] = decided
 	return nil
 }
 
-func (k *keeper) SealTransactions() { k.sealed++ }
+func (c *recordingCache) SealTransactions() { c.sealed++ }
 
-func (k *keeper) ReleaseIncomplete() map[api.JobID][]api.TaskID { return k.incomplete }
+func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return c.incomplete }
 
-func (k *keeper) Evict(*api.TaskInfo, string) error { return k.keeps }
+func (c *recordingCache) Evict(*api.TaskInfo, string) error { return c.evictErr }
 
 // trace is what steps did, in order.
 type trace struct {
@@ -120,7 +120,7 @@ func tier(plugins ...string) conf.Tier {
 }
 
 // open builds a profile of the tiers and opens a session.
-func open(t *testing.T, r *Registry, k *keeper, in ProfileInput) *Session {
+func open(t *testing.T, r *Registry, k *recordingCache, in ProfileInput) *Session {
 	t.Helper()
 	profile, err := r.Build(in, nil)
 	if err != nil {

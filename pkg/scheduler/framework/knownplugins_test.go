@@ -13,7 +13,7 @@ import (
 
 // trusting is a cache that counts the sessions after which it has less to compare.
 type trusting struct {
-	*keeper
+	*recordingCache
 	trusted int
 }
 
@@ -57,7 +57,7 @@ func TestOnlySessionsOfKnownPluginsAreTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &trusting{keeper: newKeeper(t)}
+			c := &trusting{recordingCache: newRecordingCache(t)}
 			ssn := registry.OpenSession(c, profile)
 			if c.trusted > 0 {
 				t.Error("a session is trusted that is still open")

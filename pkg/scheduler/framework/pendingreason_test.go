@@ -321,7 +321,7 @@ func TestAChangedAnnotationIsDecided(t *testing.T) {
 
 // TestAGangThatIsPlacedAfterAllIsNotExplained: a former action of the session had no room for it.
 func TestAGangThatIsPlacedAfterAllIsNotExplained(t *testing.T) {
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	ssn := open(t, r, k, ProfileInput{})
 	for _, gang := range []string{"g", "other"} {
 		ssn.Explain(api.JobID("ns/"+gang), GangExplanation{PodGroup: gang})

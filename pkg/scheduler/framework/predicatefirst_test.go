@@ -27,7 +27,7 @@ func TestPredicateFirst(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r, k := NewRegistry(), newKeeper(t)
+			r, k := NewRegistry(), newRecordingCache(t)
 			var asked []string
 			for _, plugin := range []string{"other", "last", "third"} {
 				r.RegisterPlugin(spec(plugin, func(ssn *Session) {

@@ -23,7 +23,7 @@ func counted(name string, built, opened *int) PluginSpec {
 
 func TestPluginIsBuiltOncePerProfile(t *testing.T) {
 	var built, opened int
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	r.RegisterPlugin(counted("c", &built, &opened))
 	in := ProfileInput{Tiers: []conf.Tier{tier("c")}}
 	profile, err := r.Build(in, nil)
@@ -54,7 +54,7 @@ func TestBuildErrorsKeepTheFormerProfile(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var built, opened int
-			r, k := NewRegistry(), newKeeper(t)
+			r, k := NewRegistry(), newRecordingCache(t)
 			r.RegisterPlugin(counted("c", &built, &opened))
 			r.RegisterPlugin(refuses)
 			inForce, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier("c")}}, nil)
@@ -111,7 +111,7 @@ func TestRecoverersComeInConfOrder(t *testing.T) {
 }
 
 func TestSessionEndSealsTransactions(t *testing.T) {
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	ssn := open(t, r, k, ProfileInput{})
 	if k.sealed != 0 {
 		t.Error("sealed before the session's end")
@@ -128,7 +128,7 @@ func TestSessionEndSealsTransactions(t *testing.T) {
 // TestMembersThatAreGivenUpWaitAgain, for what the session finds when it closes. Those that are not its own are as they were:
 // a session that panicked has left them.
 func TestMembersThatAreGivenUpWaitAgain(t *testing.T) {
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	ssn := open(t, r, k, ProfileInput{})
 	ssn.SetPendingReason("ns/g", PendingReason{NotEnoughResources, "no room, before it was placed"})
 	commit(t, ssn)
@@ -157,7 +157,7 @@ func TestMembersThatAreGivenUpWaitAgain(t *testing.T) {
 
 // TestEvictionsThatAreRefusedAreNone.
 func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	ssn := open(t, r, k, ProfileInput{})
 	defer r.CloseSession(ssn)
 	var sent []Eviction
@@ -166,17 +166,17 @@ func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
 	commit(t, ssn)
 	evict := func() {
 		for _, task := range ssn.Jobs["ns/g"].Tasks {
-			if err := ssn.Evict(task, "reason"); !errors.Is(err, k.keeps) {
-				t.Errorf("evicting returned %v, want %v", err, k.keeps)
+			if err := ssn.Evict(task, "reason"); !errors.Is(err, k.evictErr) {
+				t.Errorf("evicting returned %v, want %v", err, k.evictErr)
 			}
 			return
 		}
 	}
-	k.keeps = errors.New("no")
+	k.evictErr = errors.New("no")
 	if evict(); len(sent) != 0 {
 		t.Errorf("evictions after one that was refused: %v", sent)
 	}
-	k.keeps = nil
+	k.evictErr = nil
 	if evict(); len(sent) != 1 || sent[0].Action != "preempt" {
 		t.Errorf("evictions after one by preempt: %v", sent)
 	}
@@ -224,7 +224,7 @@ func TestAConfigurationIsTimeDrivenWhenAnyPluginIs(t *testing.T) {
 
 // TestSessionThatPanickedIsForgotten: it was never closed, and must not be kept for ever.
 func TestSessionThatPanickedIsForgotten(t *testing.T) {
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	fail := true
 	r.RegisterPlugin(spec("bad", func(*Session) {
 		if fail {
@@ -258,7 +258,7 @@ func (act) Name() string           { return "act" }
 func (a act) Execute(ssn *Session) { a.run(ssn) }
 
 func TestActionGetsOurSession(t *testing.T) {
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	var got *Session
 	r.RegisterAction(act{func(ssn *Session) { got = ssn }})
 	profile, err := r.Build(ProfileInput{Actions: []string{"act"}}, nil)

@@ -67,9 +67,9 @@ func (o observer) PreBindOptions() []PreBindOption {
 }
 
 // reserving opens a session with the reservers a and b.
-func reserving(t *testing.T, a, b *reserver, disabled map[string]bool) (*trace, *Registry, *keeper, *Session) {
+func reserving(t *testing.T, a, b *reserver, disabled map[string]bool) (*trace, *Registry, *recordingCache, *Session) {
 	t.Helper()
-	tr, registry, k := &trace{}, NewRegistry(), newKeeper(t)
+	tr, registry, k := &trace{}, NewRegistry(), newRecordingCache(t)
 	for name, r := range map[string]*reserver{"a": a, "b": b} {
 		r.trace, r.name = tr, name
 		registry.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return r, nil }})
@@ -235,7 +235,7 @@ func TestReservationsOfASessionThatPanickedAreGivenBack(t *testing.T) {
 
 // TestBoundIsPartOfTheStep: what a plugin has for bound tasks reaches the transaction.
 func TestBoundIsPartOfTheStep(t *testing.T) {
-	tr, registry, k := &trace{}, NewRegistry(), newKeeper(t)
+	tr, registry, k := &trace{}, NewRegistry(), newRecordingCache(t)
 	registry.RegisterPlugin(PluginSpec{Name: "a", New: func(Arguments, Handle) (Plugin, error) { return observer{&reserver{trace: tr, name: "a"}}, nil }})
 	ssn := open(t, registry, k, ProfileInput{Tiers: []conf.Tier{tier("a")}})
 	commit(t, ssn)

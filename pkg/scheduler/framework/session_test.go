@@ -51,7 +51,7 @@ func TestRegressionMapOrder(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {
-				tr, r, k := &trace{}, NewRegistry(), newKeeper(t)
+				tr, r, k := &trace{}, NewRegistry(), newRecordingCache(t)
 				r.RegisterPlugin(steps("alpha", 2, tr))
 				for _, plugin := range []string{"bravo", "delta", "echo"} {
 					r.RegisterPlugin(steps(plugin, 1, tr))
@@ -194,7 +194,7 @@ func TestPanicIsThatPluginsError(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r, k := NewRegistry(), newKeeper(t)
+			r, k := NewRegistry(), newRecordingCache(t)
 			r.RegisterPlugin(spec("bad", tt.add))
 			ssn := open(t, r, k, ProfileInput{Tiers: []conf.Tier{tier("bad")}})
 			defer r.CloseSession(ssn)
@@ -210,7 +210,7 @@ func TestPanicIsThatPluginsError(t *testing.T) {
 // TestStepsRunOnTheTaskTheyAreGiven: upstream's PreBinders get the engine's own task and what their plugin kept for it.
 func TestStepsRunOnTheTaskTheyAreGiven(t *testing.T) {
 	tr := &trace{}
-	k := newKeeper(t)
+	k := newRecordingCache(t)
 	r := NewRegistry()
 	vcframework.RegisterPluginBuilder("up", func(vcframework.Arguments) vcframework.Plugin { return &upstreamPlugin{name: "up", trace: tr} })
 	ssn := open(t, r, k, ProfileInput{Tiers: []conf.Tier{tier("up")}})
@@ -227,7 +227,7 @@ func TestStepsRunOnTheTaskTheyAreGiven(t *testing.T) {
 // TestOnlyWhatTheSessionSetIsDecided: the cache may have a newer pod than the session's snapshot, and what a user changed
 // meanwhile must not be undone by the Binding.
 func TestOnlyWhatTheSessionSetIsDecided(t *testing.T) {
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	r.RegisterPlugin(spec("decider", func(ssn *Session) {
 		for _, task := range ssn.Jobs["ns/g"].Tasks {
 			own := task.Pod.DeepCopy()
@@ -244,7 +244,7 @@ func TestOnlyWhatTheSessionSetIsDecided(t *testing.T) {
 
 // TestNoDevicesCostNothing: plugins get the client itself, and no handler is called.
 func TestNoDevicesCostNothing(t *testing.T) {
-	k := newKeeper(t)
+	k := newRecordingCache(t)
 	ssn := open(t, NewRegistry(), k, ProfileInput{})
 	if ssn.KubeClient() != k.Client() {
 		t.Errorf("plugins get the client %T", ssn.KubeClient())

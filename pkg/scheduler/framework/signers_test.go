@@ -52,7 +52,7 @@ func opened(t *testing.T, name string, signs bool, open func(ssn *Session)) *Ses
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.OpenSession(newKeeper(t), profile)
+	return r.OpenSession(newRecordingCache(t), profile)
 }
 
 // TestScope: what a plugin signs counts, and what is listed of upstream's. All else cannot be remembered.
@@ -143,7 +143,7 @@ func TestHasOwnFilter(t *testing.T) {
 func TestHasFilter(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
-			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
+			ssn := open(t, NewRegistry(), newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
 			has := reflect.ValueOf(ssn.Session).Elem().FieldByName("predicateFns").MapIndex(reflect.ValueOf(name)).IsValid()
 			if has && !ssn.Signers.HasFilter(name) {
 				t.Error("it has a predicate and is listed as only scoring")
@@ -159,7 +159,7 @@ func TestHasFilter(t *testing.T) {
 func TestTaskOrderTiers(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
-			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
+			ssn := open(t, NewRegistry(), newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
 			orders := reflect.ValueOf(ssn.Session).Elem().FieldByName("taskOrderFns").MapIndex(reflect.ValueOf(name)).IsValid()
 			if asked := len(ssn.Signers.TaskOrderTiers(ssn.Tiers)[0].Plugins) > 0; asked != (orders && name != "priority") {
 				t.Errorf("it is asked for the order of tasks: %t, and it orders them: %t", asked, orders)
@@ -178,7 +178,7 @@ func TestTaskOrderTiers(t *testing.T) {
 func TestJobOrderPlugins(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
-			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
+			ssn := open(t, NewRegistry(), newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
 			orders := reflect.ValueOf(ssn.Session).Elem().FieldByName("jobOrderFns").MapIndex(reflect.ValueOf(name)).IsValid()
 			if asked := len(ssn.Signers.JobOrderPlugins(ssn.Tiers)) > 0; asked != orders {
 				t.Errorf("it is asked for the order of jobs: %t, and it orders them: %t", asked, orders)

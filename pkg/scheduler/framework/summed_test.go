@@ -29,7 +29,7 @@ var summedWorlds = rounds.Flag("summed.worlds", 15, 300, "how many random worlds
 
 // queues is a cache that notes what queues have allocated when sessions close.
 type queues struct {
-	*keeper
+	*recordingCache
 	allocated map[string]v1.ResourceList
 }
 
@@ -41,7 +41,7 @@ func (q *queues) UpdateQueueStatus(queue *api.QueueInfo) error {
 // randomQueues is a cache of two queues with jobs of all kinds.
 func randomQueues(t *testing.T, r *rand.Rand) *queues {
 	t.Helper()
-	c := &queues{newKeeper(t), map[string]v1.ResourceList{}}
+	c := &queues{newRecordingCache(t), map[string]v1.ResourceList{}}
 	for i := range 3 {
 		node := schedtest.MakeNode().Name(fmt.Sprintf("n%d", i)).Capacity(schedtest.Resources{"cpu": "200", "memory": "400Gi", "nvidia.com/gpu": "64", "pods": "200"}).Obj()
 		if err := c.AddOrUpdateNode(node); err != nil {

@@ -17,7 +17,7 @@ import (
 // TestPlacementsOfASessionThatPanickedAreGivenBack: plugins reserve for a pod's claims when it is placed. What is handed over
 // keeps that, what is not loses it, also when another plugin panics again.
 func TestPlacementsOfASessionThatPanickedAreGivenBack(t *testing.T) {
-	tr, r, k := &trace{}, NewRegistry(), newKeeper(t)
+	tr, r, k := &trace{}, NewRegistry(), newRecordingCache(t)
 	for _, name := range []string{"v0", "v1"} {
 		k.AddPod(schedtest.MakePod().Name(name).Group("g").Volume("claim").Req(schedtest.Resources{"cpu": "1"}).Obj())
 	}
@@ -55,7 +55,7 @@ func TestPlacementsOfASessionThatPanickedAreGivenBack(t *testing.T) {
 
 // TestNothingIsGivenBackOfNoSession: a cycle may panic before any session is open.
 func TestNothingIsGivenBackOfNoSession(t *testing.T) {
-	r, k := NewRegistry(), newKeeper(t)
+	r, k := NewRegistry(), newRecordingCache(t)
 	r.UndoPlacements()
 	r.RegisterPlugin(spec("panics", func(*Session) {}))
 	r.CloseSession(open(t, r, k, ProfileInput{Tiers: []conf.Tier{tier("panics")}}))

@@ -57,7 +57,7 @@ var upstreamSignatures = map[string]upstreamSignature{
 	"resource-strategy-fit":  perTaskClass(resourcestrategyfit.ResourceStrategyAnnotationKey, resourcestrategyfit.ResourceStrategyWeightAnnotationKey),
 	"resourcequota":          perTaskClass(),
 	"sla":                    {scope: PerTaskClass, reads: SomePodKeys(), ordersJobs: true},
-	"task-topology":          {scope: Uncached, reads: SomePodKeys(), onlyScores: true, ordersTasks: true},       // the role is part of the task class
+	"task-topology":          {scope: Uncached, reads: SomePodKeys(), onlyScores: true, ordersTasks: true},       // reads only the pod's role, which is part of the task class
 	"tdm":                    {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true, ordersJobs: true}, // the revocable zone is a property of the task
 	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true},
 }

@@ -41,7 +41,7 @@ func (v *voter) Execute(*vcframework.Session) {
 func TestAdmittedGangsCountOnlyWhatTheyHold(t *testing.T) {
 	for _, plugin := range []string{"capacity", "overcommit", "proportion"} {
 		t.Run(plugin, func(t *testing.T) {
-			k := newKeeper(t)
+			k := newRecordingCache(t)
 			asking := func(name, cpu string, phase v1beta1.PodGroupPhase) {
 				k.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).MinResources(schedtest.Resources{"cpu": cpu}).Phase(phase).Obj())
 			}
