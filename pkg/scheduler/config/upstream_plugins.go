@@ -46,7 +46,7 @@ func upstreamPlugins() []framework.PluginSpec {
 			{Name: numaaware.NumaTopoWeight, Type: framework.Int, Default: "1", Doc: "Weight of the plugin's node score; 0 to 1000000."},
 		}, Validate: checks{numaaware.NumaTopoWeight: weight}.validate},
 		{Name: overcommit.PluginName, Doc: "Admits jobs up to a multiple of the cluster's resources.", Arguments: []framework.Argument{
-			{Name: "overcommit-factor", Type: framework.Number, Default: "1.2", Doc: "The multiple of the cluster's resources that admitted jobs may ask for; 1 or more."},
+			{Name: "overcommit-factor", Type: framework.Number, Default: "1.2", Doc: "The multiple of the cluster's resources that all jobs may hold and an admitted job ask for, and that the admitted jobs of one namespace may ask for together; 1 or more."},
 		}, Validate: checks{"overcommit-factor": atLeast(1, "a number of 1 or more")}.validate},
 		{Name: pdb.PluginName, Doc: "Evicts no pod that a PodDisruptionBudget protects."},
 		{Name: predicatesName, Doc: "Filters nodes with kube-scheduler's filter plugins.", Arguments: predicatesArguments(), Validate: predicatesValidate},

@@ -208,6 +208,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 	ssn.Action = "" // plugins that are called during the close run outside of any action
 	ssn.evictions.flush()
 	ssn.seal()
+	ssn.QueueUse.evicted = ssn.evictions.defers != nil
 	explainPending(ssn, r.lastReports)
 	ssn.waits.timers.tick(ssn, time.Now())
 	undoPlacements(ssn)

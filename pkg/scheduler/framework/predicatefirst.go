@@ -19,7 +19,7 @@ func (ssn *Session) PredicateFirst(plugin string) {
 // EnqueueFirst makes the plugin vote first on whether a gang is admitted, wherever the plugin is in the conf. A plugin
 // that may refuse gangs calls it in OnSessionOpen. Some of upstream's plugins count a gang as admitted when they vote
 // for it, so a refusal must come before their votes. Also, if an earlier tier permits the gang, later tiers do not
-// vote.
+// vote. The plugin's vote must call SetCurrentJob.
 func (ssn *Session) EnqueueFirst(plugin string) {
 	ssn.Tiers = askFirst(ssn.Tiers, plugin, func(o *conf.PluginOption) **bool { return &o.EnabledJobEnqueued })
 }

@@ -31,8 +31,8 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 	if job.PodGroup.Spec.MinResources == nil {
 		return PendingReason{}, false
 	}
+	defer u.endVote()
 	plugin := u.refuser(func() bool { return !u.upstream.JobEnqueueable(job) })
-	u.endVote()
 	if plugin == "" {
 		return PendingReason{}, false
 	}
@@ -89,7 +89,7 @@ func notOpen(queue *api.QueueInfo) (PendingReason, bool) {
 
 // refuser returns the first plugin in the conf that refuses when it votes alone; empty if none does. The function
 // refuses repeats the vote with the plugins of the session's tiers. Plugins that count admitted gangs vote after all
-// others. A plugin that calls a server is not called again; its name is returned only if no other plugin refuses.
+// others. The name of a plugin that cannot vote again (cannotRepeat) is returned only if no other plugin refuses.
 func (u *QueueUse) refuser(refuses func() bool) string {
 	all := u.upstream.Tiers
 	defer func() { u.upstream.Tiers = all }()
@@ -97,7 +97,7 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	for _, counts := range []bool{false, true} {
 		for _, tier := range all {
 			for _, option := range tier.Plugins {
-				if CallsServer(option.Name) { // refuser does not call a server again only for an explanation
+				if u.cannotRepeat(option.Name) {
 					last = option.Name
 					continue
 				}
@@ -112,6 +112,12 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 		}
 	}
 	return last
+}
+
+// cannotRepeat reports whether the plugin cannot repeat its vote for an explanation: it would call a server, or it would
+// subtract resources that pods have lost to evictions in this session.
+func (u *QueueUse) cannotRepeat(plugin string) bool {
+	return CallsServer(plugin) || u.evicted && (plugin == "capacity" || plugin == "proportion")
 }
 
 // overCapability returns a text with the resources in which the request exceeds the remaining capability of the queue,

@@ -29,6 +29,8 @@ type QueueUse struct {
 	askedBy *api.TaskInfo
 	// voting is the gang on whose admission plugins vote; nil outside of votes.
 	voting *api.JobInfo
+	// evicted reports whether pods were evicted in a session that now closes.
+	evicted bool
 	// leaving returns the tasks that give way to the gang of a given task; nil until LeaveFor sets it.
 	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }

@@ -102,6 +102,12 @@ func (v *Signers) recordAdded(plugin string, one added) {
 	v.added[plugin] = added{known.predicate || one.predicate, known.score || one.score, known.choice || one.choice, known.jobOrder || one.jobOrder}
 }
 
+// IsUpstreams reports whether the plugin of this name is upstream's, and not one that was written for this framework.
+func (v *Signers) IsUpstreams(plugin string) bool {
+	_, ours := v.ours[plugin]
+	return !ours
+}
+
 // Signs reports whether the plugin is a Signer.
 func (v *Signers) Signs(plugin string) bool { return v.ours[plugin] != nil }
 

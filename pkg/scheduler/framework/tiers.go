@@ -40,13 +40,14 @@ func (v *Signers) TaskOrderTiers(tiers []conf.Tier) []conf.Tier {
 	return TiersWithout(tiers, not...)
 }
 
-// JobOrderPlugins returns the options of the plugins that may order jobs, in the order of the tiers, without the named ones.
+// JobOrderPlugins returns the options of the plugins that may order jobs, in the order of the tiers, without the named plugins
+// of upstream.
 func (v *Signers) JobOrderPlugins(tiers []conf.Tier, without ...string) []conf.PluginOption {
 	var out []conf.PluginOption
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
 			enabled := option.EnabledJobOrder != nil && *option.EnabledJobOrder
-			if enabled && v.ordersJobs(option.Name) && !slices.Contains(without, option.Name) {
+			if enabled && v.ordersJobs(option.Name) && !(v.IsUpstreams(option.Name) && slices.Contains(without, option.Name)) {
 				out = append(out, option)
 			}
 		}

@@ -3,6 +3,8 @@
 package framework
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -10,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -39,50 +42,102 @@ func (v *voter) Execute(*vcframework.Session) {
 // TestAdmittedGangsCountOnlyWhatTheyHold: upstream's plugins admit gangs that ask for the whole node one after the other, beside one that
 // was admitted before, and refuse one that asks for more than is left beside what is held. No gang keeps a stand-in.
 func TestAdmittedGangsCountOnlyWhatTheyHold(t *testing.T) {
-	for _, plugin := range []string{"capacity", "overcommit", "proportion"} {
-		t.Run(plugin, func(t *testing.T) {
-			k := newRecordingCache(t)
-			asking := func(name, cpu string, phase v1beta1.PodGroupPhase) {
-				k.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).MinResources(schedtest.Resources{"cpu": cpu}).Phase(phase).Obj())
+	for _, plugin := range AdmissionLimiters {
+		for _, name := range []string{"cpu", "memory", "nvidia.com/gpu"} {
+			t.Run(plugin+", "+name, func(t *testing.T) { testAdmittedGangsCountOnlyWhatTheyHold(t, plugin, name) })
+		}
+	}
+}
+
+func testAdmittedGangsCountOnlyWhatTheyHold(t *testing.T, plugin, resource string) {
+	k := newRecordingCache(t)
+	if err := k.AddOrUpdateNode(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "memory": "8", "nvidia.com/gpu": "8", "pods": "10"}).Obj()); err != nil {
+		t.Fatal(err)
+	}
+	asking := func(name, amount string, phase v1beta1.PodGroupPhase) {
+		k.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).MinResources(schedtest.Resources{resource: amount}).Phase(phase).Obj())
+	}
+	asking("before", "6", v1beta1.PodGroupInqueue)
+	asking("runs", "6", v1beta1.PodGroupRunning)
+	k.AddPod(schedtest.MakePod().Name("runs").Group("runs").Req(schedtest.Resources{resource: "2"}).Node("n").Obj())
+	asking("a", "6", v1beta1.PodGroupPending)
+	asking("b", "6", v1beta1.PodGroupPending)
+	asking("large", "8", v1beta1.PodGroupPending)
+	asking("c", "6", v1beta1.PodGroupPending)
+	yes := true
+	tiers := []conf.Tier{{Plugins: []conf.PluginOption{{Name: plugin, EnabledJobEnqueued: &yes, Arguments: map[string]any{"overcommit-factor": 1}}}}}
+	r := NewRegistry()
+	ssn := open(t, r, k, ProfileInput{Tiers: tiers})
+	jobs := ssn.Jobs
+	noStandIns := func(when string) {
+		t.Helper()
+		for id, job := range jobs {
+			if job.Tasks[standIn] != nil {
+				t.Errorf("%s gang %s has a stand-in", when, id)
 			}
-			asking("before", "6", v1beta1.PodGroupInqueue)
-			asking("runs", "6", v1beta1.PodGroupRunning)
+		}
+	}
+	noStandIns("after the opening")
+	v := &voter{ssn: ssn, gangs: []api.JobID{"ns/a", "ns/b", "ns/large", "ns/c"}}
+	ssn.Execute(v)
+	for i, want := range []bool{true, true, false, true} {
+		if v.got[i] != want {
+			t.Errorf("gang %s: admitted %v, want %v", v.gangs[i], v.got[i], want)
+		}
+	}
+	if ssn.Action != "enqueue" {
+		t.Errorf("the action is %q", ssn.Action)
+	}
+	noStandIns("after the action")
+	ssn.QueueUse.BeginVote(jobs["ns/c"])
+	if got, want := CountedMinResources(jobs["ns/c"]), jobs["ns/c"].GetMinResources(); !got.Equal(want, api.Zero) || jobs["ns/c"].Tasks[standIn] == nil {
+		t.Errorf("during its vote the gang asks for %v, want %v, and has %d tasks", got, want, len(jobs["ns/c"].Tasks))
+	}
+	ssn.QueueUse.endVote()
+	noStandIns("after the vote")
+	v.gangs = []api.JobID{"ns/c", "ns/deleted"}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the action did not panic")
+			}
+		}()
+		ssn.Execute(v)
+	}()
+	noStandIns("after a panic")
+}
+
+// After evictions, capacity and proportion would subtract resources that elastic gangs have lost, so they do not vote again when the
+// session closes.
+func TestNoPluginThatMiscountsEvictionsVotesAgain(t *testing.T) {
+	for _, evicts := range []bool{false, true} {
+		t.Run(fmt.Sprint("evictions: ", evicts), func(t *testing.T) {
+			k := newRecordingCache(t)
+			k.AddPodGroupV1beta1(schedtest.MakePodGroup().Name("w").MinResources(schedtest.Resources{"cpu": "1"}).Phase(v1beta1.PodGroupPending).Obj())
+			k.AddPodGroupV1beta1(schedtest.MakePodGroup().Name("runs").Phase(v1beta1.PodGroupRunning).Obj())
 			k.AddPod(schedtest.MakePod().Name("runs").Group("runs").Req(schedtest.Resources{"cpu": "2"}).Node("n").Obj())
-			asking("a", "6", v1beta1.PodGroupPending)
-			asking("b", "6", v1beta1.PodGroupPending)
-			asking("large", "8", v1beta1.PodGroupPending)
-			asking("c", "6", v1beta1.PodGroupPending)
-			yes := true
-			tiers := []conf.Tier{{Plugins: []conf.PluginOption{{Name: plugin, EnabledJobEnqueued: &yes, Arguments: map[string]any{"overcommit-factor": 1}}}}}
+			votes, yes := 0, true
 			r := NewRegistry()
-			ssn := open(t, r, k, ProfileInput{Tiers: tiers})
-			jobs := ssn.Jobs
-			noStandIns := func(when string) {
-				t.Helper()
-				for id, job := range jobs {
-					if job.Tasks[standIn] != nil {
-						t.Errorf("%s gang %s has a stand-in", when, id)
+			ssn := open(t, r, k, ProfileInput{Tiers: []conf.Tier{{Plugins: []conf.PluginOption{{Name: "capacity", EnabledJobEnqueued: &yes}}}}})
+			ssn.AddJobEnqueueableFn("capacity", func(any) int {
+				votes++
+				return util.Reject
+			})
+			ssn.Action = "reclaim"
+			if evicts {
+				for _, task := range ssn.Jobs["ns/runs"].Tasks {
+					if err := ssn.Session.Evict(task, "for a test"); err != nil {
+						t.Fatal(err)
 					}
 				}
 			}
-			noStandIns("after the opening")
-			v := &voter{ssn: ssn, gangs: []api.JobID{"ns/a", "ns/b", "ns/large", "ns/c"}}
-			ssn.Execute(v)
-			for i, want := range []bool{true, true, false, true} {
-				if v.got[i] != want {
-					t.Errorf("gang %s: admitted %v, want %v", v.gangs[i], v.got[i], want)
-				}
+			r.CloseSession(ssn)
+			if (votes == 0) != evicts {
+				t.Errorf("the plugin voted %d times", votes)
 			}
-			if ssn.Action != "enqueue" {
-				t.Errorf("the action is %q", ssn.Action)
+			if got, want := r.PendingReasons()["ns/w"].Message, "not admitted by plugin capacity: minResources asks for cpu 1; the cluster has "; !strings.HasPrefix(got, want) {
+				t.Errorf("got %q, want %q", got, want)
 			}
-			noStandIns("after the action")
-			ssn.QueueUse.BeginVote(jobs["ns/c"])
-			if got := CountedMinResources(jobs["ns/c"]).MilliCPU; got != 6000 || jobs["ns/c"].Tasks[standIn] == nil {
-				t.Errorf("during its vote the gang asks for %g thousandths of a cpu, want 6000, and %d tasks", got, len(jobs["ns/c"].Tasks))
-			}
-			ssn.QueueUse.endVote()
-			noStandIns("after the vote")
 		})
 	}
 }

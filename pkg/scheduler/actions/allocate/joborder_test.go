@@ -5,10 +5,13 @@ package allocate
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -143,6 +146,37 @@ func TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder(t *testing.T) {
 			})
 			if got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// A plugin of the user's orders jobs, the last name first, also if it replaces a plugin of upstream's. The node has room for one pod.
+func TestUsersPluginsOrderJobs(t *testing.T) {
+	last := func(l, r any) int { return strings.Compare(r.(*api.JobInfo).Name, l.(*api.JobInfo).Name) }
+	for _, name := range []string{"mine", "priority", "gang", "drf", "binpack"} {
+		t.Run(name, func(t *testing.T) {
+			w := sessiontest.ClusterSpec{Nodes: []*v1.Node{schedulertesting.MakeNode().Name("n").Capacity(schedulertesting.Resources{"cpu": "1", "pods": "10"}).Obj()}}
+			for _, gang := range []string{"a", "b"} {
+				w.PodGroups = append(w.PodGroups, schedulertesting.MakePodGroup().Name(gang).Obj())
+				w.Pods = append(w.Pods, schedulertesting.MakePod().Name(gang).Group(gang).Req(schedulertesting.Resources{"cpu": "1"}).Obj())
+			}
+			cluster := sessiontest.New(w)
+			defer cluster.Close()
+			if upstreams, ok := vcframework.GetPluginBuilder(name); ok {
+				t.Cleanup(func() { vcframework.RegisterPluginBuilder(name, upstreams) })
+			}
+			r := framework.NewRegistry()
+			r.RegisterPlugin(framework.PluginSpec{Name: name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+				return sessiontest.Signed{Plugin: &sessiontest.Plugin{Called: name, Open: func(ssn *framework.Session) { ssn.AddJobOrderFn(name, last) }}}, nil
+			}})
+			ssn := cluster.Open(r, "actions: allocate\ntiers:\n- plugins:\n  - name: "+name+"\n  - name: predicates\n")
+			defer ssn.Close()
+			action := New()
+			r.RegisterAction(action)
+			action.Execute(ssn.Session)
+			if diff := cmp.Diff(map[string]string{"ns/b": "n"}, ssn.Binds()); diff != "" {
+				t.Errorf("bound (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -84,9 +84,9 @@ func (q *jobQueues) pushQueues(ssn *framework.Session) {
 }
 
 // askJobOrder calls sort, which orders the jobs by the plugins. The jobs are in the usual order before that. If all jobs
-// are short of their minimum, sort runs without the gang plugin, which treats such jobs as equal. If all tasks of all jobs
-// are pending, it also runs without the drf plugin, because then no job has a share. If only the priority plugin is left,
-// sort is not called: the usual order is its order.
+// are short of their minimum, sort runs without upstream's gang plugin, which treats such jobs as equal. If all tasks of all
+// jobs are pending, it also runs without upstream's drf plugin, because then no job has a share. If only upstream's priority
+// plugin is left, sort is not called: the usual order is its order.
 func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) {
 	var equal []string
 	if !slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].IsShort(job) }) {
@@ -95,8 +95,9 @@ func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) 
 	if !slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return len(job.TaskStatusIndex[api.Pending]) < len(job.Tasks) }) {
 		equal = append(equal, drf.PluginName)
 	}
-	asked := s.Session.Signers.JobOrderPlugins(s.Session.Tiers, equal...)
-	if len(asked) == 1 && asked[0].Name == priority.PluginName {
+	signers := &s.Session.Signers
+	asked := signers.JobOrderPlugins(s.Session.Tiers, equal...)
+	if len(asked) == 1 && asked[0].Name == priority.PluginName && signers.IsUpstreams(priority.PluginName) {
 		return
 	}
 	s.Session.WithTiers([]conf.Tier{{Plugins: asked}}, sort)

@@ -97,7 +97,10 @@ func (s *session) holdBack() {
 	}
 	if held {
 		s.ssn.EnqueueFirst(Name)
-		s.ssn.AddJobEnqueueableFn(Name, s.mayEnter)
+		s.ssn.AddJobEnqueueableFn(Name, func(obj any) int {
+			s.ssn.SetCurrentJob(obj.(*api.JobInfo).UID)
+			return s.mayEnter(obj)
+		})
 	}
 }
 

@@ -24,6 +24,7 @@ func (s *session) enqueueable(obj any) int {
 	if !ok {
 		return util.Abstain
 	}
+	s.ssn.SetCurrentJob(job.UID)
 	w := s.requests[job.UID]
 	if w == nil { // the job has no pods: a Volcano Job gets pods only after its admission
 		if said, err := sayingOf(job); err == nil {

@@ -91,6 +91,21 @@ func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
+// The plugin votes before any other, and a panic during its vote is attributed to the gang.
+func TestAVoteSetsTheCurrentJob(t *testing.T) {
+	w := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a")}
+	for _, name := range []string{"g0", "g1"} {
+		w.PodGroups = append(w.PodGroups, gang(name, 16, "mode=required").MinResources(schedtest.Resources{"cpu": "16"}).Phase(v1beta1.PodGroupPending).Obj())
+	}
+	f := open(t, w)
+	for _, name := range []string{"g0", "g1"} {
+		f.JobEnqueueable(f.job(name))
+		if got := f.registry.CurrentJob(); got != f.job(name).UID {
+			t.Errorf("while the plugin votes on gang %s the current job is %q", f.job(name).UID, got)
+		}
+	}
+}
+
 // TestNoPlanIsVotedAgainst: members that were put on nodes, at random, have room there, whatever others there are.
 func TestNoPlanIsVotedAgainst(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))

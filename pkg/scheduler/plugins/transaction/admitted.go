@@ -11,21 +11,28 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // admitted limits how many gangs of a namespace are admitted at once: those in one queue that are admitted and not placed
-// ask together for no more than the queue's capability, nor for more than the cluster has. Otherwise all gangs would be
-// admitted, since upstream's plugins do not count admitted gangs (framework.QueueUse.BeginVote), and controllers would create
-// all their pods. Nothing is limited if no plugin limits admissions (framework.AdmissionLimiters).
+// ask together for no more than the queue's capability, nor for more than the cluster has, times overcommit-factor if plugin
+// overcommit limits admissions. Otherwise all gangs would be admitted, since upstream's plugins do not count admitted gangs
+// (framework.QueueUse.BeginVote), and controllers would create all their pods. Nothing is limited if no plugin limits
+// admissions (framework.AdmissionLimiters). A gang is not limited if another gang of its gang group is admitted, because the
+// group is placed only as a whole.
 //
 // A tenant can write the phase and the minResources of a PodGroup, and so change the limit, but only that of its own
 // namespace.
 type admitted struct {
-	ssn *framework.Session
-	// limits reports whether the configuration limits how many gangs are admitted.
-	limits bool
+	ssn    *framework.Session
+	plugin *plugin
+	// factor is how much of the cluster's resources gangs may ask for.
+	factor float64
 	// waitFor has the resources that admitted gangs ask for and do not hold yet. It is nil until it is first needed.
 	waitFor map[namespaceInQueue]*api.Resource
 }
@@ -36,12 +43,42 @@ type namespaceInQueue struct {
 	queue     api.QueueID
 }
 
-// newAdmitted is called when the session opens.
-func newAdmitted(ssn *framework.Session) *admitted {
-	return &admitted{ssn: ssn, limits: slices.ContainsFunc(framework.AdmissionLimiters[:], func(plugin string) bool {
-		option, named := ssn.PluginOption(plugin)
-		return named && option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
-	})}
+// limitVote is the name under which admitted votes. The vote comes just before the first plugin that limits admissions, so
+// that a plugin of an earlier tier, such as sla, can permit a gang regardless of limits.
+const limitVote = Name + "-admitted"
+
+// limitAdmitted limits in the session how many gangs of a namespace are admitted, if a plugin limits admissions.
+func (p *plugin) limitAdmitted(ssn *framework.Session) {
+	first := slices.IndexFunc(ssn.Tiers, func(tier conf.Tier) bool { return slices.ContainsFunc(tier.Plugins, limitsAdmissions) })
+	if first < 0 {
+		return
+	}
+	a, yes := &admitted{ssn: ssn, plugin: p, factor: 1}, true
+	if option, _ := ssn.PluginOption("overcommit"); limitsAdmissions(option) {
+		a.factor = defaultFactor
+		vcframework.Arguments(option.Arguments).GetFloat64(&a.factor, "overcommit-factor")
+	}
+	ssn.Tiers = slices.Insert(slices.Clone(ssn.Tiers), first, conf.Tier{Plugins: []conf.PluginOption{{Name: limitVote, EnabledJobEnqueued: &yes}}})
+	ssn.AddJobEnqueueableFn(limitVote, func(obj any) int {
+		job := obj.(*api.JobInfo)
+		if message := a.refuse(job); message != "" {
+			ssn.SetPendingReason(job.UID, framework.PendingReason{Reason: framework.NotEnqueued, Message: message})
+			return util.Reject
+		}
+		return util.Abstain
+	})
+	ssn.AddJobEnqueuedFn(limitVote, func(obj any) {
+		if a.waitFor != nil {
+			a.add(obj.(*api.JobInfo))
+		}
+	})
+}
+
+// defaultFactor is upstream's default of overcommit-factor.
+const defaultFactor = 1.2
+
+func limitsAdmissions(option conf.PluginOption) bool {
+	return slices.Contains(framework.AdmissionLimiters[:], option.Name) && option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 }
 
 // add records that the gang is admitted.
@@ -64,10 +101,13 @@ func (a *admitted) add(job *api.JobInfo) {
 }
 
 // asks returns the gang's minResources less the requests of pods with scheduling gates, as upstream's plugins count them.
-// Resources that no node has, such as limits.cpu of a quota, are left out: no pod ever holds them.
+// Resources that no node has, such as limits.cpu of a quota, are left out, since no pod ever holds them, and so are numbers
+// of pods, which upstream does not limit.
 func (a *admitted) asks(job *api.JobInfo) *api.Resource {
 	asked := framework.CountedMinResources(job)
-	maps.DeleteFunc(asked.ScalarResources, func(name v1.ResourceName, _ float64) bool { return a.ssn.TotalResource.Get(name) == 0 })
+	maps.DeleteFunc(asked.ScalarResources, func(name v1.ResourceName, _ float64) bool {
+		return a.ssn.TotalResource.Get(name) == 0 || api.IsIgnoredScalarResource(name)
+	})
 	return asked
 }
 
@@ -86,7 +126,7 @@ func (a *admitted) count() {
 
 // refuse returns why the gang waits for admission although upstream's plugins may admit it; empty if it does not.
 func (a *admitted) refuse(job *api.JobInfo) string {
-	if !a.limits || job.PodGroup.Spec.MinResources == nil {
+	if job.PodGroup.Spec.MinResources == nil || a.groupIsAdmitted(job) {
 		return ""
 	}
 	a.count()
@@ -111,10 +151,19 @@ func (a *admitted) refuse(job *api.JobInfo) string {
 	return ""
 }
 
+// groupIsAdmitted reports whether another gang of the job's gang group is admitted.
+func (a *admitted) groupIsAdmitted(job *api.JobInfo) bool {
+	group := a.plugin.groupOf(job)
+	return slices.ContainsFunc(group.gangs, func(name gangs.Name) bool {
+		other := a.ssn.Jobs[api.JobID(name.String())]
+		return other != nil && other != job && other.PodGroup != nil && !other.IsPending() && a.plugin.groupOf(other).id == group.id
+	})
+}
+
 // limit returns how much of the resource gangs in the queue may ask for, and what limits it: the queue's capability or the
 // cluster.
 func (a *admitted) limit(queue api.QueueID, name v1.ResourceName) (float64, string) {
-	total, capability := a.ssn.TotalResource.Get(name), math.Inf(1)
+	total, capability := a.ssn.TotalResource.Get(name)*a.factor, math.Inf(1)
 	if info := a.ssn.Queues[queue]; info != nil {
 		named := api.NewResource(info.Queue.Spec.Capability).Get(name)
 		_, limited := info.Queue.Spec.Capability[name]
@@ -124,6 +173,9 @@ func (a *admitted) limit(queue api.QueueID, name v1.ResourceName) (float64, stri
 	}
 	if capability < total {
 		return capability, fmt.Sprintf("the capability of queue %s", queue)
+	}
+	if a.factor != 1 {
+		return total, fmt.Sprintf("the cluster with overcommit-factor %g", a.factor)
 	}
 	return total, "the cluster"
 }

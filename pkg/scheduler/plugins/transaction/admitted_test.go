@@ -12,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -39,7 +40,13 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 		ofQueue   = "admitted gangs of namespace ns already wait for cpu 2 of 4 in the capability of queue q, and minResources asks for 3"
 		ofParent  = "admitted gangs of namespace ns already wait for cpu 2 of 5 in the capability of queue parent, and minResources asks for 4"
 		ofCluster = "admitted gangs of namespace ns already wait for cpu 6 of 8 in the cluster, and minResources asks for 3"
+
+		ofFactor        = "admitted gangs of namespace ns already wait for cpu 6 of 16 in the cluster with overcommit-factor 2, and minResources asks for 11"
+		ofDefaultFactor = "admitted gangs of namespace ns already wait for cpu 6 of 9600m in the cluster with overcommit-factor 1.2, and minResources asks for 4"
+
+		gw = `["ns/g","ns/w"]`
 	)
+	pods := v1.ResourceList{"cpu": resource.MustParse("1"), "pods": resource.MustParse("2")}
 	two, quota := cpus("2"), v1.ResourceList{"cpu": resource.MustParse("2"), "limits.example.com/gpu": resource.MustParse("2")}
 	gpus := v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
 	pod := func(cpu string) *schedtest.PodBuilder {
@@ -57,9 +64,14 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 		namespace, queue string
 		nested           bool
 		// without is the name of the plugin, if it is not capacity, and never that the admitted gang never fits.
-		without string
-		never   bool
-		want    string
+		// plugin limits admissions, unless it is off; capacity if it is empty. factor is its overcommit-factor.
+		plugin string
+		off    bool
+		factor float64
+		// groups are the gang groups of g and w.
+		groups [2]string
+		never  bool
+		want   string
 	}{
 		"up to the capability":                        {has: two, asks: two},
 		"more than the capability":                    {has: two, asks: cpus("3"), want: ofQueue},
@@ -73,7 +85,19 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 		"a quota that no node has":                    {has: quota, asks: quota},
 		"a resource that no gang waits for":           {has: two, asks: gpus},
 		"nothing":                                     {has: two, asks: v1.ResourceList{}},
-		"without a plugin that limits it":             {has: two, asks: cpus("3"), without: "drf"},
+		"without a plugin that limits it":             {has: two, asks: cpus("3"), plugin: "drf"},
+		"a plugin that does not vote":                 {has: two, asks: cpus("3"), off: true},
+		"proportion":                                  {has: two, asks: cpus("3"), plugin: "proportion", want: ofQueue},
+		"overcommit":                                  {has: two, asks: cpus("3"), plugin: "overcommit", want: ofQueue},
+		"overcommit, up to the factor":                {has: cpus("6"), in: "free", asks: cpus("10"), queue: "free", plugin: "overcommit", factor: 2},
+		"overcommit, more than the factor":            {has: cpus("6"), in: "free", asks: cpus("11"), queue: "free", plugin: "overcommit", factor: 2, want: ofFactor},
+		"overcommit, more than the default factor":    {has: cpus("6"), in: "free", asks: cpus("4"), queue: "free", plugin: "overcommit", want: ofDefaultFactor},
+		"a capability above the cluster":              {has: cpus("6"), in: "large", asks: cpus("3"), queue: "large", want: ofCluster},
+		"more of a resource that no gang waits for":   {has: two, asks: v1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("1Pi")}},
+		"more pods than the capability":               {has: pods, in: "large", asks: pods, queue: "large"},
+		"the gang group of the admitted gang":         {has: two, asks: cpus("3"), groups: [2]string{gw, gw}},
+		"another gang group":                          {has: two, asks: cpus("3"), groups: [2]string{`["ns/g","ns/x"]`, gw}, want: ofQueue},
+		"only one of them names the gang group":       {has: two, asks: cpus("3"), groups: [2]string{"", gw}, want: ofQueue},
 		"a gang that never fits":                      {has: two, asks: cpus("3"), never: true},
 		"a gang that holds what it asks for":          {has: two, asks: cpus("3"), pod: pod("2").Node("n")},
 		"a gang that holds a part":                    {has: cpus("3"), asks: cpus("3"), pod: pod("1").Node("n"), want: ofQueue},
@@ -83,7 +107,7 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := newCache(t)
-			for name, capability := range map[string]schedtest.Resources{"q": {"cpu": "4"}, "other": {}, "free": {}, "zero": {"cpu": "0"}, "parent": {"cpu": "5"}} {
+			for name, capability := range map[string]schedtest.Resources{"q": {"cpu": "4"}, "other": {}, "free": {}, "zero": {"cpu": "0"}, "large": {"cpu": "20", "pods": "1"}, "parent": {"cpu": "5"}} {
 				queue := schedtest.MakeQueue().Name(name).Capability(capability).Obj()
 				if name == "q" || name == "other" {
 					queue.Spec.Parent = "parent"
@@ -99,31 +123,45 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 				}
 				return s
 			}
-			yes := true
-			session := sessions(t, c, 0, conf.PluginOption{Name: orDefault(tt.without, "capacity"), EnabledHierarchy: &tt.nested, EnabledJobEnqueued: &yes})
+			arguments := map[string]any{}
+			if tt.factor > 0 {
+				arguments["overcommit-factor"] = tt.factor
+			}
+			on := !tt.off
+			session := sessions(t, c, 0, conf.PluginOption{Name: orDefault(tt.plugin, "capacity"), EnabledHierarchy: &tt.nested, EnabledJobEnqueued: &on, Arguments: arguments})
 			phase := v1beta1.PodGroupInqueue
 			if tt.now {
 				phase = v1beta1.PodGroupPending
 			}
-			c.AddPodGroupV1beta1(asking("ns", "g", orDefault(tt.in, "q"), tt.has, phase))
 			namespace := orDefault(tt.namespace, "ns")
-			c.AddPodGroupV1beta1(asking(namespace, "w", orDefault(tt.queue, "q"), tt.asks, v1beta1.PodGroupPending))
+			g, w := asking("ns", "g", orDefault(tt.in, "q"), tt.has, phase), asking(namespace, "w", orDefault(tt.queue, "q"), tt.asks, v1beta1.PodGroupPending)
+			for i, pg := range []*v1beta1.PodGroup{g, w} {
+				if tt.groups[i] != "" {
+					pg.Annotations = map[string]string{gangs.GroupsAnnotation: tt.groups[i]}
+				}
+				c.AddPodGroupV1beta1(pg)
+			}
 			if tt.pod != nil {
 				c.AddPod(tt.pod.Obj())
 			}
-			w := api.JobID(namespace + "/w")
+			asks := api.JobID(namespace + "/w")
+			var job *api.JobInfo
 			session(func(ssn *framework.Session) {
+				job = ssn.Jobs[asks]
 				if tt.now {
 					ssn.JobEnqueueable(ssn.Jobs["ns/g"])
 					ssn.JobEnqueued(ssn.Jobs["ns/g"])
 					ssn.Jobs["ns/g"].PodGroup.Status.Phase = scheduling.PodGroupInqueue
 				}
-				if got := ssn.JobEnqueueable(ssn.Jobs[w]); got != (tt.want == "") {
+				if got := ssn.JobEnqueueable(job); got != (tt.want == "") {
 					t.Errorf("admitted: %v", got)
 				}
 			})
-			if got := c.registry.PendingReasons()[w]; tt.want != "" && (got.Reason != framework.NotEnqueued || got.Message != tt.want) {
+			if got := c.registry.PendingReasons()[asks]; tt.want != "" && (got.Reason != framework.NotEnqueued || got.Message != tt.want) {
 				t.Errorf("got  %v,\nwant %q", got, tt.want)
+			}
+			if len(job.Tasks) > 0 {
+				t.Errorf("after the session the gang has tasks without pods: %v", job.Tasks)
 			}
 		})
 	}

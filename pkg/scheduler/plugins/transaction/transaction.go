@@ -146,24 +146,15 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 // run in parallel only after that.
 var notYet = &api.ValidateResult{Message: "the session is still being opened"}
 
-// recordCurrentJob registers functions that record in the session which gang is being scheduled, before any other
-// plugin is called. These functions also refuse to admit the gangs in refused, and gangs for which admitted.refuse
-// has a reason.
+// recordCurrentJob registers functions that record in the session which gang is being scheduled, before the configuration's
+// plugins are called, other than those that vote first (framework.Session.EnqueueFirst). These functions also refuse to admit
+// the gangs in refused.
 func (p *plugin) recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
-	admitted := newAdmitted(ssn)
-	ssn.AddJobEnqueuedFn(Name, func(obj any) {
-		if admitted.waitFor != nil {
-			admitted.add(obj.(*api.JobInfo))
-		}
-	})
+	p.limitAdmitted(ssn)
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
 		job := obj.(*api.JobInfo)
 		ssn.SetCurrentJob(job.UID)
 		if refused[job.UID] != "" {
-			return util.Reject
-		}
-		if message := admitted.refuse(job); message != "" {
-			ssn.SetPendingReason(job.UID, framework.PendingReason{Reason: framework.NotEnqueued, Message: message})
 			return util.Reject
 		}
 		ssn.QueueUse.BeginVote(job)

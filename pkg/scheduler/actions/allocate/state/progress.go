@@ -16,8 +16,8 @@ import (
 type Progress struct {
 	ssn   *framework.Session
 	index *nodeset.Index
-	// GangDecides reports whether the conf lets the gang plugin decide which jobs are ready. NotGang are the session's
-	// tiers without the gang plugin.
+	// GangDecides reports whether the conf lets upstream's gang plugin decide which jobs are ready. NotGang are the
+	// session's tiers without upstream's gang plugin.
 	GangDecides bool
 	NotGang     []conf.Tier
 	// taskOrder are the tiers whose plugins may order tasks by other criteria than priority.
@@ -37,11 +37,12 @@ type JobProgress struct {
 }
 
 func newProgress(ssn *framework.Session, index *nodeset.Index) *Progress {
-	option, found := ssn.PluginOption(gang.PluginName)
-	return &Progress{
-		ssn: ssn, index: index, NotGang: framework.TiersWithout(ssn.Tiers, gang.PluginName), taskOrder: ssn.Signers.TaskOrderTiers(ssn.Tiers), of: map[api.JobID]*JobProgress{},
-		GangDecides: found && option.EnabledJobReady != nil && *option.EnabledJobReady,
+	p := &Progress{ssn: ssn, index: index, NotGang: ssn.Tiers, taskOrder: ssn.Signers.TaskOrderTiers(ssn.Tiers), of: map[api.JobID]*JobProgress{}}
+	if option, found := ssn.PluginOption(gang.PluginName); found && ssn.Signers.IsUpstreams(gang.PluginName) {
+		p.NotGang = framework.TiersWithout(ssn.Tiers, gang.PluginName)
+		p.GangDecides = option.EnabledJobReady != nil && *option.EnabledJobReady
 	}
+	return p
 }
 
 // Job returns the progress of the job.
