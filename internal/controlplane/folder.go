@@ -14,13 +14,10 @@ func (f folder) join(elem ...string) string {
 	return filepath.Join(append([]string{string(f)}, elem...)...)
 }
 
-// pki returns the path of the certificate or key with this name. kubeconfig and log return the paths of a kubeconfig
-// and a log.
 func (f folder) pki(name string) string        { return f.join("pki", name) }
 func (f folder) kubeconfig(name string) string { return f.join("kubeconfig", name) }
 func (f folder) log(name string) string        { return f.join("logs", name+".log") }
 
-// sub creates a directory and returns its path.
 func (f folder) sub(elem ...string) (string, error) {
 	path := f.join(elem...)
 	return path, os.MkdirAll(path, 0o700)

@@ -182,8 +182,8 @@ func (b *Backoff) Stop() {
 	defer b.waking.Unlock()
 }
 
-// retry ends the waits of the gangs that the function match accepts. It also resets how short RetrySoon may make their
-// waits.
+// retry ends the waits of the gangs that the function match accepts. It also resets gangWait.early, so that RetrySoon may
+// shorten their next wait to the initial length again.
 func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	ended := false

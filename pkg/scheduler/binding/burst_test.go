@@ -25,7 +25,7 @@ func (g *countingGate) Quorum(ctx context.Context, tx *Transaction, passed []*Me
 // TestAGangIsJudgedOncePerBurst: of a gang that can spare them all, a hundred members are lost within a tenth of a second.
 func TestAGangIsJudgedOncePerBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(WithMemberParallelism(200))
+		w := newWorld(withMemberParallelism(200))
 		gate := &countingGate{Gatekeeper: w}
 		w.engine.gate = gate
 		w.setMinimum("ns/A", 1)
@@ -61,7 +61,7 @@ func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
 	for name, losses := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(WithMemberParallelism(200))
+				w := newWorld(withMemberParallelism(200))
 				w.setMinimum("ns/A", 2)
 				members := []*Member{w.member("ns/A", "last", "n0", script{steps: []act{{plugin: "a", takes: 10 * time.Second}}})}
 				for i, lost := range losses {

@@ -27,7 +27,7 @@ func TestCancel(t *testing.T) {
 	playAll(t, map[string]scenario{
 		"a waiting member never begins": {
 			minimum: 1,
-			opts:    []Option{WithMemberParallelism(1)},
+			opts:    []Option{withMemberParallelism(1)},
 			pods:    []script{slow, slow},
 			events:  events{placeTime / 2: deletePod("p1")},
 			want:    []string{"a bind bound", "released(deleted)"},

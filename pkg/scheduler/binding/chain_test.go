@@ -76,7 +76,7 @@ func TestChain(t *testing.T) {
 		},
 		"those not yet begun when the minimum gets out of reach never begin": {
 			minimum: 3,
-			opts:    []Option{WithMemberParallelism(1)},
+			opts:    []Option{withMemberParallelism(1)},
 			pods:    []script{{steps: []act{{plugin: "a", err: errStep}}}, {steps: steps("a")}, {steps: steps("a")}},
 			want:    []string{"a -a released(a failed)", "released(no quorum)", "released(no quorum)"},
 		},
@@ -121,7 +121,7 @@ func TestUnbegunStepIsRolledBack(t *testing.T) {
 		},
 		"when the chain never had its turn": {
 			minimum: 2,
-			opts:    []Option{WithMemberParallelism(1)},
+			opts:    []Option{withMemberParallelism(1)},
 			pods:    []script{{steps: []act{{plugin: "a", err: errStep}}}, {steps: []act{{plugin: "a"}, assumes}}},
 			want:    []string{"a -a released(a failed)", "-v released(no quorum)"},
 		},
@@ -136,7 +136,7 @@ func TestUnbegunStepIsRolledBack(t *testing.T) {
 		},
 		"when it is cancelled before its turn": {
 			minimum: 1,
-			opts:    []Option{WithMemberParallelism(1)},
+			opts:    []Option{withMemberParallelism(1)},
 			pods:    []script{{steps: []act{slow}}, {steps: []act{assumes}}},
 			events: map[time.Duration]func(*testing.T, *world){
 				placeTime / 2:   func(_ *testing.T, w *world) { w.cancel("p1", errDeleted) },
@@ -219,7 +219,7 @@ func TestOverdueStep(t *testing.T) {
 		},
 		"a late step gives its place to the next": {
 			minimum: 1,
-			opts:    []Option{WithMemberParallelism(1)},
+			opts:    []Option{withMemberParallelism(1)},
 			pods:    []script{{steps: []act{overdue}}, {steps: steps("a")}},
 			events: map[time.Duration]func(*testing.T, *world){
 				10*time.Second + 1: traceIs("p1", "a bind bound"),

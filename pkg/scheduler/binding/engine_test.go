@@ -154,7 +154,7 @@ func TestChainsOfOneGangAreBounded(t *testing.T) {
 		if w.peak != 2 {
 			t.Errorf("%d chains at a time, want 2", w.peak)
 		}
-	}, WithMemberParallelism(2))
+	}, withMemberParallelism(2))
 }
 
 // A gang of 512 whose volumes take 30 s each to be made does not wait for them in eight rounds.
@@ -185,7 +185,7 @@ func TestAStepThatWaitsFreesOnePlace(t *testing.T) {
 			t.Errorf("%d chains are under way, want 2", running)
 		}
 		w.drain(t)
-	}, WithMemberParallelism(2))
+	}, withMemberParallelism(2))
 }
 
 func TestDrainLetsTransactionsFinish(t *testing.T) {

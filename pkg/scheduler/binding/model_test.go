@@ -97,7 +97,7 @@ func (d dice) some(most int, of ...error) []error {
 func (d dice) options() []Option {
 	return []Option{
 		withBindParallelism(1 + d.IntN(4)),
-		WithMemberParallelism(1 + d.IntN(4)),
+		withMemberParallelism(1 + d.IntN(4)),
 		withBindRetry(1+d.IntN(6), defaultOptions().retry),
 		withStuckAfter(time.Duration(1+d.IntN(60)) * time.Second),
 		withDrainLimit(time.Hour),

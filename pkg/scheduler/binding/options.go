@@ -14,7 +14,7 @@ type options struct {
 	// to apiCalls further calls may hang without counting.
 	apiCalls int
 	// perGang bounds the concurrent chains, rollbacks and binds of one transaction. A chain that runs longer than
-	// placeTime does not count.
+	// placeTime mostly waits for something else and does not count.
 	perGang int
 	// callTimeout bounds each call of Binder and Gatekeeper.
 	callTimeout time.Duration
@@ -43,9 +43,3 @@ func defaultOptions() options {
 
 // Option changes how an Engine works.
 type Option func(*options)
-
-// WithMemberParallelism bounds how many members of one transaction run steps, are rolled back or are bound at a time. A
-// member whose steps have run for placeTime mostly waits for something else and no longer counts. Default 64.
-func WithMemberParallelism(members int) Option {
-	return func(o *options) { o.perGang = max(1, members) }
-}

@@ -8,7 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// What is not to be chosen but in tests.
+// withMemberParallelism sets options.perGang.
+func withMemberParallelism(members int) Option {
+	return func(o *options) { o.perGang = max(1, members) }
+}
 
 func withBindParallelism(calls int) Option {
 	return func(o *options) { o.apiCalls = max(1, calls) }

@@ -17,7 +17,8 @@ import (
 
 // Nodes holds the nodes with the tasks on them.
 type Nodes struct {
-	// Sums lets a plugin supply capacity and usage of resources. It is set before the first call of a Show method.
+	// Sums computes the capacity and usage of resources that Node and Pod objects do not report, such as devices. It is
+	// set before the first call of a Show method.
 	Sums accounting.NodeCapacityOverride
 
 	lock    sync.Locker

@@ -36,7 +36,7 @@ type Handle struct {
 
 var _ framework.Handle = (*Handle)(nil)
 
-// KubeClient returns the Kubernetes client that plugins may use.
+// KubeClient implements framework.Handle.
 func (h *Handle) KubeClient() kubernetes.Interface { return h.kube }
 
 // VCClient returns the Volcano client of sessions and plugins. This client passes updates of queues to the status

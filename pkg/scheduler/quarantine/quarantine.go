@@ -113,7 +113,7 @@ func (a *Quarantine) CapMinResources(snapshot *api.ClusterInfo) {
 	for gang, why := range a.wrong {
 		if job := snapshot.Jobs[gang]; job != nil && why.Reason == ObjectTooLarge {
 			if known == nil {
-				known = kindsOf(snapshot)
+				known = knownResources(snapshot)
 			}
 			withKnownKinds(job, known)
 			framework.CapMinResources(job)

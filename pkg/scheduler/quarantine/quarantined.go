@@ -88,14 +88,14 @@ func (h *bisector) quarantine(it object, now time.Time, with int) {
 func (h *bisector) lookUp(snapshot *api.ClusterInfo) {
 	families := map[string]bool{}
 	for it, held := range h.quarantined {
-		mark := fingerprintOf(it, snapshot)
-		if mark == nil {
+		fingerprint := fingerprintOf(it, snapshot)
+		if fingerprint == nil {
 			delete(h.quarantined, it)
 			continue
 		}
 		families[it.retryGroup()] = true
 		if held.fingerprint == 0 {
-			held.fingerprint = mark()
+			held.fingerprint = fingerprint()
 		}
 	}
 	maps.DeleteFunc(h.retryGroups, func(name string, _ *retryGroup) bool { return !families[name] })

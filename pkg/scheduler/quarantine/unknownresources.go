@@ -27,7 +27,7 @@ func beyondKinds(snapshot *api.ClusterInfo, verdicts map[api.JobID]Verdict) map[
 	if fewKinds(snapshot, verdicts) {
 		return nil
 	}
-	known := kindsOf(snapshot)
+	known := knownResources(snapshot)
 	counted, beyond := resourceNames{}, map[api.JobID]string{}
 	for _, asks := range inTurns(snapshot, known, verdicts) {
 		own := asks.unknown
@@ -111,8 +111,8 @@ func (k resourceNames) addList(list v1.ResourceList) {
 	}
 }
 
-// kindsOf returns the kinds of resources that a node or a queue has.
-func kindsOf(snapshot *api.ClusterInfo) resourceNames {
+// knownResources returns the kinds of resources that a node or a queue has.
+func knownResources(snapshot *api.ClusterInfo) resourceNames {
 	known := resourceNames{v1.ResourceCPU: true, v1.ResourceMemory: true, v1.ResourcePods: true}
 	for _, node := range snapshot.Nodes {
 		for _, has := range []*api.Resource{node.Capacity, node.Allocatable} {

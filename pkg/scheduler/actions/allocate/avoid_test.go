@@ -18,7 +18,7 @@ import (
 func TestAvoidedNodes(t *testing.T) {
 	const upstream = "it has no such wish"
 	avoiding := func(gang string, nodes ...string) []framework.PluginSpec {
-		return []framework.PluginSpec{plugin("avoiding", nothing, sessiontest.AvoidFn(func(job *api.JobInfo) []string {
+		return []framework.PluginSpec{plugin("avoiding", nothing, sessiontest.AvoidNodesFn(func(job *api.JobInfo) []string {
 			if job.Name == gang {
 				return nodes
 			}
@@ -107,7 +107,7 @@ func TestAvoidedNodes(t *testing.T) {
 			binds: map[string]string{"g-0": "b1|b2", "g-1": "b1|b2"},
 		},
 		"a plugin that panics keeps the gang from being placed": {
-			conf: conf, plugins: []framework.PluginSpec{plugin("avoiding", nothing, sessiontest.AvoidFn(func(*api.JobInfo) []string { panic("test") }))}, upstreamDiffers: upstream,
+			conf: conf, plugins: []framework.PluginSpec{plugin("avoiding", nothing, sessiontest.AvoidNodesFn(func(*api.JobInfo) []string { panic("test") }))}, upstreamDiffers: upstream,
 			world: world(schedtest.MakePodGroup(), nodes(holds("2"), "n1"), "g-0"),
 		},
 	})

@@ -156,8 +156,8 @@ func reserveLeakOfVolumes(t *testing.T, bound func(behaviour) behaviour) {
 	}
 }
 
-// TestReleasedWithoutHavingBegun: a gang whose first step fails is released before the volume plugin's own step has begun,
-// most of its members before any has. Upstream undoes what it assumed when they were placed only in that step's rollback:
+// TestReleasedWithoutHavingBegun: a gang whose first step fails is released before the volume plugin's own step has begun.
+// Upstream undoes what it assumed when they were placed only in that step's rollback:
 // their claims would stay with the first node's volumes, and the gang could never move.
 func TestReleasedWithoutHavingBegun(t *testing.T) { bindingVolumes(t, releasedWithoutHavingBegun) }
 
@@ -199,11 +199,11 @@ func releasedWithoutHavingBegun(t *testing.T, bound func(behaviour) behaviour) {
 	match(t, "bound then", map[string]string{"g-0": "n2", "g-1": "n2", "g-2": "n2"}, second.Binds())
 }
 
-// rollBack has the engine prepare the members, one at a time, and returns how many it released.
+// rollBack has the engine prepare the members, and returns how many it released.
 func rollBack(t *testing.T, members []*binding.Member) int {
 	t.Helper()
 	books := &books{}
-	engine := binding.New(books, books, books, books, binding.WithMemberParallelism(1))
+	engine := binding.New(books, books, books, books)
 	if err := engine.Submit(&binding.Transaction{Gang: schedtest.Namespace + "/g", Members: members}); err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func (c *changing) changeGroup() {
 func TestCarriedOverResultsOfGroupsEqualNewOnes(t *testing.T) {
 	base := newGroup(t, []string{"1"}, []string{"1"})
 	avoided := ""
-	base.helped(nothing, sessiontest.AvoidFn(func(job *api.JobInfo) []string {
+	base.helped(nothing, sessiontest.AvoidNodesFn(func(job *api.JobInfo) []string {
 		if job.UID == "ns/b" && avoided != "" {
 			return []string{avoided}
 		}

@@ -102,7 +102,6 @@ type templatesConfig struct {
 	MatchedResources []v1.ResourceName `json:"matchedResources"`
 }
 
-// model is a model of GPUs, together with its vendor.
 type model struct {
 	Vendor string `json:"vendor"`
 	Model  string `json:"model"`

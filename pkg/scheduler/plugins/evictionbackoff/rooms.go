@@ -31,9 +31,9 @@ type rooms struct {
 	// taken is, for each queue, how much the victims of all gangs with a room use beyond the resources that these gangs
 	// hold.
 	taken map[api.QueueID]*api.Resource
-	// tiers are all plugins of the session. The session may have only one of them, while framework.QueueUse finds out
-	// which plugin refuses a task. asking is set while the method allocatable or the method ready calls all plugins.
-	// The nested call of allocatable then returns at once, which ends the recursion.
+	// tiers are the tiers with all plugins. The methods allocatable and ready ask these plugins, because ssn.Tiers has
+	// only one plugin while framework.QueueUse finds out which plugin refuses a task. asking is set during these calls:
+	// a nested call of allocatable then returns at once, which ends the recursion.
 	tiers  []conf.Tier
 	asking bool
 	// binding is set while the method ready asks the plugins whether a gang may be bound. The gang's victims then

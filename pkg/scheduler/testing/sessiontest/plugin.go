@@ -102,11 +102,11 @@ func (fn GangGroupFn) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	return fn(job)
 }
 
-// AvoidFn is a framework.PlacementGenerator of nodes to avoid.
-type AvoidFn func(job *api.JobInfo) []string
+// AvoidNodesFn is a framework.PlacementGenerator of nodes to avoid.
+type AvoidNodesFn func(job *api.JobInfo) []string
 
 // Placement implements framework.PlacementGenerator.
-func (fn AvoidFn) Placement(job *api.JobInfo) (framework.Placement, error) {
+func (fn AvoidNodesFn) Placement(job *api.JobInfo) (framework.Placement, error) {
 	return framework.Placement{Avoid: fn(job)}, nil
 }
 
