@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics holds this project's metrics, which have the same prefix as upstream's.
 package metrics
 
 import (

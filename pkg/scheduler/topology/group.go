@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology reads which nodes form a group (an InfiniBand cluster, a spine, a leaf) from labels or HyperNodes.
-// It knows nothing of informers, sessions or plugins.
 package topology
 
 // Group is a set of nodes at one level, for example the InfiniBand cluster "ib-a", the spine "s1" in it or a leaf. The

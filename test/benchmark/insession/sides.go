@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package insession is what benchmarks have in common that run sessions of upstream's allocate and of ours, on clusters in memory, in one process.
 package insession
 
 import (

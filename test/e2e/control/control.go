@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control is how the end-to-end tests and the plugins of their scheduler talk: through files in a directory
-// that both know. Tests leave orders there and read what the plugins did; a scheduler that is killed forgets
-// nothing of it. It imports nothing of the scheduler.
 package control
 
 import (
