@@ -102,7 +102,7 @@ test-long: ## Run the unit tests with random, model and differential tests in th
 fuzz: ## Look for PodGroups, pods, queues, nodes and HyperNodes that stop others, in FUZZ_RUNS (250) random sets.
 	@mkdir -p bin
 	go test -c -o bin/fuzz.test ./pkg/scheduler/app # without coverage: instrumenting all of Kubernetes takes longer than the fuzzing
-	cd pkg/scheduler/app && ../../../bin/fuzz.test -test.run '^$$' -test.fuzz FuzzNobodyStopsOthers \
+	cd pkg/scheduler/app && ../../../bin/fuzz.test -test.run '^$$' -test.fuzz FuzzNoObjectStopsOthers \
 		-test.fuzztime $(FUZZ_RUNS)x -test.parallel 1 -test.fuzzcachedir ../../../bin/fuzz
 
 .PHONY: test-e2e

@@ -55,9 +55,9 @@ const (
 	fuzzCycleTime = 20 * time.Second
 )
 
-// FuzzNobodyStopsOthers: whatever objects there are, gangs that fit are placed, and no cycle takes long. Which objects
+// FuzzNoObjectStopsOthers: whatever objects there are, gangs that fit are placed, and no cycle takes long. Which objects
 // there are the bytes say (hostileobjects_test.go); the first one says which configuration is in force.
-func FuzzNobodyStopsOthers(f *testing.F) {
+func FuzzNoObjectStopsOthers(f *testing.F) {
 	for conf := range fuzzConfs {
 		f.Add([]byte{byte(conf)})
 	}

@@ -203,9 +203,9 @@ func unschedulableMessage(pg *v1beta1.PodGroup) string {
 	return ""
 }
 
-// TestARequestBeyondReckoningIsNotTakenForNothing: upstream reads a request of 1e30 cpu as 0 and one of 8Ei as -1, so
+// TestAnOverflowingRequestDoesNotCountAsZero: upstream reads a request of 1e30 cpu as 0 and one of 8Ei as -1, so
 // that the pod fits anywhere and makes room for others.
-func TestARequestBeyondReckoningIsNotTakenForNothing(t *testing.T) {
+func TestAnOverflowingRequestDoesNotCountAsZero(t *testing.T) {
 	for _, request := range []string{"1e30", "8Ei", "9.3e15"} {
 		t.Run(request, func(t *testing.T) {
 			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),

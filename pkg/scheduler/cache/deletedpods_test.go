@@ -22,9 +22,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAPodThatIsGoneIsNoFailureOfItsGang: a gang that is bound without a surplus member has nothing to wait for, whenever and
+// TestADeletedPodIsNoFailureOfItsGang: a gang that is bound without a surplus member has nothing to wait for, whenever and
 // however it is found out that the member's pod was deleted.
-func TestAPodThatIsGoneIsNoFailureOfItsGang(t *testing.T) {
+func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 	tests := map[string]struct {
 		open, inFlight func(w *world)
 		step           binding.Step
@@ -77,8 +77,8 @@ func TestAPodThatIsGoneIsNoFailureOfItsGang(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsGoneIsNotCountedAmongThoseThatFailed beside it.
-func TestAPodThatIsGoneIsNotCountedAmongThoseThatFailed(t *testing.T) {
+// TestADeletedPodDoesNotCountAsFailed beside one that did.
+func TestADeletedPodDoesNotCountAsFailed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(4, 2)
 		goOn := make(chan struct{})
@@ -109,8 +109,8 @@ func (w *world) unlist(object k8sruntime.Object) {
 	}
 }
 
-// TestAPodThatIsGoneIsNotPrepared: it has left its transaction before that was sealed.
-func TestAPodThatIsGoneIsNotPrepared(t *testing.T) {
+// TestADeletedPodIsNotPrepared: it has left its transaction before that was sealed.
+func TestADeletedPodIsNotPrepared(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 1)
 		var prepared []string
@@ -272,9 +272,9 @@ func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 	}
 }
 
-// TestTheUndoOfAPodThatIsGoneIsTriedAgain: its transaction was not sealed yet when it was deleted. As long as what a plugin
+// TestTheRollbackOfADeletedPodIsRetried: its transaction was not sealed yet when it was deleted. As long as what a plugin
 // did for it stays, no other pod of its name is placed.
-func TestTheUndoOfAPodThatIsGoneIsTriedAgain(t *testing.T) {
+func TestTheRollbackOfADeletedPodIsRetried(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 1)
 		tries := 0

@@ -168,8 +168,8 @@ func TestGangGroupsFromSessionToSession(t *testing.T) {
 	}
 }
 
-// TestWhoGoesWithoutAFailingMember: who is bound when the pre-bind of one member fails, by the terms of its gang and of the group.
-func TestWhoGoesWithoutAFailingMember(t *testing.T) {
+// TestWhichMembersAreBoundWithoutAFailingOne: who is bound when the pre-bind of one member fails, by the terms of its gang and of the group.
+func TestWhichMembersAreBoundWithoutAFailingOne(t *testing.T) {
 	group, policy, mode := gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.ModeAnnotation
 	// gangsOf are x, of three members, and y, of two.
 	gangsOf := func(minimumOfX int32, pairs ...string) []runtime.Object {

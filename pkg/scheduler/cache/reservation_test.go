@@ -276,7 +276,7 @@ func TestANodeRegisteredAgainHasNoPodsOfOthers(t *testing.T) {
 	})
 }
 
-func TestNodesThatAreGoneAreForgotten(t *testing.T) {
+func TestDeletedNodesAreDropped(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(0, 1)
 		w.remove(schedtest.MakeNode().Name("n").Obj())

@@ -59,8 +59,8 @@ func taintRule(effect resourcev1alpha3.DeviceTaintEffect) *resourcev1alpha3.Devi
 	return rule
 }
 
-// TestDevicesOfAClaimThatIsGone: they are free.
-func TestDevicesOfAClaimThatIsGone(t *testing.T) {
+// TestDevicesOfADeletedClaimAreFree for other claims.
+func TestDevicesOfADeletedClaimAreFree(t *testing.T) {
 	for claim, want := range map[*resourcev1.ResourceClaim][]Urgency{allocated(0): {WakeNow}, schedtest.DeviceClaim("c"): nil} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.changes.storage.storageDeleted(claim)

@@ -105,8 +105,8 @@ func (w *world) short(what, message string) {
 	}
 }
 
-// TestRequestBeyondReckoningFitsNowhere: upstream reads 1e18 cpu as less than nothing.
-func TestRequestBeyondReckoningFitsNowhere(t *testing.T) {
+// TestAnOverflowingRequestFitsNowhere: upstream reads 1e18 cpu as less than nothing.
+func TestAnOverflowingRequestFitsNowhere(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").Obj(),
 			schedtest.MakePod().Name("huge").Group("g").Req(schedtest.Resources{"cpu": "1e18"}).Obj())

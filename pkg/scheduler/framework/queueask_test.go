@@ -43,9 +43,9 @@ func (a *asked) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// TestTasksThatAreGoneFreeTheQueuesThatCountThem: queue q has 3 cpu in use, as has its sibling under p, and 8 are asked for. A task of the sibling frees
+// TestDeletedTasksFreeTheQueuesThatCountThem: queue q has 3 cpu in use, as has its sibling under p, and 8 are asked for. A task of the sibling frees
 // their parent, where queues are nested, and not q.
-func TestTasksThatAreGoneFreeTheQueuesThatCountThem(t *testing.T) {
+func TestDeletedTasksFreeTheQueuesThatCountThem(t *testing.T) {
 	tests := []struct {
 		nested       bool
 		q, p         string

@@ -15,9 +15,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestWhateverAPodSaysItCanBeReckonedWith: Kubernetes adds up what a pod asks for from many of its fields, of which whoever may
+// TestAmountsOfEveryPodFieldAreNormalized: Kubernetes adds up what a pod asks for from many of its fields, of which whoever may
 // write its status writes some.
-func TestWhateverAPodSaysItCanBeReckonedWith(t *testing.T) {
+func TestAmountsOfEveryPodFieldAreNormalized(t *testing.T) {
 	huge := v1.ResourceList{v1.ResourceCPU: resource.MustParse("9e18"), v1.ResourceMemory: resource.MustParse("9e18")}
 	always := v1.ContainerRestartPolicyAlways
 	tests := map[string]func(pod *v1.Pod){

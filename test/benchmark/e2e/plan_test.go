@@ -102,7 +102,7 @@ func TestAGangMustLieInOneCluster(t *testing.T) {
 	}
 }
 
-func TestLoadGoesRoundTheNodes(t *testing.T) {
+func TestLoadIsSpreadOverTheNodes(t *testing.T) {
 	p := &plan{gangs: 2, gangSize: 3}
 	var got []string
 	for _, g := range load(trialKey{Scheduler: ours, Placement: trivial}, p, []string{"a", "b"}) {

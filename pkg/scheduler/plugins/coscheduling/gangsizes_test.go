@@ -226,9 +226,9 @@ func TestAGangThatIsBeingBoundKeepsItsReservation(t *testing.T) {
 	}
 }
 
-// TestWhomReservationsRefuse by the priority of pods, and by who owns all pods of the job that wait. The priority of the
+// TestWhichPodsReservationsReject by the priority of pods, and by who owns all pods of the job that wait. The priority of the
 // job, which its PodGroup's class gives, does not count.
-func TestWhomReservationsRefuse(t *testing.T) {
+func TestWhichPodsReservationsReject(t *testing.T) {
 	yes := true
 	job := func(uid api.JobID, priority int32, owners ...string) *api.JobInfo {
 		job := api.NewJobInfo(uid)

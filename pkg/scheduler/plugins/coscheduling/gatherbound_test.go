@@ -14,9 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestGangsInVainCostASessionSoMuch: gangs whose members want one node, which has no room for all, where blocks have by numbers. A node is
+// TestTheCostOfInfeasibleGangsIsBounded: gangs whose members want one node, which has no room for all, where blocks have by numbers. A node is
 // found out by placing tasks there, and a session places so many however many such gangs there are.
-func TestGangsInVainCostASessionSoMuch(t *testing.T) {
+func TestTheCostOfInfeasibleGangsIsBounded(t *testing.T) {
 	const bound = 10_000
 	for _, gangs := range []int{1, 12} {
 		var texts []string

@@ -346,8 +346,8 @@ func TestReservedNodesAreOpen(t *testing.T) {
 	}
 }
 
-// TestNoOtherNamespaceReadsForWhomNodesAreReserved: others learn that nodes are reserved, and not for which gang.
-func TestNoOtherNamespaceReadsForWhomNodesAreReserved(t *testing.T) {
+// TestOtherNamespacesDoNotSeeForWhichGangNodesAreReserved: others learn that nodes are reserved, and not for which gang.
+func TestOtherNamespacesDoNotSeeForWhichGangNodesAreReserved(t *testing.T) {
 	conf := strings.Replace(after5m(50), "  - name: proportion\n", "", 1)
 	in(t, nodes(4, "4"), conf, func(t *testing.T, w *world) {
 		w.full()

@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestADeviceObjectThatIsGoneLeavesNoNumbers: pods that were placed by numbers meanwhile would keep all others from the devices once the object is back.
-func TestADeviceObjectThatIsGoneLeavesNoNumbers(t *testing.T) {
+// TestADeletedDeviceObjectLeavesNoNumbers: pods that were placed by numbers meanwhile would keep all others from the devices once the object is back.
+func TestADeletedDeviceObjectLeavesNoNumbers(t *testing.T) {
 	const deleted = "node(s) had a Device object, which was deleted"
 	nodes, devices := machines("n1", "n2")
 	for _, node := range numbered(nodes) {

@@ -215,8 +215,8 @@ func TestAPodCountsForWhatItRequests(t *testing.T) {
 	}
 }
 
-// TestDeletedPodsFillTheLimitUntilTheyAreGone, also those that the session counts nowhere else for the gang that they were evicted for.
-func TestDeletedPodsFillTheLimitUntilTheyAreGone(t *testing.T) {
+// TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate, also those that the session counts nowhere else for the gang that they were evicted for.
+func TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate(t *testing.T) {
 	for standIn, want := range map[bool]int{true: 0, false: 2} {
 		nodes, devices := machines("n1", "n2")
 		gangOf := map[bool]string{true: string(framework.DeletedJob("running")), false: "running"}[standIn]

@@ -142,9 +142,9 @@ func TestQueuesAreBoundedInDevices(t *testing.T) {
 	}
 }
 
-// TestWhatVictimsLeaveIsForWhomTheyLeft: a pod that lacks nothing but devices waits on the node, and a smaller one of a lower priority
+// TestResourcesOfVictimsAreForTheirPreemptor: a pod that lacks nothing but devices waits on the node, and a smaller one of a lower priority
 // does not take what it waits for.
-func TestWhatVictimsLeaveIsForWhomTheyLeft(t *testing.T) {
+func TestResourcesOfVictimsAreForTheirPreemptor(t *testing.T) {
 	nodes, devices := machines("n1")
 	leaving := has("leaving", "n1", "100", 4, 5, 6, 7)
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}

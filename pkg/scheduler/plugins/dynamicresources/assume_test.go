@@ -206,8 +206,8 @@ func TestAClaimThatMembersShare(t *testing.T) {
 	})
 }
 
-// TestAMemberThatGoesBeforeTheOthersWrite: what it has allocated goes with it, for they may never write; if they do they allocate anew.
-func TestAMemberThatGoesBeforeTheOthersWrite(t *testing.T) {
+// TestAMemberReleasedBeforeTheOthersWrite: what it has allocated goes with it, for they may never write; if they do they allocate anew.
+func TestAMemberReleasedBeforeTheOthersWrite(t *testing.T) {
 	for name, writes := range map[string]bool{"who write then": true, "who never do": false} {
 		t.Run(name, func(t *testing.T) {
 			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {

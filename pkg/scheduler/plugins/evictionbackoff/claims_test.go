@@ -25,8 +25,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestAClaimEndsWhenItsVictimShouldHaveGone: a pod may never go, for a finalizer, a dead node or a grace period of a year.
-func TestAClaimEndsWhenItsVictimShouldHaveGone(t *testing.T) {
+// TestAClaimEndsWhenItsVictimShouldHaveTerminated: a pod may never go, for a finalizer, a dead node or a grace period of a year.
+func TestAClaimEndsWhenItsVictimShouldHaveTerminated(t *testing.T) {
 	const year = 365 * 24 * 3600
 	for name, c := range map[string]struct {
 		grace *int64

@@ -191,9 +191,9 @@ func TestNeighboursShareALeaf(t *testing.T) {
 	}
 }
 
-// TestElasticGangGoesOnElsewhere: what the first leaf has no room for goes to others in the same session, and groups that are
+// TestAnElasticGangUsesSeveralLeaves: what the first leaf has no room for goes to others in the same session, and groups that are
 // full are not tried for it, however many members there are.
-func TestElasticGangGoesOnElsewhere(t *testing.T) {
+func TestAnElasticGangUsesSeveralLeaves(t *testing.T) {
 	const many = 200
 	tests := map[string]struct {
 		wish string

@@ -60,8 +60,8 @@ func TestASessionOnBooksIsGivenCopiesAgain(t *testing.T) {
 	}
 }
 
-// TestATrialInVainLeavesCopiesAsTheyWere: a gang of which one member fits is placed and taken back in each session. Nothing has changed then.
-func TestATrialInVainLeavesCopiesAsTheyWere(t *testing.T) {
+// TestAFailedTrialLeavesCopiesUnchanged: a gang of which one member fits is placed and taken back in each session. Nothing has changed then.
+func TestAFailedTrialLeavesCopiesUnchanged(t *testing.T) {
 	const conf = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()

@@ -220,8 +220,8 @@ func TestNamespacesHaveTurns(t *testing.T) {
 	}
 }
 
-// TestANamespaceThatComesAndGoesHasNoMoreTurns: two tenants whose searches are made by turns were always the ones that had no turn yet.
-func TestANamespaceThatComesAndGoesHasNoMoreTurns(t *testing.T) {
+// TestARecreatedNamespaceGetsNoMoreTurns: two tenants whose searches are made by turns were always the ones that had no turn yet.
+func TestARecreatedNamespaceGetsNoMoreTurns(t *testing.T) {
 	turns := Budget{}
 	of := func(name string) Search { return Search{GangGroup: name, Job: api.JobID(name)} }
 	good := 0
