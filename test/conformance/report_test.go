@@ -31,7 +31,7 @@ func TestPrintFailsOnDifferencesThatAreNotAccepted(t *testing.T) {
 		"both pass when they are tried again":   {upstream: flaky, ours: flaky},
 		"upstream's is flaky and ours fails":    {upstream: flaky, ours: fail, want: true},
 		"ours fails, and that is accepted":      {upstream: pass, ours: fail, accepted: "it looks too early"},
-		"nobody knows upstream's verdict":       {upstream: unknown, ours: pass, want: true},
+		"upstream's result is unknown":          {upstream: unknown, ours: pass, want: true},
 		"a failure is accepted, and it passes":  {upstream: pass, ours: pass, accepted: "it looks too early"},
 		"a flaky one is accepted, and it fails": {upstream: pass, ours: fail, accepted: "it looks too early"},
 	}

@@ -69,7 +69,7 @@ var _ = Describe("The configuration", func() {
 		Entry("as a mounted ConfigMap", "conf-mount", controlplane.ConfMount),
 	)
 
-	It("stays in force when its file is removed or no file any more, and that is told", func(ctx SpecContext) {
+	It("stays in force when its file is removed or is no longer a file, and this is reported", func(ctx SpecContext) {
 		w := newWorld(ctx, "conf-gone", 1, "8")
 		scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf("first"), Layout: controlplane.ConfFile})
 		Expect(os.Remove(scheduler.ConfPath())).To(Succeed())

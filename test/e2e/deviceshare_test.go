@@ -19,7 +19,7 @@ import (
 )
 
 var _ = Describe("A gang with GPUs and NICs", func() {
-	It("lies in the one cluster that has them together, and is told which in the write that binds it", func(ctx SpecContext) {
+	It("is placed in the one cluster that has them together, and gets their names in the write that binds it", func(ctx SpecContext) {
 		// By numbers the first cluster has enough: 35 of 40 GPUs and 20 NICs. But on 5 of its 20 PCIe switches a GPU is in use.
 		w := newBoardWorld(ctx, "board-gang", 5, 4)
 		proxy := w.proxy()
@@ -94,7 +94,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 })
 
 var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
-	It("are those of the pods that were bound, and of nobody else", func(ctx SpecContext) {
+	It("are those of the pods that were bound, and of no other pod", func(ctx SpecContext) {
 		w := newBoardWorld(ctx, "board-kill", 2)
 		proxy := w.proxy()
 		g := onSwitches("g", 8) // all that the nodes have
@@ -127,7 +127,7 @@ var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
 })
 
 var _ = Describe("A cluster without Device objects", func() {
-	It("has pods scheduled that need none, tells those that do, and has them scheduled when there are some", func(ctx SpecContext) {
+	It("has pods scheduled that need none, reports to those that do, and has them scheduled when some exist", func(ctx SpecContext) {
 		removeDeviceCRD(ctx)
 		w := boardWorld{newWorld(ctx, "board-none", 1, "8"), deviceClient()}
 		w.schedule(ctx, nil)

@@ -54,7 +54,7 @@ var _ = Describe("A gang", func() {
 		}
 	})
 
-	It("reaches the minimum of every task or nobody is bound", func(ctx SpecContext) {
+	It("reaches the minimum of every task or no pod is bound", func(ctx SpecContext) {
 		w := newWorld(ctx, "min-task", 1, "8")
 		w.start(ctx, w.conf("first"))
 		g := gang{
@@ -85,7 +85,7 @@ var _ = Describe("A gang", func() {
 		w.expectNoLeaks(ctx, "first")
 	})
 
-	It("reaches the minimum of whole sub-groups or nobody is bound", func(ctx SpecContext) {
+	It("reaches the minimum of whole sub-groups or no pod is bound", func(ctx SpecContext) {
 		w := newWorld(ctx, "sub-group", 1, "8")
 		w.start(ctx, w.conf("first"))
 		const replica = "e2e.volcano-prebind.io/replica"

@@ -116,7 +116,7 @@ var _ = Describe("A gang written", func() {
 		Eventually(func() *v1beta1.PodGroup { return w.PodGroup("object") }).Should(BeNil())
 	})
 
-	It("in two ways at once is told, and Volcano's own wins", func(ctx SpecContext) {
+	It("in two ways at once is reported, and Volcano's own wins", func(ctx SpecContext) {
 		w := newWorld(ctx, "gang-twice", 2, "4")
 		w.startControllers(ctx, "")
 		w.start(ctx, w.conf())
@@ -140,7 +140,7 @@ var _ = Describe("A gang written", func() {
 		Expect(w.PodGroup("another")).To(BeNil())
 	})
 
-	It("as Koordinator's users do is whole, whoever of upstream's controller and ours comes first", func(ctx SpecContext) {
+	It("as Koordinator's users do is whole, whichever of upstream's controller and ours comes first", func(ctx SpecContext) {
 		w := newWorld(ctx, "gang-race", 8, "4")
 		// Without the gang-controller, upstream's makes a PodGroup for each of these pods, as a stock one does.
 		stock := w.startControllersOf(ctx, "-stock", "pg-controller")

@@ -219,7 +219,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		Expect(w.clustersOf(more)).To(Equal([]string{"a"}))
 	})
 
-	It("is told what is wrong with its annotations, and waits until they are right", func(ctx SpecContext) {
+	It("reports what is wrong with its annotations, and waits until they are right", func(ctx SpecContext) {
 		w := newWorld(ctx, "ib-wrong", 0, "1")
 		w.addCluster(ctx, "a", 0, 1, "4")
 		w.start(ctx, w.conf()+inClusters)

@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("A pre-bind that fails", func() {
-	It("[partial-gang] [no-backoff] for one member below the minimum leaves nobody bound and nothing behind", func(ctx SpecContext) {
+	It("[partial-gang] [no-backoff] for one member below the minimum leaves no pod bound and nothing behind", func(ctx SpecContext) {
 		w := newWorld(ctx, "below", 1, "8")
 		w.start(ctx, w.conf("first", "second", "third"))
 		g := gang{name: "g", size: 8, min: 8}
@@ -59,7 +59,7 @@ var _ = Describe("A pre-bind that fails", func() {
 		w.expectNoLeaks(ctx, "first", "second", "third")
 	})
 
-	It("on one node is told once, whichever of the gang's equal pods meets it", func(ctx SpecContext) {
+	It("on one node is reported once, whichever of the gang's equal pods meets it", func(ctx SpecContext) {
 		w := newWorld(ctx, "equal", 2, "2")
 		w.start(ctx, w.conf("first"))
 		g := gang{name: "g", size: 4, min: 4}

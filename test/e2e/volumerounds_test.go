@@ -34,7 +34,7 @@ const (
 )
 
 var _ = Describe("Under random faults while volumes are made", func() {
-	It("round after round ends with nothing selected or reserved for nobody, and every gang whole or waiting with a reason", func(ctx SpecContext) {
+	It("round after round ends with nothing selected or reserved without a pod, and every gang whole or waiting with a reason", func(ctx SpecContext) {
 		rounds := defaultVolumeRounds
 		if text := os.Getenv(volumeRounds); text != "" {
 			var err error

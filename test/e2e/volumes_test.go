@@ -80,7 +80,7 @@ var _ = Describe("A gang with a claim each", func() {
 		w.expectSettled(ctx, g)
 	})
 
-	It("is told what it waits for in the cluster that has some of its volumes, and is placed there once the others can be made", func(ctx SpecContext) {
+	It("reports what it waits for in the cluster that has some of its volumes, and is placed there once the others can be created", func(ctx SpecContext) {
 		w := newVolumeWorld(ctx, "vol-part", 2, 2)
 		w.order(control.Provisioner, w.node(1), control.Fail)
 		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})

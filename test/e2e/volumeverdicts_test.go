@@ -35,7 +35,7 @@ var _ = Describe("A gang with claims", func() {
 		Expect(w.claims(ctx)).To(HaveLen(3))
 	})
 
-	It("is told which claim keeps it from every node, and is placed when that changes", func(ctx SpecContext) {
+	It("reports which claim keeps it from every node, and is placed when that changes", func(ctx SpecContext) {
 		w := newVolumeWorld(ctx, "vol-verdict", 1)
 		w.class(ctx, "now", func(class *storagev1.StorageClass) {
 			class.VolumeBindingMode = ptr.To(storagev1.VolumeBindingImmediate)

@@ -131,7 +131,7 @@ func TestTrials(t *testing.T) {
 		"a rack has enough":                      {members: 2, least: 2, racks: 1, want: map[string]int{"r0": 2 * watts}},
 		"two racks have":                         {members: 4, least: 4, racks: 2, want: map[string]int{"r0": 2 * watts, "r1": 2 * watts}},
 		"enough for the least":                   {members: 3, least: 2, racks: 1, want: map[string]int{"r0": 2 * watts}},
-		"below the least nobody has anything":    {members: 3, least: 3, racks: 1, want: map[string]int{}},
+		"below the minimum no pod has anything":  {members: 3, least: 3, racks: 1, want: map[string]int{}},
 		"nor of a gang that two racks are tried": {members: 5, least: 5, racks: 2, want: map[string]int{}},
 	}
 	for name, tc := range cases {

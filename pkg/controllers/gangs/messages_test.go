@@ -208,7 +208,7 @@ func TestNameThatIsTaken(t *testing.T) {
 			}
 		})
 	})
-	t.Run("by a job's, which nobody else may join", func(t *testing.T) {
+	t.Run("by a job's, which no other pod may join", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			foreign(w, metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)})
 			w.member("p", minimum(2))

@@ -68,7 +68,7 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 		"a minimum of 0 cannot be read":                                           {[]texts{{minimum: "0"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
 		"a minimum below 0 cannot":                                                {[]texts{{minimum: "-2"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
 		"a minimum beyond 32 bits cannot":                                         {[]texts{{minimum: "4294967299"}, {minimum: "4"}}, 4, texts{mode: "Strict"}, []string{"pod-0 " + minimum}},
-		"nobody says a minimum":                                                   {[]texts{{mode: "NonStrict"}, {minimum: ""}}, 0, nil, nil},
+		"no minimum is set":                                                       {[]texts{{mode: "NonStrict"}, {minimum: ""}}, 0, nil, nil},
 		"one that says less does not contradict":                                  {[]texts{{minimum: "3", total: "4"}, {minimum: "3"}}, 3, texts{mode: "Strict", total: "4"}, nil},
 		"one that says more does":                                                 {[]texts{{minimum: "3"}, {minimum: "3", total: "4"}}, 3, texts{mode: "Strict"}, []string{"pod-1 " + total}},
 		"the same time written otherwise":                                         {[]texts{{minimum: "3", waiting: "90s"}, {minimum: "3", waiting: "1m30s"}}, 3, texts{mode: "Strict", waiting: "90s"}, nil},

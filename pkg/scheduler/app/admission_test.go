@@ -85,7 +85,7 @@ func TestOnePromiseIsMadeOfTheSameRoom(t *testing.T) {
 			plugins: []string{"proportion", "capacity"}, queue: quantities("cpu", "4"),
 			objects: []runtime.Object{groupAsking("runs", "q", v1beta1.PodGroupRunning, quantities("cpu", "9")), fills}, asks: quantities("cpu", "4"),
 		},
-		"a gang that asks for what nobody can have fills the queue": {
+		"an infeasible gang fills the queue": {
 			plugins: []string{"proportion", "capacity"}, queue: quantities("cpu", "4"),
 			objects: []runtime.Object{groupAsking("runs", "q", v1beta1.PodGroupRunning, quantities("cpu", "1e9")), fills}, asks: quantities("cpu", "4"),
 		},

@@ -59,7 +59,7 @@ func TestInvalidAmountsStopNoGang(t *testing.T) {
 			objects: []runtime.Object{podGroup(quantities("nvidia.com/gpu", "-5"), v1beta1.PodGroupPending)},
 			told:    "spec.minResources[nvidia.com/gpu] is -5, must be 0 or more",
 		},
-		"of pods, when it was let in already": {
+		"of pods, when it was admitted already": {
 			objects: []runtime.Object{podGroup(quantities("pods", "-3"), v1beta1.PodGroupInqueue)},
 			told:    "spec.minResources[pods] is -3, must be 0 or more",
 		},

@@ -55,7 +55,7 @@ func TestWhenCyclesRun(t *testing.T) {
 		"once a period while something is left to do": {
 			script: script{unsettled: true}, runs: 3500 * ms, want: []time.Duration{0, 1000 * ms, 2000 * ms, 3000 * ms},
 		},
-		"a period does not begin anew with the rest after a long cycle": {
+		"a period does not restart with the rest after a long cycle": {
 			script: script{unsettled: true, takes: 400 * ms}, runs: 3 * time.Second,
 			want: []time.Duration{0, 1400 * ms, 2800 * ms},
 		},

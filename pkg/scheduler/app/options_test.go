@@ -114,8 +114,8 @@ func TestHasWork(t *testing.T) {
 		"a waiting task":                        {tasks: task(api.Pending), phase: scheduling.PodGroupRunning, want: true},
 		"a task that waits for room being made": {tasks: task(api.Pipelined), phase: scheduling.PodGroupRunning, want: true},
 		"a task that leaves":                    {tasks: task(api.Releasing), phase: scheduling.PodGroupRunning, want: true},
-		"a gang that is not let in":             {phase: scheduling.PodGroupPending, want: true},
-		"a gang that is let in":                 {phase: scheduling.PodGroupInqueue, want: true},
+		"a gang that is not admitted":           {phase: scheduling.PodGroupPending, want: true},
+		"a gang that is admitted":               {phase: scheduling.PodGroupInqueue, want: true},
 		"a gang in doubt":                       {phase: scheduling.PodGroupUnknown, want: true},
 	}
 	for name, tt := range tests {

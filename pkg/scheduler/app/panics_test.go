@@ -94,7 +94,7 @@ func TestAGangWithWhichCyclesPanicIsQuarantined(t *testing.T) {
 			},
 			quarantined: []string{"evil-1", "evil-2"}, most: 3,
 		},
-		"during nobody's turn": {
+		"during no job's turn": {
 			evil:        func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) { return jobs["ns/evil-42"] != nil, "" },
 			quarantined: []string{"evil-42"}, most: 20,
 		},
@@ -294,7 +294,7 @@ func TestAThousandPanickingGangsOfOneTenantDelayNoOtherTenant(t *testing.T) {
 	const poisoned = 1000
 	for name, turn := range map[string]func(job *api.JobInfo) api.JobID{
 		"during their turns":   func(job *api.JobInfo) api.JobID { return job.UID },
-		"during nobody's turn": func(*api.JobInfo) api.JobID { return "" },
+		"during no job's turn": func(*api.JobInfo) api.JobID { return "" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := crowd(0)

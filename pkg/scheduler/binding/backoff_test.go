@@ -81,11 +81,11 @@ func TestBackoffRetries(t *testing.T) {
 		want  []api.JobID // still blocked
 		wakes int64
 	}{
-		"now, of one gang":          {func(b *Backoff) { b.RetryNow("x") }, []api.JobID{"y", "z"}, 1},
-		"of the gangs of a node":    {func(b *Backoff) { b.RetryNode("n2") }, []api.JobID{"z"}, 1},
-		"of all":                    {func(b *Backoff) { b.RetryAll() }, nil, 1},
-		"of a node nobody named":    {func(b *Backoff) { b.RetryNode("n9") }, []api.JobID{"x", "y", "z"}, 0},
-		"of a gang that is unknown": {func(b *Backoff) { b.RetryNow("w") }, []api.JobID{"x", "y", "z"}, 0},
+		"now, of one gang":             {func(b *Backoff) { b.RetryNow("x") }, []api.JobID{"y", "z"}, 1},
+		"of the gangs of a node":       {func(b *Backoff) { b.RetryNode("n2") }, []api.JobID{"z"}, 1},
+		"of all":                       {func(b *Backoff) { b.RetryAll() }, nil, 1},
+		"of a node that no gang named": {func(b *Backoff) { b.RetryNode("n9") }, []api.JobID{"x", "y", "z"}, 0},
+		"of a gang that is unknown":    {func(b *Backoff) { b.RetryNow("w") }, []api.JobID{"x", "y", "z"}, 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

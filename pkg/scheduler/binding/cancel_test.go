@@ -155,7 +155,7 @@ func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 		minimum int
 		want    []string
 	}{
-		"too few are left: nobody is bound": {
+		"too few are left: no member is bound": {
 			minimum: 2,
 			want:    []string{"bind bound", "a -a released(deleted)", "a -a released(no quorum)"},
 		},

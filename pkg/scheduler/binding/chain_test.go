@@ -22,7 +22,7 @@ func TestChain(t *testing.T) {
 			pods:    []script{{steps: steps("a", "b", "c")}},
 			want:    []string{"a b c bind bound"},
 		},
-		"steps are told of the bind, whichever panics, and not of members that are released": {
+		"steps are notified of the bind even if one panics, and not of released members": {
 			minimum: 1,
 			pods: []script{
 				{steps: []act{{plugin: "a", told: true, tellPanics: true}, {plugin: "b"}, {plugin: "c", told: true}}},
@@ -60,7 +60,7 @@ func TestChain(t *testing.T) {
 			pods:    []script{{steps: steps("a")}, {steps: []act{{plugin: "a", err: errStep}}}, {steps: steps("a")}},
 			want:    []string{"a bind bound", "a -a released(a failed)", "a bind bound"},
 		},
-		"below the minimum nobody is bound": {
+		"below the minimum no member is bound": {
 			minimum: 3,
 			pods:    []script{{steps: steps("a", "b")}, {steps: []act{{plugin: "a", takes: time.Second, err: errStep}}}, {}},
 			want:    []string{"a b -b -a released(no quorum)", "a -a released(a failed)", "released(no quorum)"},
@@ -86,7 +86,7 @@ func TestChain(t *testing.T) {
 			pods:    []script{{steps: steps("a")}},
 			want:    []string{"a bind bound"},
 		},
-		"a gate that never answers binds nobody": {
+		"a gate that never answers binds no member": {
 			minimum: 1,
 			gate:    []error{errServer, errServer, errServer, errServer, errServer},
 			pods:    []script{{steps: steps("a")}},

@@ -42,7 +42,7 @@ func TestGangGroup(t *testing.T) {
 		// bound is how many of x and y are bound now.
 		bound [2]int
 	}{
-		"only-waiting counts nobody who runs (G13)":          {gangGroupOf(GangTerms{gangX, false, CountNone}), 3, 0, 2, 0, []script{well}, nil, [2]int{0, 0}},
+		"only-waiting counts no running member (G13)":        {gangGroupOf(GangTerms{gangX, false, CountNone}), 3, 0, 2, 0, []script{well}, nil, [2]int{0, 0}},
 		"only-waiting takes a whole gang (G13)":              {gangGroupOf(GangTerms{gangX, false, CountNone}), 3, 0, 5, 0, []script{well, well, well}, nil, [2]int{3, 0}},
 		"waiting-and-running counts both (G14)":              {gangGroupOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 2, 0, []script{well}, nil, [2]int{1, 0}},
 		"waiting-and-running, too few (G14)":                 {gangGroupOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 1, 0, []script{well}, nil, [2]int{0, 0}},

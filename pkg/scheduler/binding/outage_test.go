@@ -79,7 +79,7 @@ func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 		"a step failed, and its rollback does":    {err: errCut, steps: true, want: "released"},
 		"... of which it is told to wait":         {err: inAMinute, steps: true, want: "released"},
 		"the minimum cannot be read":              {err: inAMinute, reads: true, want: "bound"},
-		"... because nobody is there":             {err: errCut, reads: true, want: "bound"},
+		"... because no server listens":           {err: errCut, reads: true, want: "bound"},
 		"it is not known whether a Binding holds": {err: errCut, want: "bound"},
 		"... of which it is told to wait then":    {err: inAMinute, want: "bound"},
 		"a Binding is put off":                    {err: errThrottled, want: "bound"},
@@ -139,13 +139,13 @@ func TestTheGateIsAskedAgain(t *testing.T) {
 		deleted bool
 		want    string
 	}{
-		"while nobody answers":              {gate: slices.Repeat([]error{errCut}, 50), want: "a bind bound"},
-		"while nobody is there":             {gate: slices.Repeat([]error{refused}, 50), want: "a bind bound"},
+		"while no server answers":           {gate: slices.Repeat([]error{errCut}, 50), want: "a bind bound"},
+		"while no server listens":           {gate: slices.Repeat([]error{refused}, 50), want: "a bind bound"},
 		"when it answers with errors":       {gate: slices.Repeat([]error{errServer}, 4), want: "a bind bound"},
 		"when it does not know us yet":      {gate: slices.Repeat([]error{unauthorized}, 4), want: "a bind bound"},
 		"but not when it answers with more": {gate: slices.Repeat([]error{errServer}, 5), want: "a -a released(no quorum)"},
 		"nor when calls take too long":      {gate: slices.Repeat([]error{context.DeadlineExceeded}, 5), want: "a -a released(no quorum)"},
-		"and anew when it is back":          {gate: slices.Repeat([]error{errServer}, 8), back: 1, want: "a bind bound"},
+		"and again when it is back":         {gate: slices.Repeat([]error{errServer}, 8), back: 1, want: "a bind bound"},
 		"but for a member that is gone":     {gate: slices.Repeat([]error{errCut}, 1000), deleted: true, want: "a -a released(deleted)"},
 	}
 	for name, tt := range tests {

@@ -39,7 +39,7 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 		"a pod starts to run":                  {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Phase(v1.PodRunning).Obj(), want: soon},
 		"a pod has succeeded":                  {before: pod(0).Node("n").Phase(v1.PodRunning).Obj(), after: pod(0).Node("n").Phase(v1.PodSucceeded).Obj(), want: now},
 		"a pod of another scheduler has ended": {before: pod(0).Scheduler("other").Node("n").Obj(), after: pod(0).Scheduler("other").Node("n").Phase(v1.PodFailed).Obj(), want: now},
-		"a pod is told to end":                 {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Terminating().Obj(), want: now},
+		"a pod is being deleted":               {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Terminating().Obj(), want: now},
 		"a waiting pod gets a label":           {before: pod(0).Obj(), after: pod(0).Label("a", "b").Obj(), want: now},
 		"a waiting pod gets a condition": {before: pod(0).Obj(), after: changed(pod(0).Obj(), func(p *v1.Pod) {
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse}}
@@ -184,7 +184,7 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 		"a node it was not to go to does not": {change: func(w *world) {
 			w.add(schedtest.MakeNode().Name("m").Obj(), schedtest.MakeNode().Name("m").Label("a", "b").Obj())
 		}, blocked: true},
-		"its own conditions being told does not": {change: func(w *world) {
+		"a write of its own conditions does not": {change: func(w *world) {
 			w.deliver(w.cluster.PodGroup("g"))
 			w.sync("p0", "p1")
 		}, blocked: true},
@@ -249,14 +249,14 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 		change func(c *v1.PersistentVolumeClaim)
 		want   []Urgency
 	}{
-		"a resync":               {change: func(*v1.PersistentVolumeClaim) {}},
-		"its capacity is told":   {change: func(c *v1.PersistentVolumeClaim) { c.Status.Capacity = v1.ResourceList{"storage": {}} }},
-		"it is told to be bound": {change: func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimBound }},
-		"it is lost":             {change: func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimLost }, want: []Urgency{WakeNow}},
-		"it gets a volume":       {change: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }, want: []Urgency{WakeNow}},
-		"its node is chosen":     {change: func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{"selected-node": "n"} }, want: []Urgency{WakeNow}},
-		"it is being deleted":    {change: func(c *v1.PersistentVolumeClaim) { now := metav1.Now(); c.DeletionTimestamp = &now }, want: []Urgency{WakeNow}},
-		"it is another one":      {change: func(c *v1.PersistentVolumeClaim) { c.UID = "other" }, want: []Urgency{WakeNow}},
+		"a resync":                 {change: func(*v1.PersistentVolumeClaim) {}},
+		"its capacity is reported": {change: func(c *v1.PersistentVolumeClaim) { c.Status.Capacity = v1.ResourceList{"storage": {}} }},
+		"it is reported as bound":  {change: func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimBound }},
+		"it is lost":               {change: func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimLost }, want: []Urgency{WakeNow}},
+		"it gets a volume":         {change: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }, want: []Urgency{WakeNow}},
+		"its node is chosen":       {change: func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{"selected-node": "n"} }, want: []Urgency{WakeNow}},
+		"it is being deleted":      {change: func(c *v1.PersistentVolumeClaim) { now := metav1.Now(); c.DeletionTimestamp = &now }, want: []Urgency{WakeNow}},
+		"it is another one":        {change: func(c *v1.PersistentVolumeClaim) { c.UID = "other" }, want: []Urgency{WakeNow}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestClaimChangesThatWakeNoSession(t *testing.T) {
 		"a pod is bound that the books do not know yet": {
 			arrange: func(w *world) { w.listed(pod(0).Group("unknown").Node("n").Volume("data").Obj()) },
 		},
-		"nobody has it":    {arrange: func(*world) {}},
+		"no pod uses it":   {arrange: func(*world) {}},
 		"its pod is bound": {arrange: func(w *world) { w.add(pod(0).Volume("data").Node("n").Obj()) }},
 		"its pod is being bound": {
 			arrange: func(w *world) {

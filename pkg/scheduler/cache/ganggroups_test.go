@@ -114,10 +114,10 @@ func TestGangGroupsFromSessionToSession(t *testing.T) {
 			gangWith("x", 2, policy, "only-waiting"), memberOf("x", 0, "1").Obj(), memberOf("x", 1, "1").Obj(), memberOf("x", 2, "1").Obj(),
 			gangWith("y", 1), memberOf("y", 0, "1").Obj(), memberOf("y", 1, "1").Obj(), gangWith("z", 1), memberOf("z", 0, "1").Obj(), memberOf("z", 1, "1").Obj(),
 		}, map[string]int{"x": 3, "y": 2, "z": 2}},
-		"strict: nobody goes without a member that asks for nothing and fits nowhere": {[]runtime.Object{
+		"strict: no member is bound without one that requests nothing and fits nowhere": {[]runtime.Object{
 			gangWith("x", 2, mode, "Strict"), memberOf("x", 0, "1").Obj(), memberOf("x", 1, "1").Obj(), nowhere(withoutRequests("x", 2)),
 		}, map[string]int{}},
-		"strict: a gang that has ended and is made anew is a gang again": {[]runtime.Object{
+		"strict: a gang that has ended and is recreated is a gang again": {[]runtime.Object{
 			completed(gangWith("x", 2, mode, "Strict")), bound(memberOf("x", 0, "5"), "2").Phase(v1.PodSucceeded).Obj(),
 			bound(memberOf("x", 1, "5"), "2").Phase(v1.PodSucceeded).Obj(), memberOf("x", 2, "5").Obj(), memberOf("x", 3, "5").Obj(),
 		}, map[string]int{}},
@@ -191,7 +191,7 @@ func TestWhichMembersAreBoundWithoutAFailingOne(t *testing.T) {
 		"of a group, above the minimum":                             {gangsOf(2, group, xAndY, mode, "NonStrict"), "x-1", map[string]int{"x": 2, "y": 2}},
 		"of a group that is strict, above the minimum":              {gangsOf(2, group, xAndY, mode, "Strict"), "x-1", map[string]int{}},
 		"of an only-waiting group, above the minimum":               {gangsOf(2, group, xAndY, policy, "only-waiting", mode, "NonStrict"), "x-1", map[string]int{"x": 2, "y": 2}},
-		"of a group, nobody fails":                                  {gangsOf(3, group, xAndY, mode, "Strict"), "", map[string]int{"x": 3, "y": 2}},
+		"of a group, no member fails":                               {gangsOf(3, group, xAndY, mode, "Strict"), "", map[string]int{"x": 3, "y": 2}},
 		"two gangs that are no group, since one lists itself alone": {append(gangsOf(3, mode, "Strict"), gangWith("z", 1, group, `["ns/x","ns/z"]`), memberOf("z", 0, "1").Obj()), "", map[string]int{"x": 3, "y": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {

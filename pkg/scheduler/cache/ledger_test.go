@@ -48,7 +48,7 @@ func TestPodOrNodeDeletedInFlight(t *testing.T) {
 			books:   []string{"unknown", "Pending"},
 			cause:   binding.ErrPodGone.Error(),
 		},
-		"a pod is told to end": {
+		"a pod is being deleted": {
 			happens: func(w *world) { w.add(pod(0).Terminating().Obj()) },
 			books:   []string{"Releasing", "Pending"},
 			cause:   binding.ErrPodGone.Error(),

@@ -89,7 +89,7 @@ func TestWhyAGangWaits(t *testing.T) {
 			objects: gpuNodes(1), group: minimum(1).Queue("nosuch"), pods: members(1, "1"),
 			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist; create it, or correct spec.queue`,
 		},
-		"its queue does not exist, and its pods are made when it is let in": {
+		"its queue does not exist, and its pods are created when it is admitted": {
 			objects: gpuNodes(1), group: minimum(1).Queue("nosuch").Phase(v1beta1.PodGroupPending),
 			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist; create it, or correct spec.queue`,
 		},
@@ -279,7 +279,7 @@ func TestInvalidHyperNodesAreIgnoredAndReported(t *testing.T) {
 			seen: map[string][]string{"leaf": {"n0"}, "spine": {"n0"}, "b": {"n0"}},
 			told: []string{faulty + `member HyperNode "b" is this HyperNode or contains it; members must not form a cycle`},
 		},
-		"a member that is left out is nobody's member": {
+		"a member that is left out counts for no gang": {
 			hyperNodes: []*topologyv1alpha1.HyperNode{
 				schedtest.MakeHyperNode().Name("a").NodesLike("(").Obj(), schedtest.MakeHyperNode().Name("b").Tier(3).HyperNodes("a", "spine", "none").Nodes("n1").Obj(),
 			},

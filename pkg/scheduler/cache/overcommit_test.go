@@ -103,7 +103,7 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 			want: cpuAmounts{Tasks: map[string]float64{"p0": 9000, "p1": 0}, Allocated: 9000, Total: 9000,
 				Used: map[string]float64{"n": 9000}, Idle: map[string]float64{"n": -1000}},
 		},
-		"a node that tells of no capacity": {
+		"a node that reports no capacity": {
 			objects: []runtime.Object{noCapacity, runs(0, "n", "8").Obj()},
 			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
 				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},

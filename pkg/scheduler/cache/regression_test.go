@@ -44,7 +44,7 @@ func TestRegressionPartialGang(t *testing.T) {
 		want      []string
 		idle      float64
 	}{
-		"below the minimum nobody is bound":          {minMember: 4, want: []string{"", "", "", ""}, idle: 8000},
+		"below the minimum no member is bound":       {minMember: 4, want: []string{"", "", "", ""}, idle: 8000},
 		"at the minimum those that passed are bound": {minMember: 3, want: []string{"", "n", "n", "n"}, idle: 5000},
 	}
 	for name, tt := range tests {

@@ -61,9 +61,9 @@ func TestWhichPodsAreReportedAgain(t *testing.T) {
 		after  time.Duration
 		want   int
 	}{
-		"a pod that was told before this leader":            {reason: v1.PodReasonUnschedulable},
-		"a pod that was told before this leader, and waits": {reason: v1.PodReasonUnschedulable, after: report.ResendEvery, want: 1},
-		"a pod with scheduling gates":                       {reason: v1.PodReasonSchedulingGated, after: report.ResendEvery},
+		"a pod reported before this leader":            {reason: v1.PodReasonUnschedulable},
+		"a pod reported before this leader, and waits": {reason: v1.PodReasonUnschedulable, after: report.ResendEvery, want: 1},
+		"a pod with scheduling gates":                  {reason: v1.PodReasonSchedulingGated, after: report.ResendEvery},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -39,12 +39,12 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 			delete(p.Annotations, v1beta1.KubeGroupNameAnnotationKey)
 			w.add(p)
 		},
-		"its node is registered anew": func(w *world) { w.again("n") },
-		"its node is registered anew and changed": func(w *world) {
+		"its node is registered again": func(w *world) { w.again("n") },
+		"its node is registered again and changed": func(w *world) {
 			w.again("n")
 			w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj())
 		},
-		"its task is made anew": func(w *world) { w.deliver(w.latest["*v1.Pod ns/p0"]) },
+		"its task is recreated": func(w *world) { w.deliver(w.latest["*v1.Pod ns/p0"]) },
 	}
 	for name, happens := range tests {
 		t.Run(name, func(t *testing.T) {

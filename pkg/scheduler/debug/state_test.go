@@ -37,7 +37,7 @@ func TestStateOf(t *testing.T) {
 	}{
 		"no members":                      {gang("g", scheduling.PodGroupPending), false, Waiting},
 		"members that wait":               {gang("g", scheduling.PodGroupPending, api.Pending, api.Pending), false, Waiting},
-		"let in":                          {gang("g", scheduling.PodGroupInqueue, api.Pending, api.Pending), false, Admitted},
+		"admitted":                        {gang("g", scheduling.PodGroupInqueue, api.Pending, api.Pending), false, Admitted},
 		"sent back":                       {gang("g", scheduling.PodGroupInqueue, api.Pending, api.Pending), true, TimedOut},
 		"one in flight":                   {gang("g", scheduling.PodGroupInqueue, api.Binding, api.Running), false, InFlight},
 		"one placed":                      {gang("g", scheduling.PodGroupInqueue, api.Allocated, api.Pending), false, InFlight},

@@ -82,7 +82,7 @@ func TestWhatBecomesOfAnEventIsKnownLater(t *testing.T) {
 			},
 			want: []string{"no room"},
 		},
-		"it is lost, and told again to pods that wait": {
+		"it is lost, and recorded again for pods that wait": {
 			story: func(tell, again func(string), o *slowOutlet) {
 				tell("no room")
 				o.done[0](false)
@@ -91,7 +91,7 @@ func TestWhatBecomesOfAnEventIsKnownLater(t *testing.T) {
 			},
 			want: []string{"no room", "no room"},
 		},
-		"it is not told again when another has been told since": {
+		"it is not recorded again when another was recorded since": {
 			story: func(tell, again func(string), _ *slowOutlet) {
 				tell("no room")
 				tell("no node")

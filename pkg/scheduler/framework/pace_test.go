@@ -18,9 +18,9 @@ func TestWhatSessionsCountDoesNotEndAPause(t *testing.T) {
 		phase scheduling.PodGroupPhase
 		want  string
 	}{
-		"that was let in": {scheduling.PodGroupInqueue, "1 node short of cpu"},
-		"that runs":       {scheduling.PodGroupRunning, "1 node short of cpu"},
-		"that was not":    {scheduling.PodGroupPending, "2 nodes short of cpu"},
+		"that was admitted": {scheduling.PodGroupInqueue, "1 node short of cpu"},
+		"that runs":         {scheduling.PodGroupRunning, "1 node short of cpu"},
+		"that was not":      {scheduling.PodGroupPending, "2 nodes short of cpu"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

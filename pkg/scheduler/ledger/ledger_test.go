@@ -29,7 +29,7 @@ func TestReleasedAndBoundKeepTheBooks(t *testing.T) {
 		"released of a pod deleted meanwhile":  {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }, do: released, want: "unknown", idle: 8000},
 		"bound of a pod deleted meanwhile":     {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }, do: bound, want: "unknown", idle: 8000},
 		"released of a gang deleted meanwhile": {meanwhile: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }, do: released, want: "Pending", idle: 8000},
-		"bound after the informer told of it":  {meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }, do: bound, want: "Bound on n", idle: 7000},
+		"bound after the informer showed it":   {meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }, do: bound, want: "Bound on n", idle: 7000},
 		"bound of a pod that runs already":     {meanwhile: func(w *world) { w.add(pod(0).Node("n").Phase(v1.PodRunning).Obj()) }, do: bound, want: "Running on n", idle: 7000},
 		"released of a pod another one bound": {meanwhile: func(w *world) {
 			w.add(schedtest.MakeNode().Name("m").Obj())

@@ -218,9 +218,9 @@ func TestAThousandCulpritsOfANamespaceAreQuarantinedTogether(t *testing.T) {
 		arrives bool
 	}{
 		"during their turns":   {turns: true},
-		"during nobody's turn": {},
+		"during no job's turn": {},
 		"during their turns, with more that come all the time":   {turns: true, arrives: true},
-		"during nobody's turn, with more that come all the time": {arrives: true},
+		"during no job's turn, with more that come all the time": {arrives: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, now, reported := newBisector(), time.Unix(0, 0), map[object]bool{}

@@ -268,16 +268,16 @@ func TestWhenPodConditionsAreWritten(t *testing.T) {
 		meanwhile   func(w *testWriter)
 		soon, later []string
 	}{
-		"a pod found unschedulable is told a while later":                                {later: once},
-		"a nomination is told at once":                                                   {nominated: "n", soon: once},
-		"a pod that is being bound by then is not told":                                  {meanwhile: func(w *testWriter) { w.placed.Store(pod(0).Obj().UID, true) }},
-		"a pod that is bound by then is not told":                                        {meanwhile: func(w *testWriter) { w.add(pod(0).Node("n").Obj()) }},
-		"a pod that is bound by then, which the scheduler has yet to learn, is not told": {meanwhile: func(w *testWriter) { w.add(pod(0).Node("n").Obj()) }},
-		"a pod that is deleted by then is not told":                                      {meanwhile: func(w *testWriter) { w.remove(pod(0).Obj()) }},
-		"a pod of the same name, which the scheduler has yet to learn, is not told": {meanwhile: func(w *testWriter) {
+		"a pod found unschedulable is updated a while later":                    {later: once},
+		"a nomination is written at once":                                       {nominated: "n", soon: once},
+		"a pod that is being bound by then is not updated":                      {meanwhile: func(w *testWriter) { w.placed.Store(pod(0).Obj().UID, true) }},
+		"a pod that is bound by then is not updated":                            {meanwhile: func(w *testWriter) { w.add(pod(0).Node("n").Obj()) }},
+		"a pod that is bound by then, unknown to the scheduler, is not updated": {meanwhile: func(w *testWriter) { w.add(pod(0).Node("n").Obj()) }},
+		"a pod that is deleted by then is not updated":                          {meanwhile: func(w *testWriter) { w.remove(pod(0).Obj()) }},
+		"a pod of the same name, unknown to the scheduler, is not updated": {meanwhile: func(w *testWriter) {
 			w.add(pod(0).UID("new").Obj())
 		}},
-		"a pod of the same name is not told": {meanwhile: func(w *testWriter) {
+		"a pod of the same name is not updated": {meanwhile: func(w *testWriter) {
 			w.remove(pod(0).Obj())
 			w.add(pod(0).UID("new").Obj())
 		}},

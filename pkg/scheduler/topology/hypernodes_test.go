@@ -72,7 +72,7 @@ func TestForestOfHyperNodes(t *testing.T) {
 			want:         []string{"a: n1 n2", "b: n3"},
 			wantProblems: []string{"node n1 and 1 more are in HyperNodes a and b of one tier; a counts (first by name); list each in one of them"},
 		},
-		"what a group does not get, those in it do not get either, and that is told once": {
+		"what a group does not get, its children do not get either, and one message says so": {
 			hyperNodes: []HyperNode{
 				hyperNode("a", 2, "", "n1"), hyperNode("b", 2, "", "n1", "n2"),
 				hyperNode("la", 1, "a", "n1"), hyperNode("lb", 1, "b", "n1", "n2"),
@@ -81,7 +81,7 @@ func TestForestOfHyperNodes(t *testing.T) {
 			want:         []string{"a: n1 [la]", "b: n2 [lb]", "a/la: n1", "b/lb: n2"},
 			wantProblems: []string{"node n1 is in HyperNodes a and b of one tier; a counts (first by name); list it in one of them"},
 		},
-		"many nodes in two of a tier: the first by name is told": {
+		"many nodes in two of a tier: the first by name is reported": {
 			hyperNodes: []HyperNode{
 				hyperNode("a", 1, "", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"), hyperNode("b", 1, "", "n8", "n7", "n6", "n5", "n4", "n3", "n2", "n1"),
 			},

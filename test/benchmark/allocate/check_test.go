@@ -16,7 +16,7 @@ func TestCheck(t *testing.T) {
 		placement map[string]string
 		want      string
 	}{
-		"nobody placed":         {map[string]string{}, ""},
+		"no pod placed":         {map[string]string{}, ""},
 		"in one cluster":        {map[string]string{"ns/gang-00000-0000": free(0), "ns/gang-00000-0001": free(1)}, ""},
 		"a gang in part":        {map[string]string{"ns/gang-00000-0000": free(0)}, "1 of the 2 pods of gang gang-00000"},
 		"in two clusters":       {map[string]string{"ns/gang-00000-0000": free(0), "ns/gang-00000-0001": free(125)}, "in clusters ib-0 and ib-1"},

@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 	}{
 		"each its own":                 {pairs, has("node-0000", amounts{0: 100, 1: 100}, amounts{0: 50}), has("node-0000", amounts{2: 100, 3: 100}, amounts{1: 50}), ""},
 		"on two switches":              {pairs, has("node-0000", amounts{0: 100, 2: 100}, amounts{0: 50, 1: 50}), has("node-0000", amounts{1: 100, 3: 100}, amounts{0: 50, 1: 50}), ""},
-		"nobody placed":                {pairs, sessiontest.Bind{}, sessiontest.Bind{}, ""},
+		"no pod placed":                {pairs, sessiontest.Bind{}, sessiontest.Bind{}, ""},
 		"a gang in part":               {pairs, has("node-0000", amounts{0: 100, 1: 100}, amounts{0: 50}), sessiontest.Bind{}, "1 of the 2 pods of gang gang-00000"},
 		"a GPU twice":                  {pairs, has("node-0000", amounts{0: 100, 1: 100}, amounts{0: 50}), has("node-0000", amounts{1: 100, 0: 100}, amounts{0: 50}), "200% of koordinator.sh/gpu-core is given"},
 		"too few GPUs":                 {pairs, has("node-0000", amounts{0: 100}, amounts{0: 50}), sessiontest.Bind{}, "it has 100% of GPUs on 1, asks for 200%"},
@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 		"shares of two GPUs":           {halves, has("node-0000", amounts{0: 60}, nil), has("node-0000", amounts{1: 60}, nil), ""},
 		"shares of more than a GPU":    {halves, has("node-0000", amounts{0: 60}, nil), has("node-0000", amounts{0: 60}, nil), "120% of koordinator.sh/gpu-core is given"},
 		"a share in two parts":         {halves, has("node-0000", amounts{0: 30, 1: 30}, nil), sessiontest.Bind{}, "it has 60% of GPUs on 2"},
-		"a NIC that nobody asked for":  {halves, has("node-0000", amounts{0: 60}, amounts{0: 10}), sessiontest.Bind{}, "of NIC 0 it has 10%, asks for 0%"},
+		"a NIC that was not requested": {halves, has("node-0000", amounts{0: 60}, amounts{0: 10}), sessiontest.Bind{}, "of NIC 0 it has 10%, asks for 0%"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestParsePlanRefuses(t *testing.T) {
 		"trivial placement in clusters":       {[]string{"--ib-clusters", "40", "--schedulers", "ours", "--placement", "trivial"}, "goes with"},
 		"gangs that no cluster takes":         {[]string{"--ib-clusters", "40", "--schedulers", "ours", "--gangs", "1", "--gang-size", "801"}, "does not fit into a cluster of 800 cpus"},
 		"claims of an unknown kind":           {[]string{"--claims", "disks"}, `"disks" is none of volumes, devices`},
-		"claims that nobody prepares":         {[]string{"--claims", "volumes", "--schedulers", "ours,raw"}, "without --schedulers raw"},
+		"claims without preparation":          {[]string{"--claims", "volumes", "--schedulers", "ours,raw"}, "without --schedulers raw"},
 		"claims and another conf":             {[]string{"--claims", "devices", "--schedulers", "ours", "--placement", "trivial"}, "goes with --placement full"},
 		"an argument that belongs nowhere":    {[]string{"live"}, "unexpected arguments"},
 	}

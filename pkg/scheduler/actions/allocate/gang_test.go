@@ -60,7 +60,7 @@ func TestGang(t *testing.T) {
 				}
 			},
 		},
-		"a gang that fits in no order is told what stopped it when its largest went first": {
+		"a gang that fits in no order reports what stopped it with its largest member first": {
 			upstreamDiffers: "it tries one order, that of the pods",
 			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(holds("4"), "n1"), nodes(holds("1"), "n2", "n3")...),
@@ -126,7 +126,7 @@ func TestGang(t *testing.T) {
 			},
 			enqueue: true,
 		},
-		"a pending gang is let in when there is no enqueue action": {
+		"a pending gang is admitted when there is no enqueue action": {
 			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupPending).Obj()},

@@ -53,8 +53,8 @@ func TestAGangGroupWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 		invalid bool
 		want    string
 	}{
-		"not let in": {phase: v1beta1.PodGroupPending, want: "gang ns/b is not admitted to its queue yet"},
-		"invalid":    {phase: v1beta1.PodGroupInqueue, invalid: true, want: "gang ns/b cannot be scheduled: why not"},
+		"not admitted": {phase: v1beta1.PodGroupPending, want: "gang ns/b is not admitted to its queue yet"},
+		"invalid":      {phase: v1beta1.PodGroupInqueue, invalid: true, want: "gang ns/b cannot be scheduled: why not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))

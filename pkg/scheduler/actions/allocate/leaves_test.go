@@ -47,7 +47,7 @@ func TestTheLeavesOfAGang(t *testing.T) {
 		"small members share the leaf of the last large one, which is chosen with room for half of one": {
 			leaves: map[string]int{"l1": 3, "l2": 2, "l3": 1}, requests: []string{"4", "4", "4", "4", "2"}, want: map[string]int{"l1": 3, "l2": 2},
 		},
-		"where scores tell no leaf from another the one with the least to spare is taken": {
+		"if scores are equal, the leaf with the least to spare is taken": {
 			leaves: map[string]int{"l1": 4, "l2": 2, "l3": 3}, requests: []string{"4", "4"}, conf: byLabel + "      ibcluster.weight: 0\n", want: map[string]int{"l2": 2},
 		},
 	}

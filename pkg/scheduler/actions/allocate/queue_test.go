@@ -82,7 +82,7 @@ func TestQueues(t *testing.T) {
 			},
 			binds: map[string]string{"b-0": "n1"},
 		},
-		"a queue's place is found anew after each gang": {
+		"a queue's place is computed again after each gang": {
 			conf: shares,
 			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("5"), "n1"), Queues: queues,

@@ -239,7 +239,7 @@ func TestTopology(t *testing.T) {
 			world: world(four, oneRow, gang(2).TopologyByName(hard, "rack"),
 				append(pending("g-2"), running("a1", "g-0"), running("a2", "g-1"))...),
 		},
-		"hard by name: a tier that does not exist binds nobody to anything": {
+		"hard by name: a tier that does not exist restricts no task": {
 			world: world(four, oneRow, gang(2).TopologyByName(hard, "hypercluster"),
 				append(pending("g-2"), running("a1", "g-0"), running("a2", "g-1"))...),
 			binds: map[string]string{"g-2": "b1|b2"},

@@ -362,7 +362,7 @@ func TestSatisfied(t *testing.T) {
 		"minimum reached":                {[]gangOf{{name: "x", minimum: 3, running: 3, annotations: once}}, []string{"x"}},
 		"not reached":                    {[]gangOf{{name: "x", minimum: 3, running: 2, annotations: once}}, nil},
 		"reached before":                 {[]gangOf{{name: "x", minimum: 3, running: 1, satisfied: true, annotations: once}}, []string{"x"}},
-		"nobody is left":                 {[]gangOf{{name: "x", minimum: 3, waiting: 3, satisfied: true, annotations: once}}, nil},
+		"no gang is left":                {[]gangOf{{name: "x", minimum: 3, waiting: 3, satisfied: true, annotations: once}}, nil},
 		"another policy now":             {[]gangOf{{name: "x", minimum: 3, running: 3, satisfied: true, annotations: says(gangs.MatchPolicyAnnotation, "only-waiting")}}, nil},
 		"no settings":                    {[]gangOf{{name: "x", minimum: 3, running: 3}}, nil},
 		"group, one of two":              {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: xy}, {name: "y", minimum: 2, running: 1, waiting: 1, annotations: xy}}, nil},

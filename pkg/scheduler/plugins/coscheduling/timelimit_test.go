@@ -196,7 +196,7 @@ func TestWhoIsNotSentBack(t *testing.T) {
 			running.Node("n1").Phase(v1.PodRunning).Name("a-0").Group("a").Obj(),
 			schedtest.MakePod().Req(cores("100")).Name("a-1").Group("a").Obj(),
 		}},
-		"a gang that is not let in": {group: waits("a").MinResources(cores("5")), pods: members(schedtest.MakePod().Req(cores("1")), "a", 3)},
+		"a gang that is not admitted": {group: waits("a").MinResources(cores("5")), pods: members(schedtest.MakePod().Req(cores("1")), "a", 3)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -242,10 +242,10 @@ func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
 // TestForgedTimeLimitsDecideNothing: a tenant may write and delete the condition, in either reason and with any date.
 func TestForgedTimeLimitsDecideNothing(t *testing.T) {
 	for name, forge := range map[string]func(*scheduling.PodGroupCondition){
-		"let in long ago": func(c *scheduling.PodGroupCondition) {
+		"admitted long ago": func(c *scheduling.PodGroupCondition) {
 			c.Reason, c.LastTransitionTime.Time = gangAdmitted, time.Now().Add(-time.Hour)
 		},
-		"let in in the future": func(c *scheduling.PodGroupCondition) {
+		"admitted in the future": func(c *scheduling.PodGroupCondition) {
 			c.Reason, c.LastTransitionTime.Time = gangAdmitted, time.Now().Add(time.Hour)
 		},
 		"sent back a million times": func(c *scheduling.PodGroupCondition) {

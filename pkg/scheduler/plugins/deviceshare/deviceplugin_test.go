@@ -72,13 +72,13 @@ func TestPodsTakeTurnsOnALockedNode(t *testing.T) {
 		value string
 		takes bool
 	}{
-		"none":                      {"", true},
-		"another pod's":             {at(time.Minute) + ",ns,other", false},
-		"that pod's own":            {at(time.Minute) + ",ns,p", true},
-		"one that has expired":      {at(6*time.Minute) + ",ns,other", true},
-		"of a pod that is gone":     {at(time.Minute) + ",ns,gone", true},
-		"in another format":         {"someone", false},
-		"of a time nobody can read": {"noon,ns,other", false},
+		"none":                            {"", true},
+		"another pod's":                   {at(time.Minute) + ",ns,other", false},
+		"that pod's own":                  {at(time.Minute) + ",ns,p", true},
+		"one that has expired":            {at(6*time.Minute) + ",ns,other", true},
+		"of a pod that is gone":           {at(time.Minute) + ",ns,gone", true},
+		"in another format":               {"someone", false},
+		"of a time that cannot be parsed": {"noon,ns,other", false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func TestArguments(t *testing.T) {
 		"upstream's":              {"deviceshare.VGPUEnable: true", ""},
 		"upstream's that exclude": {"deviceshare.VGPUEnable: true, deviceshare.GPUSharingEnable: true", "deviceshare.VGPUEnable conflicts with deviceshare.GPUSharingEnable; keep one of them true"},
 		"a strategy":              {"scoringStrategy: {type: MostAllocated, resources: [{name: koordinator.sh/gpu-core, weight: 3}]}", ""},
-		"a strategy nobody knows": {"scoringStrategy: {type: Most}", `scoringStrategy.type: found "Most", want one of Fragmentation, LeastAllocated, MostAllocated`},
+		"an unknown strategy":     {"scoringStrategy: {type: Most}", `scoringStrategy.type: found "Most", want one of Fragmentation, LeastAllocated, MostAllocated`},
 		"a weight below zero":     {"scoringStrategy: {weight: -1}", "scoringStrategy.weight: found -1, want a weight from 0 to 1000000"},
 		"a resource without effect": {"scoringStrategy: {resources: [{name: koordinator.sh/gpu-core, weight: 1}]}",
 			"scoringStrategy.resources: has no effect with type Fragmentation; take it out"},

@@ -55,7 +55,7 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 		said    string
 		waits   bool
 	}{
-		"nobody":                            {want: whole},
+		"no pod":                            {want: whole},
 		"one that has others":               {running: []*v1.Pod{has("other", "n1", "100", 7)}, said: "GPU"},
 		"one that has one many times":       {running: []*v1.Pod{has("other", "n1", "100", 7), overflowing}, said: "GPU"},
 		"one on another node":               {running: []*v1.Pod{has("other", "n2", "100", 7)}, want: whole},
@@ -65,7 +65,7 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 		"one whose annotation is no JSON":   {running: []*v1.Pod{unreadable}, said: "node(s) with device pods that lack a valid device-allocated annotation"},
 		"one that does not say which":       {running: []*v1.Pod{silent}, said: "node(s) with device pods that lack a valid device-allocated annotation"},
 		"one that asks for what cannot be":  {running: []*v1.Pod{malformed}, said: "node(s) with device pods that lack a valid device-allocated annotation"},
-		"one that nobody gave any":          {running: []*v1.Pod{asks("costless", v1.ResourceList{"koordinator.sh/gpu": one})}, want: whole},
+		"one without an allocation":         {running: []*v1.Pod{asks("costless", v1.ResourceList{"koordinator.sh/gpu": one})}, want: whole},
 		"one that asks for less than one":   {running: []*v1.Pod{asks("zero", v1.ResourceList{"koordinator.sh/gpu.shared": resource.Quantity{}})}, want: whole},
 		"such a one that is being deleted":  {running: []*v1.Pod{silentLeaving}, said: "node(s) with device pods that lack a valid device-allocated annotation"},
 		"one that leaves its CPUs as well":  {running: []*v1.Pod{silentOnAll}, waits: true},

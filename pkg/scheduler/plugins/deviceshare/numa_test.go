@@ -31,16 +31,16 @@ func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 		want string
 		said string
 	}{
-		"no policy":                          {gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 0,1"},
-		"CPUs on the second":                 {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 4,5"},
-		"CPUs on both":                       {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 8, 1: 8}, want: "n1: gpu 0,1"},
-		"CPUs on none":                       {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 0}, said: "no NUMA node has both the CPUs and the devices free"},
-		"more GPUs than a NUMA node has":     {policy: "single-numa-node", gpus: "600", free: map[int]int{0: 8, 1: 8}, said: "no NUMA node has both the CPUs and the devices free"},
-		"a policy that is a wish":            {policy: "best-effort", gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 4,5"},
-		"a wish that cannot be":              {policy: "best-effort", gpus: "600", free: map[int]int{0: 8, 1: 8}, want: "n1: gpu 0,1,2,3,4,5"},
-		"a policy that is not looked at":     {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, arguments: "disableDeviceNUMATopologyAlignment: true", want: "n1: gpu 0,1"},
-		"a kubelet that aligns nothing":      {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, kubelet: "none", want: "n1: gpu 0,1"},
-		"a policy, and CPUs nobody knows of": {policy: "single-numa-node", gpus: "200", want: "n1: gpu 0,1"},
+		"no policy":                      {gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 0,1"},
+		"CPUs on the second":             {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 4,5"},
+		"CPUs on both":                   {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 8, 1: 8}, want: "n1: gpu 0,1"},
+		"CPUs on none":                   {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 0}, said: "no NUMA node has both the CPUs and the devices free"},
+		"more GPUs than a NUMA node has": {policy: "single-numa-node", gpus: "600", free: map[int]int{0: 8, 1: 8}, said: "no NUMA node has both the CPUs and the devices free"},
+		"a policy that is a wish":        {policy: "best-effort", gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 4,5"},
+		"a wish that cannot be":          {policy: "best-effort", gpus: "600", free: map[int]int{0: 8, 1: 8}, want: "n1: gpu 0,1,2,3,4,5"},
+		"a policy that is not looked at": {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, arguments: "disableDeviceNUMATopologyAlignment: true", want: "n1: gpu 0,1"},
+		"a kubelet that aligns nothing":  {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, kubelet: "none", want: "n1: gpu 0,1"},
+		"a policy, and unknown CPUs":     {policy: "single-numa-node", gpus: "200", want: "n1: gpu 0,1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -78,7 +78,7 @@ func TestWhatMembersHaveIsGivenBack(t *testing.T) {
 		do   func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo)
 		want map[string]string
 	}{
-		"nobody came after it": {
+		"no pod came after it": {
 			do: func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo) {
 				place(t, ssn, tasks["g-0"])
 				place(t, ssn, tasks["g-1"]).Discard()

@@ -158,8 +158,8 @@ func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
 		change func(*resourceapi.ResourceClaim)
 		want   string
 	}{
-		"they allocate it anew": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("m", "gpu-0") }, "the claim got another allocation in the meantime"},
-		"they free it":          {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, "the claim is no longer allocated"},
+		"they allocate it again": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("m", "gpu-0") }, "the claim got another allocation in the meantime"},
+		"they free it":           {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, "the claim is no longer allocated"},
 		"as many as may use it": {func(c *resourceapi.ResourceClaim) {
 			c.Status.ReservedFor = make([]resourceapi.ResourceClaimConsumerReference, resourceapi.ResourceClaimReservedForMaxSize)
 		}, "the claim is used by 256 pods, which is the maximum"},

@@ -41,8 +41,8 @@ func TestRecover(t *testing.T) {
 		"a claim that another scheduler allocated":     {pod: pod("p").Obj(), mark: "other", users: []string{"p"}, allocated: true, kept: true},
 		"a claim without a mark":                       {pod: pod("p").Obj(), users: []string{"p"}, allocated: true, kept: true},
 		"a claim without a mark, the name is shared":   {pod: pod("p").Obj(), users: []string{"p"}, allocated: true, multi: true, want: []string{"p"}, kept: true},
-		"a claim that nobody uses":                     {pod: pod("p").Obj(), mark: "volcano", allocated: true},
-		"one that nobody uses, and is another's":       {pod: pod("p").Obj(), mark: "other", allocated: true, kept: true},
+		"a claim that no pod uses":                     {pod: pod("p").Obj(), mark: "volcano", allocated: true},
+		"one that no pod uses, and is another's":       {pod: pod("p").Obj(), mark: "other", allocated: true, kept: true},
 		"a claim that is only protected":               {pod: pod("p").Obj(), mark: "volcano"},
 		"one that the name does not tell of ours from": {pod: pod("p").Obj(), mark: "volcano", users: []string{"p"}, allocated: true, multi: true, want: []string{"p"}, kept: true},
 	}

@@ -110,11 +110,11 @@ func TestNodeGroups(t *testing.T) {
 			nodes: two(), gang: gang("g", 2, "mode=preferred"), pods: members("g/0@b1", "g/1"),
 			want: []string{"required false", "ib-a", "ib-b"},
 		},
-		"a member that is being deleted holds nobody": {
+		"a member that is being deleted restricts no other": {
 			nodes: two(), gang: gang("g", 2, "mode=required"), pods: members("g/0@b1!", "g/1"),
 			want: []string{"required true", "ib-a", "ib-b"},
 		},
-		"a member that is done holds nobody": {
+		"a member that has ended restricts no other": {
 			nodes: two(), gang: gang("g", 2, "mode=required"),
 			pods: append(members("g/1"), member("g/0", "b1").Phase(v1.PodSucceeded).Obj()),
 			want: []string{"required true", "ib-a", "ib-b"},
@@ -172,7 +172,7 @@ func TestNodeGroups(t *testing.T) {
 			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring", "level=leaf").Obj()},
 			want:   []string{"required true", "ib-a/s1/l1", "ib-a/s1/l2", "ib-b/s1/l1 not: affinity group ring is in ib-a"},
 		},
-		"an affinity group of which nobody is placed": {
+		"an affinity group without a placed member": {
 			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0"),
 			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
 			want:   []string{"required true", "ib-a", "ib-b"},

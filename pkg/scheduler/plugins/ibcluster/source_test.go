@@ -54,27 +54,27 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 			pods:     []*v1.Pod{sayingMember("g/0", "clusters=ib-b", "mode=required"), sayingMember("g/1")},
 			want:     []string{"required true", b, "ib-a not: not listed in annotation ibcluster.volcano-prebind.io/clusters"},
 		},
-		"the PodGroup's, when the pods' differ, which is told": {
+		"the PodGroup's, when the pods' differ, which is reported": {
 			podGroup: []string{"mode=required"},
 			pods:     []*v1.Pod{sayingMember("g/0", "mode=preferred"), sayingMember("g/1", "mode=none")},
 			want:     []string{"required true", a, b},
 			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/mode: value "preferred" on pod g-0 is ignored, ` +
 				`because the PodGroup has annotations of its own with "required"`},
 		},
-		"the PodGroup's, when a pod has more, which is told": {
+		"the PodGroup's, when a pod has more, which is reported": {
 			podGroup: []string{"mode=required"},
 			pods:     []*v1.Pod{sayingMember("g/0", "mode=required"), sayingMember("g/1", "mode=required", "level=leaf")},
 			want:     []string{"required true", a, b},
 			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/level: value "leaf" on pod g-1 is ignored, ` +
 				`because the PodGroup has annotations of its own with nothing`},
 		},
-		"nobody's, when pods disagree": {
+		"none, when pods disagree": {
 			pods: []*v1.Pod{sayingMember("g/2", "mode=required"), sayingMember("g/0", "mode=required"), sayingMember("g/1", "mode=preferred")},
 			want: []string{"no wish"},
 			events: []string{`Warning IBClusterAnnotationInvalid g: annotation ibcluster.volcano-prebind.io/mode: found "required" on pod g-0 and "preferred" on pod g-1, ` +
 				`want the same on all pods of the gang, or annotations of its PodGroup`},
 		},
-		"nobody's, when a pod lacks what another says beside the rest": {
+		"none, when a pod lacks what another says beside the rest": {
 			pods: []*v1.Pod{sayingMember("g/0", "mode=required", "level=leaf"), sayingMember("g/1", "mode=required")},
 			want: []string{"no wish"},
 			events: []string{`Warning IBClusterAnnotationInvalid g: annotation ibcluster.volcano-prebind.io/level: found "leaf" on pod g-0 and nothing on pod g-1, ` +
@@ -88,11 +88,11 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=required"), sayingMember("g/1@a2", "mode=required"), sayingMember("g/2")},
 			want: []string{"required true", a, "ib-b not: the gang's pods are in ib-a"},
 		},
-		"nobody's, when pods that come have none and the placed disagree": {
+		"none, when new pods have none and the placed disagree": {
 			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=required"), sayingMember("g/1@a2", "mode=preferred"), sayingMember("g/2")},
 			want: []string{"no wish"},
 		},
-		"nobody's, when pods that come have none and one that is bound disagrees with one that runs": {
+		"none, when new pods have none and a bound one disagrees with a running one": {
 			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=required"), bound(sayingMember("g/1@a2", "mode=preferred")), sayingMember("g/2")},
 			want: []string{"no wish"},
 		},

@@ -153,7 +153,7 @@ func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 			c.book("half", "1", api.Binding)
 			c.session(nil)
 		}},
-		"not one whose rest is on its way anew": {limit: time.Minute, waits: 31 * time.Second, between: func(c *fakeCache) {
+		"not one whose rest is being bound again": {limit: time.Minute, waits: 31 * time.Second, between: func(c *fakeCache) {
 			for _, status := range []api.TaskStatus{api.Binding, api.Pending, api.Binding} {
 				c.book("half", "1", status)
 				c.session(nil)

@@ -92,8 +92,8 @@ func TestWhatEndsTheWait(t *testing.T) {
 		"the node is gone":                  {class: "made", meanwhile: func(w *world) { w.removeNode("n1") }, want: `node "n1" not found`},
 		"the pod is gone":                   {class: "made", meanwhile: func(w *world) { w.removePod("g-0") }, want: `pod "g-0" not found`},
 		"the volume is made out of reach":   {class: "made", meanwhile: func(w *world) { w.provisionOn("c", "n2") }, want: `volume "made-for-c" of claim "c" (storage class "made"): the node cannot access it`},
-		"the claim is made anew, and bound": {class: "local", meanwhile: func(w *world) { w.remake("c"); w.bind("c", "v") }, want: `claim "c" (storage class "local") was deleted and recreated`},
-		"the claim is made anew":            {class: "local", meanwhile: func(w *world) { w.remake("c") }, want: `claim "c" (storage class "local") was deleted and recreated`},
+		"the claim is recreated, and bound": {class: "local", meanwhile: func(w *world) { w.remake("c"); w.bind("c", "v") }, want: `claim "c" (storage class "local") was deleted and recreated`},
+		"the claim is recreated":            {class: "local", meanwhile: func(w *world) { w.remake("c") }, want: `claim "c" (storage class "local") was deleted and recreated`},
 		"the claim is bound to a volume that the node does not reach": {
 			class:     "local",
 			meanwhile: func(w *world) { w.bind("c", "far") },
@@ -189,7 +189,7 @@ func TestABoundClaimThatIsDeletedEndsTheWait(t *testing.T) {
 		want      string
 	}{
 		"deleted":         {func(w *world) { w.remove("b") }, `persistentvolumeclaim "b" not found`},
-		"made anew":       {func(w *world) { w.remake("b") }, `claim "b" (storage class "local") was deleted and recreated`},
+		"recreated":       {func(w *world) { w.remake("b") }, `claim "b" (storage class "local") was deleted and recreated`},
 		"no longer bound": {func(w *world) { w.change("b", func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "" }) }, `claim "b" (storage class "local") is no longer bound`},
 	}
 	for name, tc := range cases {

@@ -56,7 +56,7 @@ func TestRecover(t *testing.T) {
 		"a selected node of a pod that has ended":    {objects: []runtime.Object{claimLike("c", "made", selected(schedtest.SchedulerName)), ended}},
 		"a selected node of a pod that is bound":     {objects: []runtime.Object{claimLike("c", "made", selected(schedtest.SchedulerName)), waits, runs}, keeps: true},
 		"a selected node of another scheduler":       {objects: []runtime.Object{claimLike("c", "made", selected("other")), waits}, keeps: true},
-		"a selected node that nobody marked":         {objects: []runtime.Object{claimLike("c", "made", selected("")), waits}, keeps: true},
+		"a selected node without a mark":             {objects: []runtime.Object{claimLike("c", "made", selected("")), waits}, keeps: true},
 		"a volume reserved for a pod that waits":     {objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), reserved(schedtest.SchedulerName, v1.VolumeAvailable), waits}},
 		"a volume reserved for a claim that is gone": {objects: []runtime.Object{schedtest.UnboundClaim("c", "other"), reserved(schedtest.SchedulerName, v1.VolumeAvailable)}},
 		"a volume reserved for a pod that is bound":  {objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), reserved(schedtest.SchedulerName, v1.VolumeAvailable), runs}, keeps: true},

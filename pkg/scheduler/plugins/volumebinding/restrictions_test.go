@@ -29,7 +29,7 @@ func TestReadWriteOncePod(t *testing.T) {
 		listed bool
 		want   string
 	}{
-		"nobody uses it":                     {},
+		"no pod uses it":                     {},
 		"a pod on the node":                  {there: pod(v1.PodRunning, "n1"), want: want},
 		"a pod on another node":              {there: pod(v1.PodRunning, "n2"), want: want},
 		"a pod on a node out of the session": {there: pod(v1.PodRunning, "n3"), listed: true, want: want},

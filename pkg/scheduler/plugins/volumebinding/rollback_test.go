@@ -174,7 +174,7 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 			meanwhile: func(w *world) { w.remove("c"); w.phase("v", v1.VolumeReleased) },
 			check:     released,
 		},
-		"the claim was made anew, and the volume controller saw it": {
+		"the claim was recreated, and the volume controller saw it": {
 			meanwhile: func(w *world) {
 				w.remove("c")
 				anew := schedtest.UnboundClaim("c", "local")

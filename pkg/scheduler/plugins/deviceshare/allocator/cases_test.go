@@ -43,7 +43,7 @@ func TestJointAllocation(t *testing.T) {
 		"D2: one GPU and the NIC beside it":             {gpus: "1", want: "gpu 0; rdma 1/1f:00.2"},
 		"D4: three GPUs and a NIC on each of two roots": {gpus: "3", want: "gpu 0,1,2; rdma 1/1f:00.2,2/90:00.2"},
 		"D6: six GPUs and three NICs":                   {gpus: "6", want: "gpu 0,1,2,3,4,5; rdma 1/1f:00.2,2/90:00.2,3/51:00.2"},
-		"D8: a root that nobody uses on the NUMA node in use": {gpus: "2", used: []*Allocation{whole(0), vf(1, "0000:1f:00.2")},
+		"D8: an unused root on the NUMA node in use": {gpus: "2", used: []*Allocation{whole(0), vf(1, "0000:1f:00.2")},
 			want: "gpu 2,3; rdma 2/90:00.2"},
 		"D10: no topology and no virtual functions": {gpus: "1", node: bare, want: "Insufficient rdma VirtualFunctions", refused: true},
 		"D12: the other NUMA node": {gpus: "4", used: []*Allocation{whole(0, 1, 2, 3), vf(1, "0000:1f:00.2")},

@@ -198,14 +198,14 @@ func TestOneMoreMember(t *testing.T) {
 		had      []*Allocation
 		want     string
 	}{
-		"others keep what they have":             {requests: []*Request{gpus("2"), gpus("2")}, had: []*Allocation{whole(2, 3), nil}, want: "gpu 0,1 | gpu 2,3"},
-		"unlike others keep what they have":      {requests: []*Request{gpus("2"), gpus("1")}, had: []*Allocation{whole(2, 3), nil}, want: "gpu 2,3 | gpu 0"},
-		"equal ones are to have equal scopes":    {used: []*Allocation{whole(3, 5, 7)}, requests: []*Request{gpus("2"), gpus("2")}, had: []*Allocation{whole(0, 1), nil}, want: "gpu 0,2 | gpu 4,6"},
-		"one of a lower rank":                    {requests: []*Request{gpus("1"), gpus("2")}, had: []*Allocation{nil, whole(0, 1)}, want: "gpu 0 | gpu 2,3"},
-		"one that needs what another has":        {used: []*Allocation{whole(3, 5, 7)}, requests: []*Request{gpus("1"), hinted}, had: []*Allocation{whole(0), nil}, want: "gpu 4 | gpu 0,1"},
-		"the first":                              {requests: []*Request{gpus("2")}, had: []*Allocation{nil}, want: "gpu 0,1"},
-		"what others have is in nobody's way":    {requests: []*Request{gpus("4"), gpus("4")}, had: []*Allocation{whole(4, 5, 6, 7), nil}, want: "gpu 0,1,2,3 | gpu 4,5,6,7"},
-		"one of whom others are not of one part": {requests: []*Request{gpus("3"), gpus("5")}, had: []*Allocation{whole(0, 2, 4), nil}, want: "gpu 0,2,4 | gpu 1,3,5,6,7"},
+		"others keep what they have":              {requests: []*Request{gpus("2"), gpus("2")}, had: []*Allocation{whole(2, 3), nil}, want: "gpu 0,1 | gpu 2,3"},
+		"unlike others keep what they have":       {requests: []*Request{gpus("2"), gpus("1")}, had: []*Allocation{whole(2, 3), nil}, want: "gpu 2,3 | gpu 0"},
+		"equal ones are to have equal scopes":     {used: []*Allocation{whole(3, 5, 7)}, requests: []*Request{gpus("2"), gpus("2")}, had: []*Allocation{whole(0, 1), nil}, want: "gpu 0,2 | gpu 4,6"},
+		"one of a lower rank":                     {requests: []*Request{gpus("1"), gpus("2")}, had: []*Allocation{nil, whole(0, 1)}, want: "gpu 0 | gpu 2,3"},
+		"one that needs what another has":         {used: []*Allocation{whole(3, 5, 7)}, requests: []*Request{gpus("1"), hinted}, had: []*Allocation{whole(0), nil}, want: "gpu 4 | gpu 0,1"},
+		"the first":                               {requests: []*Request{gpus("2")}, had: []*Allocation{nil}, want: "gpu 0,1"},
+		"what others have is in no request's way": {requests: []*Request{gpus("4"), gpus("4")}, had: []*Allocation{whole(4, 5, 6, 7), nil}, want: "gpu 0,1,2,3 | gpu 4,5,6,7"},
+		"one of whom others are not of one part":  {requests: []*Request{gpus("3"), gpus("5")}, had: []*Allocation{whole(0, 2, 4), nil}, want: "gpu 0,2,4 | gpu 1,3,5,6,7"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func TestPlacesOfDevices(t *testing.T) {
 			build: func(d *deviceObject) { d.gpu(1, 1, "b"); d.gpu(0, 0, "c"); d.nic(0, 1, "b") },
 			gpus:  "0:0/0 1:1/1", nics: "0:1/1",
 		},
-		"roots that are numbered anew on each NUMA node": {
+		"roots that are numbered from 0 on each NUMA node": {
 			build: func(d *deviceObject) { d.gpu(0, 0, "0"); d.gpu(1, 1, "0"); d.nic(0, 1, "0") },
 			gpus:  "0:0/0 1:1/1", nics: "0:1/1",
 		},

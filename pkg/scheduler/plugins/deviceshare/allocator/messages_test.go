@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 			Refusal{"Insufficient Topology Scoped GPU Devices: 4 requested in one NUMANode, 6 GPUs free, at most 3 in one", false}},
 		"no PCIe root is as large": {node, gpus("4", `{"gpu":{"requiredTopologyScope":"PCIe"}}`), Options{},
 			Refusal{"Insufficient Topology Scoped GPU Devices: 4 requested in one PCIe, 8 GPUs free, at most 2 in one", true}},
-		"nobody knows the topology": {bare.state(t), gpus("2", `{"gpu":{"requiredTopologyScope":"PCIe"}}`), Options{},
+		"the topology is unknown": {bare.state(t), gpus("2", `{"gpu":{"requiredTopologyScope":"PCIe"}}`), Options{},
 			Refusal{"node(s) missing GPU Device Topology Tree: 2 GPUs free, requested in one PCIe, which the Device object does not report", true}},
 		"other NUMA nodes have some": {node, gpus("8", ""), Options{NUMANodes: []int{1}},
 			Refusal{"Insufficient NUMA Scoped Devices: 8 requested, 4 of 8 GPUs free, 4 on other NUMA nodes", true}},

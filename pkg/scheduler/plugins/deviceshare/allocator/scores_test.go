@@ -35,7 +35,7 @@ func TestTheStrategyIsAskedWhereThereIsAChoice(t *testing.T) {
 		"all GPUs with NICs in use":                               {empty.With(nics(10, 1, 2)).With(nics(20, 3)), joint("8", "1"), nil},
 		"some of the GPUs, which are equal, and some of the NICs": {empty, joint("2", "1"), []string{"gpu 0", "rdma 1"}},
 		"a share of GPUs of which two are in use":                 {empty.With(part(50, 3, 5)), parse(t, makePod(list(koordGPU, "50"))), []string{"gpu 0", "gpu 3"}},
-		"GPUs that are not free, and would be if nobody had any":  {empty.With(whole(3)), joint("8", "1"), nil},
+		"GPUs that are not free, and would be on an empty node":   {empty.With(whole(3)), joint("8", "1"), nil},
 		"any GPU of one that is free on each root":                {empty.With(whole(0, 2, 4, 6)), joint("1", "1"), []string{"gpu 1", "rdma 1"}},
 	}
 	for name, tt := range tests {
