@@ -178,7 +178,7 @@ func TestImpossibleLease(t *testing.T) {
 			change: func(c *componentbaseconfig.LeaderElectionConfiguration) { c.ResourceLock = "configmaps" },
 			want:   `--leader-elect-resource-lock is "configmaps"; it must be leases`,
 		},
-		"another kind of lock that does not exist": {change: func(c *componentbaseconfig.LeaderElectionConfiguration) {
+		"another kind of lock without leader election": {change: func(c *componentbaseconfig.LeaderElectionConfiguration) {
 			c.ResourceLock, c.LeaderElect = "configmaps", false
 		}},
 	}

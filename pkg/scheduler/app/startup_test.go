@@ -37,7 +37,7 @@ func TestAnAPIServerWithoutClaimsForDevices(t *testing.T) {
 	}{
 		"all is served":                       {serves: []string{"v1"}, want: true},
 		"an older version is served":          {serves: []string{"v1beta1"}},
-		"no client may ask":                   {status: http.StatusForbidden, want: true},
+		"discovery is forbidden":              {status: http.StatusForbidden, want: true},
 		"rules that taint devices, too":       {serves: []string{"v1", "v1alpha3"}, taints: true, want: true},
 		"but no rules that taint devices":     {serves: []string{"v1"}, taints: true, want: true, err: "feature gate DRADeviceTaints is enabled, but the API server does not serve resource.k8s.io/v1alpha3"},
 		"neither, though rules are asked for": {taints: true},

@@ -50,7 +50,7 @@ func TestCopiesThatAreMadeAgain(t *testing.T) {
 			change: func(w *world, _ *api.ClusterInfo) { w.add(pod(2).Node("n").Phase(v1.PodRunning).Obj()) },
 			want:   []string{"job g", "node n"},
 		},
-		"a pod without a gang runs on the node": {
+		"a pod of another scheduler runs on the node": {
 			change: func(w *world, _ *api.ClusterInfo) {
 				w.add(schedtest.MakePod().Name("x").Scheduler("other").Node("m").Phase(v1.PodRunning).Obj())
 			},

@@ -384,11 +384,11 @@ func TestBothDoIt(t *testing.T) {
 			want: `line 6: argument "predicate.VolumeBindingEnable" of plugin "predicates" must be false with plugin "binds" (line 8), which takes this over; remove one of them
 line 7: argument "volumebinding.weight" of plugin "predicates" has no effect with plugin "binds" (line 8); move it to that plugin`,
 		},
-		"no scheduler does it": {
+		"enablePreBind: false of a plugin whose steps are taken over": {
 			conf: plugin("predicates", "") + "  - name: binds\n    enablePreBind: false\n",
 			want: `line 5: enablePreBind: false conflicts with plugin "binds", which takes over the pre-bind steps of plugin "predicates"; remove one of them`,
 		},
-		"no scheduler retries": {
+		"enablePreBind: false of a plugin that checks again": {
 			conf: plugin("deviceshare", "") + "    enablePreBind: false\n",
 			want: `line 4: enablePreBind: false conflicts with plugin "deviceshare", which checks its choice again before the bind; remove it`,
 		},

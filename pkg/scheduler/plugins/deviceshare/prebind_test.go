@@ -41,10 +41,10 @@ func TestDevicePluginAnnotationsWhereEnabled(t *testing.T) {
 		minors    string
 		locks     bool
 	}{
-		"wanted":              {arguments: "    arguments: {devicePluginAdaption: true}\n", asks: schedtest.Resources{"koordinator.sh/gpu": "200"}, minors: "0,1", locks: true},
-		"wanted, no GPUs":     {arguments: "    arguments: {devicePluginAdaption: true}\n", asks: schedtest.Resources{"koordinator.sh/rdma": "100"}},
-		"wanted by no vendor": {asks: schedtest.Resources{"koordinator.sh/gpu": "200"}},
-		"wanted, a CPU pod":   {arguments: "    arguments: {devicePluginAdaption: true}\n"},
+		"wanted":            {arguments: "    arguments: {devicePluginAdaption: true}\n", asks: schedtest.Resources{"koordinator.sh/gpu": "200"}, minors: "0,1", locks: true},
+		"wanted, no GPUs":   {arguments: "    arguments: {devicePluginAdaption: true}\n", asks: schedtest.Resources{"koordinator.sh/rdma": "100"}},
+		"adaption disabled": {asks: schedtest.Resources{"koordinator.sh/gpu": "200"}},
+		"wanted, a CPU pod": {arguments: "    arguments: {devicePluginAdaption: true}\n"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
