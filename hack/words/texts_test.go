@@ -24,10 +24,11 @@ var update = flag.Bool("update", false, "write the files that TestTexts compares
 // highestLevel is the highest level of log lines that operators read.
 const highestLevel = 2
 
-// TestTexts compares texts for operators with files that a reviewer reads in one place: log lines up to level 2, the help of
-// flags, and answers of HTTP servers, each as in the code. go test ./hack/words -run TestTexts -update writes the files.
+// TestTexts compares texts for users and operators with files that a reviewer reads in one place, each as in the code: log lines
+// up to level 2, the help of flags, answers of HTTP servers, and messages, which are all other texts of three words or more.
+// go test ./hack/words -run TestTexts -update writes the files.
 func TestTexts(t *testing.T) {
-	found := map[string]map[string]bool{"logs": {}, "flags": {}, "answers": {}}
+	found := map[string]map[string]bool{"logs": {}, "flags": {}, "answers": {}, "messages": {}}
 	for _, folder := range []string{"cmd", "internal", "pkg"} {
 		err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, entry fs.DirEntry, err error) error {
 			switch {
@@ -44,9 +45,19 @@ func TestTexts(t *testing.T) {
 			}
 			where := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../../")
 			ast.Inspect(file, func(node ast.Node) bool {
-				if call, ok := node.(*ast.CallExpr); ok {
-					if kind, text := textOf(where, call); kind != "" {
+				switch node := node.(type) {
+				case *ast.CallExpr:
+					if kind, text := textOf(where, node); kind != "" {
 						found[kind][where+": "+text] = true
+						return false
+					}
+				case *ast.KeyValueExpr: // generated pages have the docs of arguments and metrics
+					return !isName(node.Key, "Doc") && !isName(node.Key, "Help")
+				case *ast.BasicLit:
+					for _, text := range stringsOf(node) {
+						if len(strings.Fields(text)) > 2 {
+							found["messages"][fmt.Sprintf("%s: %q", where, text)] = true
+						}
 					}
 				}
 				return true
