@@ -33,13 +33,16 @@ func (gang neverFits) Infeasible(_ *framework.Session, job *api.JobInfo) bool {
 	return job.UID == api.JobID(gang)
 }
 
-// TestAdmittedGangsLimitTheirNamespace: the node has 8 cpus, gang ns/g of queue q is admitted, and gang w asks. Queue q may use 4 cpus and its
+// TestAdmittedGangsLimitTheirNamespace: the node has 8 cpus and 8 GPUs, gang ns/g of queue q is admitted, and gang w asks. Queue q may use 4 cpus and its
 // parent 5. The fake plugin capacity refuses nothing.
 func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 	const (
 		ofQueue   = "admitted gangs of namespace ns already wait for cpu 2 of 4 in the capability of queue q, and minResources asks for 3"
 		ofParent  = "admitted gangs of namespace ns already wait for cpu 2 of 5 in the capability of queue parent, and minResources asks for 4"
 		ofCluster = "admitted gangs of namespace ns already wait for cpu 6 of 8 in the cluster, and minResources asks for 3"
+
+		ofGPUs   = "admitted gangs of namespace ns already wait for nvidia.com/gpu 2 of 8 in the cluster, and minResources asks for 8"
+		ofNoGPUs = "admitted gangs of namespace ns already wait for nvidia.com/gpu 2 of 0 in the capability of queue no-gpus, and minResources asks for 2"
 
 		ofFactor        = "admitted gangs of namespace ns already wait for cpu 6 of 16 in the cluster with overcommit-factor 2, and minResources asks for 11"
 		ofDefaultFactor = "admitted gangs of namespace ns already wait for cpu 6 of 9600m in the cluster with overcommit-factor 1.2, and minResources asks for 4"
@@ -48,7 +51,7 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 	)
 	pods := v1.ResourceList{"cpu": resource.MustParse("1"), "pods": resource.MustParse("2")}
 	two, quota := cpus("2"), v1.ResourceList{"cpu": resource.MustParse("2"), "limits.example.com/gpu": resource.MustParse("2")}
-	gpus := v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+	gpus, eight := v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}, v1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
 	pod := func(cpu string) *schedtest.PodBuilder {
 		return schedtest.MakePod().Name("g-0").Group("g").Req(schedtest.Resources{"cpu": cpu})
 	}
@@ -84,6 +87,9 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 		"a capability of 0 cpu, which does not count": {has: cpus("6"), in: "zero", asks: cpus("3"), queue: "zero", want: ofCluster},
 		"a quota that no node has":                    {has: quota, asks: quota},
 		"a resource that no gang waits for":           {has: two, asks: gpus},
+		"GPUs in a queue that does not limit them":    {has: gpus, asks: gpus},
+		"more GPUs than the cluster":                  {has: gpus, asks: eight, want: ofGPUs},
+		"a capability of 0 GPUs":                      {has: gpus, in: "no-gpus", asks: gpus, queue: "no-gpus", want: ofNoGPUs},
 		"nothing":                                     {has: two, asks: v1.ResourceList{}},
 		"without a plugin that limits it":             {has: two, asks: cpus("3"), plugin: "drf"},
 		"a plugin that does not vote":                 {has: two, asks: cpus("3"), off: true},
@@ -107,7 +113,10 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := newCache(t)
-			for name, capability := range map[string]schedtest.Resources{"q": {"cpu": "4"}, "other": {}, "free": {}, "zero": {"cpu": "0"}, "large": {"cpu": "20", "pods": "1"}, "parent": {"cpu": "5"}} {
+			if err := c.AddOrUpdateNode(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "memory": "8Gi", "nvidia.com/gpu": "8", "pods": "110"}).Obj()); err != nil {
+				t.Fatal(err)
+			}
+			for name, capability := range map[string]schedtest.Resources{"q": {"cpu": "4"}, "other": {}, "free": {}, "zero": {"cpu": "0"}, "no-gpus": {"nvidia.com/gpu": "0"}, "large": {"cpu": "20", "pods": "1"}, "parent": {"cpu": "5"}} {
 				queue := schedtest.MakeQueue().Name(name).Capability(capability).Obj()
 				if name == "q" || name == "other" {
 					queue.Spec.Parent = "parent"
