@@ -17,12 +17,12 @@ func (ssn *Session) WithTiers(tiers []conf.Tier, fn func()) {
 	fn()
 }
 
-// TiersWithout returns the tiers without the named plugins.
-func TiersWithout(tiers []conf.Tier, plugins ...string) []conf.Tier {
+// TiersWithout returns the tiers without the named plugins of upstream.
+func (v *Signers) TiersWithout(tiers []conf.Tier, plugins ...string) []conf.Tier {
 	var out []conf.Tier
 	for _, tier := range tiers {
 		out = append(out, conf.Tier{Plugins: slices.DeleteFunc(slices.Clone(tier.Plugins), func(o conf.PluginOption) bool {
-			return slices.Contains(plugins, o.Name)
+			return v.IsUpstreams(o.Name) && slices.Contains(plugins, o.Name)
 		})})
 	}
 	return out
@@ -33,11 +33,11 @@ func TiersWithout(tiers []conf.Tier, plugins ...string) []conf.Tier {
 func (v *Signers) TaskOrderTiers(tiers []conf.Tier) []conf.Tier {
 	var not []string
 	for name, inputs := range upstreamSignatures {
-		if _, ours := v.ours[name]; !ours && !inputs.ordersTasks {
+		if !inputs.ordersTasks {
 			not = append(not, name)
 		}
 	}
-	return TiersWithout(tiers, not...)
+	return v.TiersWithout(tiers, not...)
 }
 
 // JobOrderPlugins returns the options of the plugins that may order jobs, in the order of the tiers, without the named plugins

@@ -3,6 +3,7 @@
 package allocate
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -163,21 +165,47 @@ func TestUsersPluginsOrderJobs(t *testing.T) {
 			}
 			cluster := sessiontest.New(w)
 			defer cluster.Close()
-			if upstreams, ok := vcframework.GetPluginBuilder(name); ok {
-				t.Cleanup(func() { vcframework.RegisterPluginBuilder(name, upstreams) })
-			}
-			r := framework.NewRegistry()
-			r.RegisterPlugin(framework.PluginSpec{Name: name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-				return sessiontest.Signed{Plugin: &sessiontest.Plugin{Called: name, Open: func(ssn *framework.Session) { ssn.AddJobOrderFn(name, last) }}}, nil
-			}})
-			ssn := cluster.Open(r, "actions: allocate\ntiers:\n- plugins:\n  - name: "+name+"\n  - name: predicates\n")
+			ssn := openReplacing(t, cluster, name, func(ssn *framework.Session) { ssn.AddJobOrderFn(name, last) })
 			defer ssn.Close()
-			action := New()
-			r.RegisterAction(action)
-			action.Execute(ssn.Session)
+			New().Execute(ssn.Session)
 			if diff := cmp.Diff(map[string]string{"ns/b": "n"}, ssn.Binds()); diff != "" {
 				t.Errorf("bound (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// A plugin of the user's refuses a pod in its pre-predicate, also if it replaces a plugin of upstream's whose pre-predicate is not called.
+func TestUsersPluginsHavePrePredicates(t *testing.T) {
+	for _, name := range []string{"mine", "capacity", "proportion"} {
+		t.Run(name, func(t *testing.T) {
+			cluster := sessiontest.New(sessiontest.ClusterSpec{
+				Nodes:     []*v1.Node{schedulertesting.MakeNode().Name("n").Capacity(schedulertesting.Resources{"cpu": "1", "pods": "10"}).Obj()},
+				PodGroups: []*v1beta1.PodGroup{schedulertesting.MakePodGroup().Name("a").Obj()},
+				Pods:      []*v1.Pod{schedulertesting.MakePod().Name("a").Group("a").Req(schedulertesting.Resources{"cpu": "1"}).Obj()},
+			})
+			defer cluster.Close()
+			refuse := func(*api.TaskInfo) error { return errors.New("refused") }
+			ssn := openReplacing(t, cluster, name, func(ssn *framework.Session) { ssn.AddPrePredicateFn(name, refuse) })
+			defer ssn.Close()
+			New().Execute(ssn.Session)
+			if binds := ssn.Binds(); len(binds) > 0 {
+				t.Errorf("bound %v", binds)
+			}
+		})
+	}
+}
+
+// openReplacing opens a session with the user's plugin of this name, and replaces upstream's plugin of this name for the test.
+func openReplacing(t *testing.T, cluster *sessiontest.Cluster, name string, open func(*framework.Session)) *sessiontest.Session {
+	t.Helper()
+	if upstreams, ok := vcframework.GetPluginBuilder(name); ok {
+		t.Cleanup(func() { vcframework.RegisterPluginBuilder(name, upstreams) })
+	}
+	r := framework.NewRegistry()
+	r.RegisterAction(New())
+	r.RegisterPlugin(framework.PluginSpec{Name: name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return sessiontest.Signed{Plugin: &sessiontest.Plugin{Called: name, Open: open}}, nil
+	}})
+	return cluster.Open(r, "actions: allocate\ntiers:\n- plugins:\n  - name: "+name+"\n  - name: predicates\n")
 }

@@ -71,9 +71,9 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		index:        index,
 		layering:     newLayering(ssn, !caching),
 		antiAffinity: newSessionAntiAffinity(ssn),
-		// The pre-predicates of these two plugins copy every queue, and only the simulations of preempt and reclaim use
+		// The pre-predicates of these two plugins of upstream copy every queue, and only the simulations of preempt and reclaim use
 		// the copies. These actions call the pre-predicates themselves.
-		prePredicates: framework.TiersWithout(ssn.Tiers, proportion.PluginName, capacity.PluginName),
+		prePredicates: ssn.Signers.TiersWithout(ssn.Tiers, proportion.PluginName, capacity.PluginName),
 		facts:         facts,
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 		sampled:       samplingWanted(defaults),

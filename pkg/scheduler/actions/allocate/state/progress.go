@@ -37,12 +37,11 @@ type JobProgress struct {
 }
 
 func newProgress(ssn *framework.Session, index *nodeset.Index) *Progress {
-	p := &Progress{ssn: ssn, index: index, NotGang: ssn.Tiers, taskOrder: ssn.Signers.TaskOrderTiers(ssn.Tiers), of: map[api.JobID]*JobProgress{}}
-	if option, found := ssn.PluginOption(gang.PluginName); found && ssn.Signers.IsUpstreams(gang.PluginName) {
-		p.NotGang = framework.TiersWithout(ssn.Tiers, gang.PluginName)
-		p.GangDecides = option.EnabledJobReady != nil && *option.EnabledJobReady
+	option, found := ssn.PluginOption(gang.PluginName)
+	return &Progress{
+		ssn: ssn, index: index, NotGang: ssn.Signers.TiersWithout(ssn.Tiers, gang.PluginName), taskOrder: ssn.Signers.TaskOrderTiers(ssn.Tiers), of: map[api.JobID]*JobProgress{},
+		GangDecides: found && ssn.Signers.IsUpstreams(gang.PluginName) && option.EnabledJobReady != nil && *option.EnabledJobReady,
 	}
-	return p
 }
 
 // Job returns the progress of the job.
