@@ -15,7 +15,6 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -33,8 +32,10 @@ type admitted struct {
 	plugin *plugin
 	// factor is how much of the cluster's resources gangs may ask for.
 	factor float64
-	// waitFor has the resources that admitted gangs ask for and do not hold yet. It is nil until it is first needed.
+	// waitFor has the resources that admitted gangs ask for and do not hold yet. groups has the IDs of gang groups of which a
+	// gang is admitted. Both are nil until they are first needed.
 	waitFor map[namespaceInQueue]*api.Resource
+	groups  map[string]bool
 }
 
 // namespaceInQueue identifies the gangs of a namespace in a queue and its child queues.
@@ -83,6 +84,7 @@ func limitsAdmissions(option conf.PluginOption) bool {
 
 // add records that the gang is admitted.
 func (a *admitted) add(job *api.JobInfo) {
+	a.groups[a.plugin.groupOf(job).id] = true
 	if job.PodGroup.Spec.MinResources == nil || a.ssn.Infeasible(job) {
 		return
 	}
@@ -116,20 +118,29 @@ func (a *admitted) count() {
 	if a.waitFor != nil {
 		return
 	}
-	a.waitFor = map[namespaceInQueue]*api.Resource{}
+	a.waitFor, a.groups = map[namespaceInQueue]*api.Resource{}, map[string]bool{}
 	for _, job := range a.ssn.Jobs {
-		if job.PodGroup != nil && job.PodGroup.Status.Phase == scheduling.PodGroupInqueue {
+		if job.PodGroup == nil {
+			continue
+		}
+		switch job.PodGroup.Status.Phase {
+		case scheduling.PodGroupInqueue:
 			a.add(job)
+		case scheduling.PodGroupRunning, scheduling.PodGroupUnknown:
+			a.groups[a.plugin.groupOf(job).id] = true
 		}
 	}
 }
 
 // refuse returns why the gang waits for admission although upstream's plugins may admit it; empty if it does not.
 func (a *admitted) refuse(job *api.JobInfo) string {
-	if job.PodGroup.Spec.MinResources == nil || a.groupIsAdmitted(job) {
+	if job.PodGroup.Spec.MinResources == nil {
 		return ""
 	}
 	a.count()
+	if group := a.plugin.groupOf(job).id; group != "" && a.groups[group] {
+		return ""
+	}
 	asked := a.asks(job)
 	for _, queue := range a.ssn.QueueUse.Levels(job.Queue) {
 		waitFor := a.waitFor[namespaceInQueue{job.Namespace, queue}]
@@ -149,15 +160,6 @@ func (a *admitted) refuse(job *api.JobInfo) string {
 		}
 	}
 	return ""
-}
-
-// groupIsAdmitted reports whether another gang of the job's gang group is admitted.
-func (a *admitted) groupIsAdmitted(job *api.JobInfo) bool {
-	group := a.plugin.groupOf(job)
-	return slices.ContainsFunc(group.gangs, func(name gangs.Name) bool {
-		other := a.ssn.Jobs[api.JobID(name.String())]
-		return other != nil && other != job && other.PodGroup != nil && !other.IsPending() && a.plugin.groupOf(other).id == group.id
-	})
 }
 
 // limit returns how much of the resource gangs in the queue may ask for, and what limits it: the queue's capability or the

@@ -47,6 +47,8 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 		ofFactor        = "admitted gangs of namespace ns already wait for cpu 6 of 16 in the cluster with overcommit-factor 2, and minResources asks for 11"
 		ofDefaultFactor = "admitted gangs of namespace ns already wait for cpu 6 of 9600m in the cluster with overcommit-factor 1.2, and minResources asks for 4"
 
+		ofThird = "admitted gangs of namespace ns already wait for cpu 6 of 8 in the cluster, and minResources asks for 6"
+
 		gw = `["ns/g","ns/w"]`
 	)
 	pods := v1.ResourceList{"cpu": resource.MustParse("1"), "pods": resource.MustParse("2")}
@@ -73,8 +75,11 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 		factor float64
 		// groups are the gang groups of g and w.
 		groups [2]string
-		never  bool
-		want   string
+		// phase is the phase of g; Inqueue if it is empty. third are the minResources of an admitted gang of queue free.
+		phase v1beta1.PodGroupPhase
+		third v1.ResourceList
+		never bool
+		want  string
 	}{
 		"up to the capability":                        {has: two, asks: two},
 		"more than the capability":                    {has: two, asks: cpus("3"), want: ofQueue},
@@ -102,6 +107,9 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 		"more of a resource that no gang waits for":   {has: two, asks: v1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("1Pi")}},
 		"more pods than the capability":               {has: pods, in: "large", asks: pods, queue: "large"},
 		"the gang group of the admitted gang":         {has: two, asks: cpus("3"), groups: [2]string{gw, gw}},
+		"a gang group of which a gang runs":           {has: two, asks: cpus("6"), in: "other", queue: "free", phase: v1beta1.PodGroupRunning, third: cpus("6"), groups: [2]string{gw, gw}},
+		"a gang group of which a gang is unknown":     {has: two, asks: cpus("6"), in: "other", queue: "free", phase: v1beta1.PodGroupUnknown, third: cpus("6"), groups: [2]string{gw, gw}},
+		"a gang group of which a gang is completed":   {has: two, asks: cpus("6"), in: "other", queue: "free", phase: v1beta1.PodGroupCompleted, third: cpus("6"), groups: [2]string{gw, gw}, want: ofThird},
 		"another gang group":                          {has: two, asks: cpus("3"), groups: [2]string{`["ns/g","ns/x"]`, gw}, want: ofQueue},
 		"only one of them names the gang group":       {has: two, asks: cpus("3"), groups: [2]string{"", gw}, want: ofQueue},
 		"a gang that never fits":                      {has: two, asks: cpus("3"), never: true},
@@ -138,7 +146,10 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 			}
 			on := !tt.off
 			session := sessions(t, c, 0, conf.PluginOption{Name: orDefault(tt.plugin, "capacity"), EnabledHierarchy: &tt.nested, EnabledJobEnqueued: &on, Arguments: arguments})
-			phase := v1beta1.PodGroupInqueue
+			phase := v1beta1.PodGroupPhase(orDefault(string(tt.phase), string(v1beta1.PodGroupInqueue)))
+			if tt.third != nil {
+				c.AddPodGroupV1beta1(asking("ns", "third", "free", tt.third, v1beta1.PodGroupInqueue))
+			}
 			if tt.now {
 				phase = v1beta1.PodGroupPending
 			}
