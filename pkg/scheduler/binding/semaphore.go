@@ -219,8 +219,8 @@ func (s *prioritySemaphore) serve() {
 	}
 }
 
-// next returns the requester that gets the next slot, and its namespace; nil when none may have a slot. It skips
-// namespaces that may not get a slot because of their window. Few are skipped, because each of them holds slots itself.
+// next returns the requester that gets the next slot, and its namespace; nil if none may have a slot. It skips namespaces
+// that already hold as many slots as their window allows. Few are skipped, because each of them holds slots.
 func (s *prioritySemaphore) next() (*namespaceSlots, *requester) {
 	var found *requester
 	for found == nil && len(s.waiting) > 0 && s.waiting[0].held < s.free {

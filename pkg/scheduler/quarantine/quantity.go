@@ -19,8 +19,7 @@ const (
 	mostOfAll  = 8e15
 )
 
-// most returns the largest allowed amount of the resource. It is so small that the sum of as many amounts as parts says
-// does not overflow.
+// most returns the largest allowed amount of the resource. The sum of the given number of such parts does not overflow.
 func most(name v1.ResourceName, parts int) *resource.Quantity {
 	limit := int64(mostOfAll)
 	if name == v1.ResourceMemory {

@@ -40,8 +40,8 @@ func (r rank) before(other rank) (less, equal bool) {
 	return false, true
 }
 
-// roomClassOf returns the kind of room that the node has for the task. The node must have room now, or once resources are
-// released.
+// roomClassOf returns whether the task fits the node's idle resources or only those being released, and whether the node
+// is in the scheduler's shard. The task must fit one of the two.
 func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
 	class := futureInShard
 	if task.InitResreq.LessEqual(node.Idle, api.Zero) {

@@ -36,8 +36,8 @@ type Histogram struct {
 	fresh, stored map[TaskClass]tally
 	freshTasks    int
 	supply        Supply
-	// classes is the last result of the method TaskClasses. stale reports whether classes is outdated although no task
-	// was added since.
+	// classes is the last result of the method TaskClasses. stale reports whether it must be computed again
+	// even if fresh is empty, because the supply changed or tasks were added to stored.
 	classes *TaskClasses
 	stale   bool
 }
