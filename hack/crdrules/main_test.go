@@ -98,7 +98,7 @@ func decoded(t *testing.T, text []byte) (value any) {
 	return value
 }
 
-// TestMissingFieldsAreReported: when upstream renames a field, its rule must not vanish in silence, and the file stays as it is.
+// If upstream renames a field, its rule is not dropped without an error, and the file stays unchanged.
 func TestMissingFieldsAreReported(t *testing.T) {
 	tests := map[string]struct {
 		crd   string

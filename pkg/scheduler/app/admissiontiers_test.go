@@ -41,8 +41,7 @@ func TestAGangGroupIsAdmittedAsAWhole(t *testing.T) {
 	}
 }
 
-// A plugin of an earlier tier than those that limit admissions, such as sla, permits a gang regardless of limits, also of the limit of
-// a namespace's own gangs.
+// If a plugin such as sla permits a gang in an earlier tier, no limit applies, not even that of the namespace's own gangs.
 func TestAnEarlierTierPermitsAGang(t *testing.T) {
 	for sla, want := range map[string]int{"1s": 1, "1h": 0} {
 		t.Run(sla, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAnInfeasibleGangKeepsNoGangFromAdmission: a Volcano Job is let in before it has pods, and what these ask for is known only then. In
-// an idle fabric gangs waited for what was promised to it.
+// A Volcano Job is admitted before it has pods, and only its pods show that no cluster can hold it. Other gangs must not wait for
+// its resources.
 func TestAnInfeasibleGangKeepsNoGangFromAdmission(t *testing.T) {
 	tests := map[string]struct {
 		asks string

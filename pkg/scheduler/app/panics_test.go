@@ -289,7 +289,7 @@ func TestDescribePanic(t *testing.T) {
 	}
 }
 
-// TestAThousandPanickingGangsOfOneTenantDelayNoOtherTenant: within 30 cycles, and by what is told none of them is forgotten.
+// Another tenant is served within 30 cycles, and each of the gangs is reported.
 func TestAThousandPanickingGangsOfOneTenantDelayNoOtherTenant(t *testing.T) {
 	const poisoned = 1000
 	for name, turn := range map[string]func(job *api.JobInfo) api.JobID{

@@ -162,7 +162,7 @@ func TestNoQuorumResultNamesMissingMembers(t *testing.T) {
 	})
 }
 
-// TestStagedAnnotationsIncludeThoseThatThePodHas also if the pod has it already: it may not have it any more when it is bound.
+// An annotation that the pod already has is staged, too, because it may be gone when the pod is bound.
 func TestStagedAnnotationsIncludeThoseThatThePodHas(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"same": "v", "other": "v"}}}
 	m := NewMember(api.NewTaskInfo(pod), "n", nil)

@@ -256,7 +256,7 @@ func TestAWaitThatADrainReportedMayEnd(t *testing.T) {
 	}, withDrainLimit(time.Second))
 }
 
-// TestUnfinishedWorkAfterADrainIsReported: a rollback that a drain told of ends, and then another is what the next leader has to see to.
+// A drain reports a rollback that then ends, and another that is left to the next leader.
 func TestUnfinishedWorkAfterADrainIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", err: errStep, undoTakes: 5 * time.Second}}})

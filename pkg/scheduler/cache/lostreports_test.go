@@ -68,7 +68,7 @@ func (p refusing) Rollback(context.Context, *api.TaskInfo, string) error {
 	return nil
 }
 
-// TestLostReportsAreSentAgain, and what lasts is told once an hour: the API server drops an event by then.
+// A lasting state is also reported once an hour, because the API server drops events after that time.
 func TestLostReportsAreSentAgain(t *testing.T) {
 	group := func(queue string) *schedtest.PodGroupBuilder {
 		return schedtest.MakePodGroup().Name("g").MinMember(1).Queue(queue)

@@ -132,7 +132,7 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 	}
 }
 
-// TestDevicesThatANodeDoesNotHaveDoNotCount, while what else the pod asks for is.
+// The pod's other requests count.
 func TestDevicesThatANodeDoesNotHaveDoNotCount(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(0, 1)

@@ -16,8 +16,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestWaitingPodsAreReportedAgain: the API server drops an event after an hour; a pod that waits on is told again then, and
-// not before, with what its condition says.
+// The API server drops an event after an hour. A pod that still waits then gets another event, not earlier, with the text of its
+// condition.
 func TestWaitingPodsAreReportedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -53,8 +53,8 @@ func TestWaitingPodsAreReportedAgain(t *testing.T) {
 	})
 }
 
-// TestWhichPodsAreReportedAgain: pods that a former leader has told are not all told when another takes over; later they are, and only
-// of what the scheduler itself has to say.
+// A new leader does not report at once all pods that the former leader reported. Later it does, but only what the scheduler itself
+// has written.
 func TestWhichPodsAreReportedAgain(t *testing.T) {
 	tests := map[string]struct {
 		reason string

@@ -146,8 +146,7 @@ func TestTheSameFailureIsReportedAgainAfterItsEventsExpire(t *testing.T) {
 	})
 }
 
-// TestTheRecordOfReportedPodsIsBounded: of a gang that keeps failing and whose pods are made anew again and again, only the pods
-// that are there are remembered.
+// Of a gang that keeps failing and whose pods are recreated, only the existing pods are remembered.
 func TestTheRecordOfReportedPodsIsBounded(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)

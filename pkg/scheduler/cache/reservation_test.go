@@ -214,7 +214,7 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 	})
 }
 
-// TestANodeRegisteredAgainHasItsPods: upstream's cache shows such a node with nobody on it.
+// Upstream's cache shows such a node without pods.
 func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(0, 1)
@@ -288,7 +288,7 @@ func TestDeletedNodesAreDropped(t *testing.T) {
 	})
 }
 
-// TestAddingToANodeRegisteredAgainChecksItsPods: the node was registered anew since the session began.
+// The node was registered again after the session began.
 func TestAddingToANodeRegisteredAgainChecksItsPods(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)

@@ -182,7 +182,7 @@ func TestReloadAsksForAcceptance(t *testing.T) {
 	}
 }
 
-// TestReloadReportsAnUnreadableFile: the file in force stays, that is told once, and it is loaded when it is back.
+// The configuration stays in force, the error is reported once, and the file is loaded when it is readable again.
 func TestReloadReportsAnUnreadableFile(t *testing.T) {
 	tests := map[string]struct {
 		spoil func(t *testing.T, path string)

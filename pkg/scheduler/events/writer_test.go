@@ -137,8 +137,7 @@ func TestEveryEventArrives(t *testing.T) {
 	}
 }
 
-// TestALostEventIsRecordedAgain: an event that did not get there is told by the next cycle that finds it; one that did, or that
-// is refused for good, is not.
+// The next cycle records an event that was lost. It does not repeat an event that was written or rejected for good.
 func TestALostEventIsRecordedAgain(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errBroken)
 	tests := map[string]struct {
@@ -207,7 +206,7 @@ func TestOneObjectMakesNoStorm(t *testing.T) {
 	})
 }
 
-// TestObjectsWithoutUIDDifferByName: who tells of an object by its name alone gives no UID.
+// Some callers know only the name of an object.
 func TestObjectsWithoutUIDDifferByName(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		for i := range 2 * objectBurst {

@@ -186,7 +186,7 @@ func TestJobOrderPlugins(t *testing.T) {
 			if name == "priority" && !orders {
 				t.Error("it does not order jobs, so this test looks in the wrong place")
 			}
-			if got := ssn.Signers.JobOrderPlugins(ssn.Tiers, name); len(got) > 0 {
+			if got := ssn.Signers.JobOrderPlugins(ssn.Signers.TiersWithout(ssn.Tiers, name)); len(got) > 0 {
 				t.Errorf("asked without it: %v", got)
 			}
 		})

@@ -40,14 +40,13 @@ func (v *Signers) TaskOrderTiers(tiers []conf.Tier) []conf.Tier {
 	return v.TiersWithout(tiers, not...)
 }
 
-// JobOrderPlugins returns the options of the plugins that may order jobs, in the order of the tiers, without the named plugins
-// of upstream.
-func (v *Signers) JobOrderPlugins(tiers []conf.Tier, without ...string) []conf.PluginOption {
+// JobOrderPlugins returns the options of the plugins that may order jobs, in the order of the tiers.
+func (v *Signers) JobOrderPlugins(tiers []conf.Tier) []conf.PluginOption {
 	var out []conf.PluginOption
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
 			enabled := option.EnabledJobOrder != nil && *option.EnabledJobOrder
-			if enabled && v.ordersJobs(option.Name) && !(v.IsUpstreams(option.Name) && slices.Contains(without, option.Name)) {
+			if enabled && v.ordersJobs(option.Name) {
 				out = append(out, option)
 			}
 		}

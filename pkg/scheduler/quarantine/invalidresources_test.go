@@ -47,8 +47,8 @@ func TestAGangThatIsTooLargeIsReportedAsThat(t *testing.T) {
 	}
 }
 
-// TestInvalidQueuesAreNormalized: each of a queue's lists, and its way to the root. What is beyond all bounds is mended in silence, what cannot be
-// meant is reported.
+// Each list of a queue, and its path to the root. Amounts that are too large are reduced without a report, and invalid ones are
+// reported.
 func TestInvalidQueuesAreNormalized(t *testing.T) {
 	spec := func(parent, capability, deserved, guarantee string) scheduling.QueueSpec {
 		list := func(cpu string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)} }
@@ -97,7 +97,7 @@ func TestInvalidQueuesAreNormalized(t *testing.T) {
 	}
 }
 
-// TestInvalidGangsAreNormalizedOrLeftOut: a gang that is wrong is left out, and when it holds resources it stays, mended.
+// An invalid gang is left out of the session. If it holds resources, it stays with normalized amounts.
 func TestInvalidGangsAreNormalizedOrLeftOut(t *testing.T) {
 	wrongQueue := Verdict{InvalidResources, "queue q: spec.capability[cpu] is -1, must be 0 or more"}
 	wrongGang := Verdict{InvalidResources, "spec.minResources[cpu] is -5, must be 0 or more"}

@@ -15,8 +15,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAmountsOfEveryPodFieldAreNormalized: Kubernetes adds up what a pod asks for from many of its fields, of which whoever may
-// write its status writes some.
+// Kubernetes computes a pod's request from many fields, and a tenant may write some of them in the status.
 func TestAmountsOfEveryPodFieldAreNormalized(t *testing.T) {
 	huge := v1.ResourceList{v1.ResourceCPU: resource.MustParse("9e18"), v1.ResourceMemory: resource.MustParse("9e18")}
 	always := v1.ContainerRestartPolicyAlways

@@ -62,7 +62,7 @@ func asideWorld() *api.ClusterInfo {
 	return snapshot
 }
 
-// TestTheQuarantineLogsItsSearch through a hunt: a gang panics during its turn, and comes back; then during nobody's turn.
+// A gang panics during its turn and returns. Then a panic occurs outside of any turn.
 func TestTheQuarantineLogsItsSearch(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	const wrong, held = "InvalidResources spec.minResources[cp", "SchedulerPanic Quarantined for up t"

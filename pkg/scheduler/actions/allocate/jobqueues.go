@@ -96,7 +96,7 @@ func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) 
 		equal = append(equal, drf.PluginName)
 	}
 	signers := &s.Session.Signers
-	asked := signers.JobOrderPlugins(s.Session.Tiers, equal...)
+	asked := signers.JobOrderPlugins(signers.TiersWithout(s.Session.Tiers, equal...))
 	if len(asked) == 1 && asked[0].Name == priority.PluginName && signers.IsUpstreams(priority.PluginName) {
 		return
 	}

@@ -217,7 +217,7 @@ func TestPlacedMembers(t *testing.T) {
 	}
 }
 
-// TestMessagesRevealNoGangOfAnotherNamespace: whoever named one was told whether it was there.
+// A message must not show whether a gang of another namespace exists.
 func TestMessagesRevealNoGangOfAnotherNamespace(t *testing.T) {
 	told := func(there ...*v1beta1.PodGroup) string {
 		spy := gangOf{name: "spy", minimum: 1, waiting: 1, annotations: says(gangs.GroupsAnnotation, `["ns/spy","theirs/secret"]`)}

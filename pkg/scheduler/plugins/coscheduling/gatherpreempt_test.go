@@ -54,7 +54,7 @@ func TestNoActionEvictsForAGangOfMultiples(t *testing.T) {
 	}
 }
 
-// TestNoPodIsEvictedForAGangThatStaysUngathered: preempt evicts where the gang can be bound then, and otherwise nobody.
+// Preempt evicts pods only where the gang can be bound afterwards.
 func TestNoPodIsEvictedForAGangThatStaysUngathered(t *testing.T) {
 	for name, c := range map[string]struct {
 		given   sessiontest.ClusterSpec

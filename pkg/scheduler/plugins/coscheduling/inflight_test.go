@@ -86,7 +86,7 @@ func TestOnlyRoomForTheWholeGangDoublesItsWait(t *testing.T) {
 	}
 }
 
-// TestTheFirstAdmissionOfAGroupCounts for its group, and the time of a gang that is let in no longer is over.
+// The waiting time of a group begins with the earliest admission of the gangs that are still admitted.
 func TestTheFirstAdmissionOfAGroupCounts(t *testing.T) {
 	now := time.Now()
 	l := &admissionDeadline{id: "g"}

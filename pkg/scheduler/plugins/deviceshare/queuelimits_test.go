@@ -215,7 +215,7 @@ func TestAPodCountsForWhatItRequests(t *testing.T) {
 	}
 }
 
-// TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate, also those that the session counts nowhere else for the gang that they were evicted for.
+// A stand-in for pods being deleted (framework.DeletedJob) counts.
 func TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate(t *testing.T) {
 	for standIn, want := range map[bool]int{true: 0, false: 2} {
 		nodes, devices := machines("n1", "n2")

@@ -206,7 +206,7 @@ func TestAClaimThatMembersShare(t *testing.T) {
 	})
 }
 
-// TestAMemberReleasedBeforeTheOthersWrite: what it has allocated goes with it, for they may never write; if they do they allocate anew.
+// Its allocation is released with it, because the others may never write. If they do, they allocate again.
 func TestAMemberReleasedBeforeTheOthersWrite(t *testing.T) {
 	for name, writes := range map[string]bool{"who write then": true, "who never do": false} {
 		t.Run(name, func(t *testing.T) {

@@ -248,8 +248,9 @@ func TestQuickSearchesOweNothing(t *testing.T) {
 	})
 }
 
-// TestResultsForASliceExpire: a tenant's claims may have many large selectors, which are told apart by a hash of each for each slice.
-func TestResultsForASliceExpire(t *testing.T) {
+// A tenant's claims may have many large selectors, and the lookup of cached results hashes each of them for each slice. It ends
+// with its search.
+func TestLookupsOfASliceEndWithTheirSearch(t *testing.T) {
 	run(t, append(gpus("n"), schedtest.DeviceClaim("c", one())), func(w *world) {
 		d := w.plugin.devices
 		ctx, cancel := context.WithCancelCause(context.Background())

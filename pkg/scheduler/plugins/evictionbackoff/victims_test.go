@@ -216,7 +216,7 @@ func TestOnlyPreemptOrdersNodesByVictims(t *testing.T) {
 	}
 }
 
-// TestNoVictimIsNeedless: of random nodes, whoever is evicted for a member must be, and the member fits with them gone.
+// On random nodes, a member fits once its victims have gone, and would not fit without the eviction of any of them.
 func TestNoVictimIsNeedless(t *testing.T) {
 	evictions := 0
 	for seed := range uint64(100) {

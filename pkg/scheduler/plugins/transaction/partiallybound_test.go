@@ -264,7 +264,7 @@ func TestAGangThatIsCompletedAtLastIsNotEvicted(t *testing.T) {
 	})
 }
 
-// TestPartiallyBoundIsRecordedInEverySession: the event may have been lost. The recorder drops those that can be read.
+// The event may have been lost. The recorder drops repeated events.
 func TestPartiallyBoundIsRecordedInEverySession(t *testing.T) {
 	c := newCache(t)
 	session := sessions(t, c, 0)

@@ -149,7 +149,7 @@ func TestASharedClaimIsReservedUntilItsLastRelease(t *testing.T) {
 	}
 }
 
-// TestAssumedVolumesOutliveConfigurations: a reload builds the plugin anew, and volumes of transactions in flight stay taken.
+// A reload replaces the plugin, and volumes of transactions in flight stay reserved.
 func TestAssumedVolumesOutliveConfigurations(t *testing.T) {
 	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c0", "local"), schedtest.UnboundClaim("c1", "local"), local("v", "n1")})
 	run(t, nil, objects, func(w *world) {

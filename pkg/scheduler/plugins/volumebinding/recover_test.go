@@ -97,7 +97,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestWritesAreRecovered: the marks that the step leaves are those that are looked for.
+// Recovery looks for the marks that the step writes.
 func TestWritesAreRecovered(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()

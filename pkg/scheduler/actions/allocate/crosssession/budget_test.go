@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestASearchGetsItsShareOfTheRemainingTime: what one place of a job does not use goes to those that follow.
+// The search for one place of a job leaves the time that it does not use to the following searches.
 func TestASearchGetsItsShareOfTheRemainingTime(t *testing.T) {
 	turns := Budget{}
 	turns.beginSession(sessionPackingSteps)
@@ -86,8 +86,7 @@ func TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft(t *testing.T) {
 	}
 }
 
-// TestRepeatedSearchesTakeTurns: a search that has had its turn and is made anew, as its nodes have changed, waits for those that
-// have not.
+// A search that had its turn, and is repeated because its nodes have changed, waits for the searches that had none.
 func TestRepeatedSearchesTakeTurns(t *testing.T) {
 	turns := Budget{}
 	had := map[string]int{}
@@ -220,7 +219,7 @@ func TestNamespacesHaveTurns(t *testing.T) {
 	}
 }
 
-// TestARecreatedNamespaceGetsNoMoreTurns: two tenants whose searches are made by turns were always the ones that had no turn yet.
+// A search that had its turn, was forgotten and is enqueued again does not go before a search that waits.
 func TestARecreatedNamespaceGetsNoMoreTurns(t *testing.T) {
 	turns := Budget{}
 	of := func(name string) Search { return Search{GangGroup: name, Job: api.JobID(name)} }

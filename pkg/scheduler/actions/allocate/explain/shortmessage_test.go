@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestReasonsKeepTheirNames: a reason that names a claim and its class is told with both, and however many groups there are,
-// and whatever their plugins say, the message is bounded.
+// A reason that names a claim and its class keeps both names. The message is bounded, whatever the number of groups and whatever
+// plugins say.
 func TestReasonsKeepTheirNames(t *testing.T) {
 	explanation := func(groups int, reason string) framework.GangExplanation {
 		e := framework.GangExplanation{Needed: 8, Required: true}
