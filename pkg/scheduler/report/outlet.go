@@ -3,6 +3,8 @@
 package report
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -71,7 +73,7 @@ func (o *outlet) pod(pod *v1.Pod, reason, message, nominated string) {
 	if said && (nominated == "" || nominated == pod.Status.NominatedNodeName) {
 		return
 	}
-	pod = pod.DeepCopy()
+	pod = ownStatus(pod)
 	if nominated != "" {
 		pod.Status.NominatedNodeName = nominated
 	}
@@ -95,7 +97,7 @@ func (o *outlet) podAgain(pod *v1.Pod) {
 // podNotBound records an event that the pod was not bound. If the message is new on the pod, it also writes a
 // condition.
 func (o *outlet) podNotBound(n podNotice, reason string) {
-	pod := n.Member.Task.Pod.DeepCopy()
+	pod := ownStatus(n.Member.Task.Pod)
 	pod.Spec.NodeName = ""
 	o.recorder.Event(pod, v1.EventTypeWarning, reason, n.message)
 	if !n.news {
@@ -108,9 +110,16 @@ func (o *outlet) podNotBound(n podNotice, reason string) {
 
 // podCondition writes the condition PodScheduled, with status False, of a pod that is being bound.
 func (o *outlet) podCondition(of *v1.Pod, reason, message string) {
-	pod := &v1.Pod{ObjectMeta: *of.ObjectMeta.DeepCopy()}
+	pod := &v1.Pod{ObjectMeta: of.ObjectMeta}
 	podutil.UpdatePodCondition(&pod.Status, notScheduled(reason, message))
 	o.status.PutPod(pod, 0)
+}
+
+// ownStatus returns a copy of the pod whose status the caller may change. All other parts are shared and read-only.
+func ownStatus(pod *v1.Pod) *v1.Pod {
+	own := *pod
+	own.Status.Conditions = slices.Clone(pod.Status.Conditions)
+	return &own
 }
 
 func notScheduled(reason, message string) *v1.PodCondition {
