@@ -56,7 +56,7 @@ func TestSessionsReportPodGroupsOnce(t *testing.T) {
 		}
 		session()
 		expect("at first",
-			`Warning IBClusterAnnotationInvalid wrong: annotation ibcluster.volcano-prebind.io/level: found "50%off", want the name of a level: "ibcluster" or "spine" or "leaf"`,
+			`Warning IBClusterAnnotationInvalid wrong: annotation ibcluster.volcano-prebind.io/level: invalid value "50%off", must be the name of a level: "ibcluster" or "spine" or "leaf"`,
 			"Warning IBClusterSplit split: gang is split across ib-a (1), ib-b (1); new pods go to ib-a")
 		session()
 		session()
@@ -65,7 +65,7 @@ func TestSessionsReportPodGroupsOnce(t *testing.T) {
 		session()
 		session()
 		expect("both changed",
-			`Warning IBClusterAnnotationInvalid wrong: annotation ibcluster.volcano-prebind.io/level: found "100%on", want the name of a level: "ibcluster" or "spine" or "leaf"`,
+			`Warning IBClusterAnnotationInvalid wrong: annotation ibcluster.volcano-prebind.io/level: invalid value "100%on", must be the name of a level: "ibcluster" or "spine" or "leaf"`,
 			"Warning IBClusterSplit split: gang is split across ib-a (1), ib-b (2); new pods go to ib-b")
 	})
 }

@@ -58,6 +58,7 @@ func TestMessages(t *testing.T) {
 	asks := &api.Resource{MilliCPU: 5000}
 	notOpenText, _ := notOpen(closed)
 
+	untriedReason, unadmittedReason := unexplained(untried), unexplained(unadmitted)
 	got := map[string]string{
 		"pods are missing":                   lacks(group(4), pod(), pod()),
 		"no pod exists":                      lacks(group(4)),
@@ -69,8 +70,8 @@ func TestMessages(t *testing.T) {
 		"a pod of a role has a gate":         lacks(group(1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("launcher").Gate("quota")),
 		"a pod of a sub-group has a gate":    lacks(group(2).SubGroups("racks", "sub", 2, 1), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b").Gate("quota")),
 		"room is being made":                 releases.Reason + ": " + releases.Message,
-		"no action tried it":                 unexplained(untried),
-		"enqueue did not admit it yet":       unexplained(unadmitted),
+		"no action tried it":                 untriedReason.Reason + ": " + untriedReason.Message,
+		"enqueue did not admit it yet":       unadmittedReason.Reason + ": " + unadmittedReason.Message,
 		"the queue is closed":                notOpenText.Reason + ": " + notOpenText.Message,
 		"the queue is at its capability":     ssn.QueueUse.PendingReason(capped, asks, refused).Message,
 		"the queue has no room in its share": ssn.QueueUse.PendingReason(deserves, asks, refused).Message,
@@ -87,8 +88,8 @@ func TestMessages(t *testing.T) {
 		"a pod of a role has a gate":         `SchedulingGated: 1 of 1 pod of role "launcher" waits for scheduling gates: quota; minTaskMember of "launcher" is 1`,
 		"a pod of a sub-group has a gate":    `SchedulingGated: 1 of 3 pods waits for scheduling gates: quota; sub-group policy "ns/g/racks" requires 2 complete sub-groups and has 1 without gated pods`,
 		"room is being made":                 "NotEnoughResources: 2 of its members wait for resources that are being released",
-		"no action tried it":                 "no action of the configuration has tried to place it yet",
-		"enqueue did not admit it yet":       "action enqueue has not admitted it yet",
+		"no action tried it":                 "NotEnoughResources: not tried by any action yet; if this lasts, check that the scheduler's configuration has action allocate",
+		"enqueue did not admit it yet":       "NotEnqueued: not admitted by action enqueue yet; if this lasts, check that the scheduler's configuration has action enqueue",
 		"the queue is closed":                "QueueNotOpen: queue closed is Closed and accepts no pods",
 		"the queue is at its capability":     "queue capped has reached its capability: cpu 4 of 8 in use, 5 requested",
 		"the queue has no room in its share": "queue deserves has no room in its share of the cluster for cpu 5: the queue uses cpu 4, the cluster has cpu 64, spec.deserved is cpu 8",

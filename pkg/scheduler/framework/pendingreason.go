@@ -124,13 +124,13 @@ func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
 	if reason, ok := ssn.pendingReasons[job.UID]; ok {
 		return reason
 	}
-	return PendingReason{NotEnoughResources, unexplained(job)}
+	return unexplained(job)
 }
 
-// unexplained returns an explanation for a gang for which no action has recorded a reason.
-func unexplained(job *api.JobInfo) string {
+// unexplained returns the reason for a gang for which no action has recorded one.
+func unexplained(job *api.JobInfo) PendingReason {
 	if job.JobFitErrors != "" {
-		return job.JobFitErrors
+		return PendingReason{NotEnoughResources, job.JobFitErrors}
 	}
 	var first *api.TaskInfo
 	for uid := range job.NodesFitErrors {
@@ -139,12 +139,12 @@ func unexplained(job *api.JobInfo) string {
 		}
 	}
 	if first != nil {
-		return job.NodesFitErrors[first.UID].Error()
+		return PendingReason{NotEnoughResources, job.NodesFitErrors[first.UID].Error()}
 	}
 	if job.IsPending() {
-		return "action enqueue has not admitted it yet"
+		return PendingReason{NotEnqueued, "not admitted by action enqueue yet; if this lasts, check that the scheduler's configuration has action enqueue"}
 	}
-	return "no action of the configuration has tried to place it yet"
+	return PendingReason{NotEnoughResources, "not tried by any action yet; if this lasts, check that the scheduler's configuration has action allocate"}
 }
 
 // show writes the reason to the session's PodGroup. While the gang's minimum is not bound, the reason is its

@@ -4,6 +4,7 @@ package framework
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -159,18 +160,19 @@ func (u *QueueUse) ofDeleted(queue api.QueueID, name v1.ResourceName) string {
 	return fmt.Sprintf(" (%s by pods being deleted)", Quantity(name, amount))
 }
 
-// MayAdmit reports whether the request fits into the capability of the queue and of its ancestors, if they were empty.
-func (u *QueueUse) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
+// FitsCapability returns an error unless the request fits into the capability of the queue and of its ancestors, if they
+// were empty.
+func (u *QueueUse) FitsCapability(queue *api.QueueInfo, request *api.Resource) error {
 	for _, id := range u.Path(queue.UID) {
 		capability := u.upstream.Queues[id].Queue.Spec.Capability
 		limit := api.NewResource(capability)
-		for name := range capability {
-			if request.Get(name) > limit.Get(name) {
-				return false
+		for _, name := range slices.Sorted(maps.Keys(capability)) {
+			if asked := request.Get(name); asked > limit.Get(name) {
+				return fmt.Errorf("queue %s has capability %s %s, %s requested", id, name, Quantity(name, limit.Get(name)), Quantity(name, asked))
 			}
 		}
 	}
-	return true
+	return nil
 }
 
 // ShareLimit reports whether a limit of one queue may apply to both queues: they are the same queue, or have a common ancestor

@@ -150,7 +150,7 @@ func TestMembersThatAreGivenUpWaitAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{"Pending", "Binding n"}, got); diff != "" {
 		t.Errorf("members (-want +got):\n%s", diff)
 	}
-	if reason, _ := ssn.PendingReason("ns/g"); reason.Message != "no action of the configuration has tried to place it yet" {
+	if reason, _ := ssn.PendingReason("ns/g"); reason.Message != "not tried by any action yet; if this lasts, check that the scheduler's configuration has action allocate" {
 		t.Errorf("the gang is said to wait for: %s", reason.Message)
 	}
 }

@@ -59,7 +59,7 @@ func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 func (e *Evictor) evict(pod *v1.Pod, reason string) error {
 	message := brief.Text("Evicted: " + reason)
 	e.reports.Evicted(pod, message)
-	if err := e.explain(pod, message); err != nil {
+	if err := e.explain(pod, reason, message); err != nil {
 		logger().Error(err, "Writing the conditions of an evicted pod failed", "pod", pod.Namespace+"/"+pod.Name)
 	}
 	if err := e.delete(pod); err != nil {
@@ -70,7 +70,11 @@ func (e *Evictor) evict(pod *v1.Pod, reason string) error {
 }
 
 // explain writes the pod conditions by which users and controllers distinguish an evicted pod from a failed one.
-func (e *Evictor) explain(pod *v1.Pod, message string) error {
+func (e *Evictor) explain(pod *v1.Pod, reason, message string) error {
+	why := "evicted to free resources for other pods"
+	if reason != "preempt" && reason != "reclaim" {
+		why = "evicted: " + reason
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
 	defer cancel()
 	client := e.kube.CoreV1().Pods(pod.Namespace)
@@ -83,7 +87,7 @@ func (e *Evictor) explain(pod *v1.Pod, message string) error {
 	})
 	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-		Message: live.Spec.SchedulerName + ": evicted to free resources for other pods",
+		Message: brief.Text(live.Spec.SchedulerName + ": " + why),
 	}) || changed
 	if !changed {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
@@ -23,13 +24,32 @@ func TestAnotherPodOfAVictimsNameIsNotSaidToBeEvicted(t *testing.T) {
 		w.gangOf(1, 1)
 		victim := w.cluster.Pod("p0")
 		w.cluster.Put(pod(0).UID("new").Obj())
-		if err := NewEvictor(w.cluster.Kube, w.books, w.reports).explain(victim, "reason"); err != nil {
+		if err := NewEvictor(w.cluster.Kube, w.books, w.reports).explain(victim, "reason", "message"); err != nil {
 			t.Error(err)
 		}
 		if got := w.cluster.Pod("p0").Status.Conditions; len(got) > 0 {
 			t.Errorf("the other pod has conditions %v", got)
 		}
 	})
+}
+
+func TestDisruptionTargetOfAnEvictedPod(t *testing.T) {
+	for reason, want := range map[string]string{
+		"preempt": "volcano: evicted to free resources for other pods",
+		"reclaim": "volcano: evicted to free resources for other pods",
+		"the gang was partially bound for more than 5m0s (evictHalfBoundAfter)": "volcano: evicted: the gang was partially bound for more than 5m0s (evictHalfBoundAfter)",
+	} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.gangOf(1, 1)
+			if err := NewEvictor(w.cluster.Kube, w.books, w.reports).explain(w.cluster.Pod("p0"), reason, "message"); err != nil {
+				t.Fatal(err)
+			}
+			_, got := podutil.GetPodCondition(&w.cluster.Pod("p0").Status, v1.DisruptionTarget)
+			if got == nil || got.Message != want {
+				t.Errorf("evicted for %q: condition %v, want the message %q", reason, got, want)
+			}
+		})
+	}
 }
 
 func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {

@@ -88,10 +88,15 @@ func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 	}
 	r.request, r.demand, r.priority = requestOf(job), demandOf(job), priorityOf(job)
 	if name := m.exceeds(job, r.request); name != "" {
-		return fmt.Errorf("minResources exceeds the %s requests of the pods that the minimum needs", name)
+		of := func(amount *api.Resource) string { return framework.Quantity(name, amount.Get(name)) }
+		return fmt.Errorf("minResources asks for %s %s, and the pods that the minimum needs request %s", name, of(job.GetMinResources()), of(r.request))
 	}
-	if queue := m.ssn.Queues[r.queue]; queue == nil || !m.ssn.QueueUse.MayAdmit(queue, r.request) {
-		return fmt.Errorf("queue %s or a parent queue can never admit the gang's minimum", r.queue)
+	queue := m.ssn.Queues[r.queue]
+	if queue == nil {
+		return fmt.Errorf("queue %s does not exist or is not open", r.queue)
+	}
+	if err := m.ssn.QueueUse.FitsCapability(queue, r.request); err != nil {
+		return fmt.Errorf("the gang's minimum is too large for its queue: %w", err)
 	}
 	places, err := m.places(job)
 	if err != nil {
@@ -135,6 +140,8 @@ type trial struct {
 	// resources.
 	held    *api.Resource
 	deleted []*api.TaskInfo
+	// queueRefused reports whether the queue refused a member that a node had room for.
+	queueRefused bool
 	// until is the deadline of the trial. A trial can take long, because all members of a gang may differ, and
 	// plugins are called for each task class.
 	until time.Time
@@ -193,8 +200,10 @@ func (m *reservationManager) try(r *reservation, job *api.JobInfo, p place, unti
 	switch {
 	case len(t.members) > 0 && capped:
 		return fmt.Errorf("the gang needs more than %d%% of the cluster, the limit for reservations (%s)", m.terms.percent, argPercent)
+	case len(t.members) > 0 && t.queueRefused:
+		return fmt.Errorf("queue %s has no room for %d of the gang's pods, even if nodes were drained", r.queue, len(t.members))
 	case len(t.members) > 0:
-		return fmt.Errorf("%d of the gang's pods fit no node even when drained, or exceed the limits of the queue", len(t.members))
+		return fmt.Errorf("%d of the gang's pods fit no node, even if nodes were drained", len(t.members))
 	}
 	return nil
 }
@@ -268,8 +277,14 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 
 // takes tries to place the member on the node, and reports whether the member was placed.
 func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task *api.TaskInfo, ask *framework.QueueAsk) bool {
-	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) || !t.ssn.QueueUse.Admits(ask.With(task)) ||
-		t.ssn.PrePredicateFn(task) != nil || t.ssn.PredicateFn(task, node) != nil {
+	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) {
+		return false
+	}
+	if !t.ssn.QueueUse.Admits(ask.With(task)) {
+		t.queueRefused = true
+		return false
+	}
+	if t.ssn.PrePredicateFn(task) != nil || t.ssn.PredicateFn(task, node) != nil {
 		return false
 	}
 	if err := statement.Pipeline(task, node.Name, false); err != nil {

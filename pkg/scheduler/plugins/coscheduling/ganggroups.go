@@ -61,7 +61,7 @@ func (s *session) formGroup(g *gang) {
 		case other.count() == binding.CountNone && other.waiting() < other.minimum:
 			few.Add(fmt.Sprintf("%s has %d of %d pending pods required (match policy only-waiting ignores pods on nodes)", name, other.waiting(), other.minimum))
 		case other.ReadyTaskNum()+other.waiting() < other.MinAvailable:
-			few.Add(fmt.Sprintf("%s has %d of %d pods without scheduling gates", name, other.ReadyTaskNum()+other.waiting(), other.MinAvailable))
+			few.Add(fmt.Sprintf("%s has %d of %d required pods without scheduling gates", name, other.ReadyTaskNum()+other.waiting(), other.MinAvailable))
 		default:
 			members, gangGroup.Gangs = append(members, other), append(gangGroup.Gangs, other.terms())
 		}

@@ -29,7 +29,7 @@ func TestAGroupOfGangsThatWereAloneWaitsOutTheLongestBackoff(t *testing.T) {
 			now := time.Now()
 			for name, known := range map[string]knownLimit{
 				"a": {reason: timedOut, since: now.Add(-5 * time.Second), tries: 1},
-				"b": {reason: timedOut, since: now, tries: 3},
+				"b": {reason: timedOut, since: now, tries: 3, message: "b timed out"},
 				"c": {reason: timedOut, since: now.Add(-5 * time.Second), tries: 2},
 			} {
 				known.uid = w.job(name).PodGroup.UID
@@ -45,7 +45,7 @@ func TestAGroupOfGangsThatWereAloneWaitsOutTheLongestBackoff(t *testing.T) {
 		}
 		delete(w.plugin.limits, w.job("c").UID) // which comes to it
 		w.session(func(*sessiontest.Session) {
-			if waits := w.plugin.session.gangs[w.job("c").UID].waits; waits == nil || !strings.HasPrefix(waits.Message, "another gang of its group timed out, retrying after ") {
+			if waits := w.plugin.session.gangs[w.job("c").UID].waits; waits == nil || waits.Message != "b timed out" {
 				t.Errorf("a gang that comes to the group waits for %v", waits)
 			}
 		})

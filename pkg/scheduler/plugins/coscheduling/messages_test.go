@@ -132,7 +132,7 @@ func TestMessagesOfTimeLimits(t *testing.T) {
 		"timed out":                           "GangTimedOut: Not scheduled within 1m0s (timeout 1), retrying after 2000-01-01T00:01:10Z: NotEnoughTasks: minMember is 4 and there are 3 pods",
 		"timed out again":                     "GangTimedOut: Not scheduled within 1m0s (timeout 2), retrying after 2000-01-01T00:02:33Z: NotEnoughTasks: minMember is 4 and there are 3 pods",
 		"a group timed out":                   "GangTimedOut: Gang group not scheduled within 1m0s (timeout 1), retrying after 2000-01-01T00:01:08Z: gang ns/a: WaitingForGroup: gang group ns/a,ns/b: incomplete gangs: ns/b has 0 of 4 pods",
-		"a gang joins a group that timed out": "GangTimedOut: another gang of its group timed out, retrying after 2000-01-01T00:01:08Z",
+		"a gang joins a group that timed out": "GangTimedOut: Gang group not scheduled within 1m0s (timeout 1), retrying after 2000-01-01T00:01:08Z: gang ns/a: WaitingForGroup: gang group ns/a,ns/b: incomplete gangs: ns/b has 0 of 4 pods",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -198,7 +198,7 @@ func TestMessagesOfReservations(t *testing.T) {
 		"it is over":                 released + "2000-01-01T01:06:00Z: they were reserved for 35m0s and the gang still does not fit" + full,
 		"a member is deleted":        released + "2000-01-01T01:06:00Z: pods that the gang's minimum needs do not exist",
 		"a pod is created on a node": released + "2000-01-01T01:06:00Z: pods of the gang are bound, but too few that waited for the nodes (0 of minMember 2)",
-		"its nodes are cordoned":     released + "2000-01-01T01:06:30Z: 2 of the gang's pods fit no node even when drained, or exceed the limits of the queue",
+		"its nodes are cordoned":     released + "2000-01-01T01:06:30Z: 2 of the gang's pods fit no node, even if nodes were drained",
 		"a node, to another gang":    "node(s) reserved for a starving gang",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -224,17 +224,17 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 		want    string
 	}{
 		"more than may be reserved": {percent: 25, cpu: "4", want: "the gang needs more than 25% of the cluster, the limit for reservations (reservedPercent)"},
-		"more than a node has":      {percent: 100, cpu: "5", want: "2 of the gang's pods fit no node even when drained, or exceed the limits of the queue"},
+		"more than a node has":      {percent: 100, cpu: "5", want: "2 of the gang's pods fit no node, even if nodes were drained"},
 		"a hard network topology": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Topology(v1beta1.HardNetworkTopologyMode, 1) },
 			want: "the gang has a hard network topology, and reserved nodes can be in different HyperNodes"},
-		"more than its members": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "minResources exceeds the cpu requests of the pods that the minimum needs"},
+		"more than its members": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "minResources asks for cpu 9, and the pods that the minimum needs request 8"},
 		"more pods than it has": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(schedtest.Resources{"cpu": "8", "pods": "3"}) },
-			want: "minResources exceeds the pods requests of the pods that the minimum needs"},
+			want: "minResources asks for pods 3, and the pods that the minimum needs request 2"},
 		"devices that its members do not request": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) {
 			g.MinResources(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "1"})
-		}, want: "minResources exceeds the nvidia.com/gpu requests of the pods that the minimum needs"},
+		}, want: "minResources asks for nvidia.com/gpu 1, and the pods that the minimum needs request 0"},
 		"as much as its members":     {percent: 50, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("8")) }},
-		"more than its queue admits": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Queue("small") }, want: "queue small or a parent queue can never admit the gang's minimum"},
+		"more than its queue admits": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Queue("small") }, want: "the gang's minimum is too large for its queue: queue small has capability cpu 7, 8 requested"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := nodes(3, "4")
@@ -298,7 +298,7 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 	}{
 		"not gathered":                     {nil, "preempt", "", false},
 		"gathered anywhere":                {&gathered{}, "preempt", "", false},
-		"not now":                          {&gathered{err: errors.New("why")}, "allocate", "network topology requested by the gang cannot be used", true},
+		"not now":                          {&gathered{err: errors.New("why")}, "allocate", "why", true},
 		"by multiples":                     {&gathered{multiple: true}, "allocate", "", false},
 		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "preemption is not supported for gangs with podCountMultiple", false},
 		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "preemption is not supported for gangs with podCountMultiple", false},

@@ -143,8 +143,11 @@ func (n *network) request(g *gang) *gathered {
 			a.err = fmt.Errorf("annotation %s names unknown layer %s; the layers are %s", gangs.TopologyAnnotation, brief.Value(rule.Layer), strings.Join(names, ", "))
 		}
 	}
-	if g.ContainsHardTopology() || g.ContainsSubJobPolicy() {
-		a.err = errors.New("annotation " + gangs.TopologyAnnotation + " conflicts with sub-groups and with spec.networkTopology of mode hard; remove one of them")
+	switch {
+	case g.ContainsHardTopology():
+		a.err = errors.New("annotation " + gangs.TopologyAnnotation + " conflicts with spec.networkTopology of mode hard; remove one of them")
+	case g.ContainsSubJobPolicy():
+		a.err = errors.New("annotation " + gangs.TopologyAnnotation + " conflicts with spec.subGroupPolicy; remove one of them")
 	}
 	return a
 }

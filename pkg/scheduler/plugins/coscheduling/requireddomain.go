@@ -102,7 +102,7 @@ func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) string {
 	switch {
 	case a.err != nil:
-		return "network topology requested by the gang cannot be used"
+		return a.err.Error()
 	case a.multiple && (n.ssn.Action == "preempt" || n.ssn.Action == "reclaim"):
 		return "preemption is not supported for gangs with podCountMultiple"
 	case a.must == 0:

@@ -250,8 +250,10 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 		again.members = r.members
 		m.known.active[r.queue] = again
 		m.report(again)
-	case !m.admits(r):
-		m.end(r, gangs.ReservationRefused, fmt.Sprintf("queue %s does not admit the gang", r.queue), now)
+	default:
+		if err := m.admits(r); err != nil {
+			m.end(r, gangs.ReservationRefused, err.Error(), now)
+		}
 	}
 }
 

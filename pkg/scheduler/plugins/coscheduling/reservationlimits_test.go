@@ -424,7 +424,7 @@ func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 				shrunk.Spec.Deserved, shrunk.ResourceVersion = nil, "changed"
 				w.cluster.Cache().UpdateQueueV1beta1(tt.queues[len(tt.queues)-1], shrunk)
 				w.pass(2*time.Minute, time.Minute)
-				if got := w.condition("big", Reserved); len(w.reserved()) > 0 || !strings.Contains(got.Message, "queue q does not admit the gang") {
+				if got := w.condition("big", Reserved); len(w.reserved()) > 0 || !strings.Contains(got.Message, "queue q has no room for the gang's minimum, even if the reserved nodes were drained") {
 					t.Errorf("when the queue has become too small reserved are %v: %s", w.reserved(), got.Message)
 				}
 			})

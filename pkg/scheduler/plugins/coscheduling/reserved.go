@@ -3,6 +3,7 @@
 package coscheduling
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -76,15 +77,19 @@ func (m *reservationManager) leaving(r *reservation) (tasks []*api.TaskInfo) {
 	return tasks
 }
 
-// admits reports whether the queue would admit the gang's minimum if the reserved nodes were drained, and whether
-// these nodes fit into the queue's share.
-func (m *reservationManager) admits(r *reservation) bool {
-	queue := m.ssn.Queues[r.queue]
-	if queue == nil || m.withinShare(r) != nil {
-		return false
+// admits returns an error unless the queue would admit the gang's minimum if the reserved nodes were drained, and these
+// nodes fit into the queue's share.
+func (m *reservationManager) admits(r *reservation) error {
+	if m.ssn.Queues[r.queue] == nil {
+		return fmt.Errorf("queue %s no longer exists or is not open", r.queue)
 	}
-	ask := m.ask(r)
-	return len(ask.Tasks) > 0 && m.ssn.QueueUse.Admits(ask)
+	if err := m.withinShare(r); err != nil {
+		return err
+	}
+	if ask := m.ask(r); len(ask.Tasks) == 0 || !m.ssn.QueueUse.Admits(ask) {
+		return fmt.Errorf("queue %s has no room for the gang's minimum, even if the reserved nodes were drained", r.queue)
+	}
+	return nil
 }
 
 // withinShare returns an error unless the reserved nodes fit into the unused part of the queue's share of the

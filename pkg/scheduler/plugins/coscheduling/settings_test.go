@@ -183,10 +183,10 @@ func TestWhatGangsAskOfTheNetwork(t *testing.T) {
 				tier := 1
 				g.PodGroup.Spec.NetworkTopology = &scheduling.NetworkTopologySpec{Mode: scheduling.HardNetworkTopologyMode, HighestTierAllowed: &tier}
 			},
-			want: asked{Rules: plain(must(2)), Must: 2, Err: "conflicts with sub-groups and with spec.networkTopology of mode hard"}},
+			want: asked{Rules: plain(must(2)), Must: 2, Err: "conflicts with spec.networkTopology of mode hard"}},
 		"beside sub-groups": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},
 			change: func(g *gang) { g.PodGroup.Spec.SubGroupPolicy = []scheduling.SubGroupPolicySpec{{Name: "a"}} },
-			want:   asked{Rules: plain(must(2)), Must: 2, Err: "conflicts with sub-groups and"}},
+			want:   asked{Rules: plain(must(2)), Must: 2, Err: "conflicts with spec.subGroupPolicy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := networkWith(nil)

@@ -86,9 +86,10 @@ func (s *session) holdBack() {
 			continue
 		}
 		held = true
+		last := slices.MaxFunc(l.gangs, func(a, b *gang) int { return a.timedOutAt().Compare(b.timedOutAt()) })
 		for _, g := range l.gangs {
-			message := fmt.Sprintf("another gang of its group timed out, retrying after %s", clockTime(l.until))
-			if g.limit != nil && g.limit.reason == timedOut {
+			message := last.limit.message // for a gang that joined the gang group after the timeout
+			if !g.timedOutAt().IsZero() {
 				message = g.limit.message
 			}
 			g.waits = &api.ValidateResult{Reason: timedOut, Message: message}
@@ -133,14 +134,23 @@ func (l *admissionDeadline) backoffEnds(now time.Time) time.Time {
 	}
 	var ends time.Time
 	for _, g := range l.gangs {
-		if g.limit == nil || g.limit.reason != timedOut {
+		timedOutAt := g.timedOutAt()
+		if timedOutAt.IsZero() {
 			continue
 		}
-		if end := g.limit.since.Add(l.backoff()); end.After(now) && end.After(ends) {
+		if end := timedOutAt.Add(l.backoff()); end.After(now) && end.After(ends) {
 			ends = end
 		}
 	}
 	return ends
+}
+
+// timedOutAt returns when the gang timed out; zero if it has not, or was admitted again since.
+func (g *gang) timedOutAt() time.Time {
+	if g.limit == nil || g.limit.reason != timedOut {
+		return time.Time{}
+	}
+	return g.limit.since
 }
 
 // backoff returns the length of the gang group's backoff. It grows with tries, the number of timeouts of the gang

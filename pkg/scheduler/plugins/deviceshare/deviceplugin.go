@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
@@ -71,8 +72,8 @@ func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory)
 	case vendor.most > 0 && count > vendor.most:
 		return fmt.Sprintf("node(s) with devices of %s, whose device plugin allocates at most %d to a pod: %d requested", inventory.Vendor, vendor.most, count)
 	case vendor.unit > 0 && (amounts[allocator.Core] == 0 || inventory.MostMemory(amounts) < vendor.unit):
-		return fmt.Sprintf("node(s) with devices of %s, whose device plugin requires %s and at least %d bytes of %s for each", inventory.Vendor,
-			allocator.Core.Name(), vendor.unit, allocator.Memory.Name())
+		return fmt.Sprintf("node(s) with devices of %s, whose device plugin requires %s and at least %s of %s for each", inventory.Vendor,
+			allocator.Core.Name(), framework.Quantity(v1.ResourceMemory, float64(vendor.unit)), allocator.Memory.Name())
 	case inventory.Vendor == "huawei" && inventory.Model == duo310P && request.IsTemplated():
 		return fmt.Sprintf("node(s) with devices of model %s, which cannot be divided by templates", duo310P)
 	}
@@ -161,8 +162,8 @@ func adaptMetaX(pod *v1.Pod, _ *allocator.Inventory, gpus []allocator.DeviceAllo
 func coreAndMemory(d *allocator.DeviceAllocation, unit int64) (core, memory int64, err error) {
 	core, memory = d.Amounts[allocator.Core], d.Amounts[allocator.Memory]/unit
 	if core == 0 || memory == 0 {
-		return 0, 0, fmt.Errorf("the pod has %s %d and %s %d of gpu %d, must be above 0 and at least %d", allocator.Core.Name(), core,
-			allocator.Memory.Name(), d.Amounts[allocator.Memory], d.Minor, unit)
+		return 0, 0, fmt.Errorf("the pod has %s %d and %s %s of gpu %d, must be above 0 and at least %s", allocator.Core.Name(), core,
+			allocator.Memory.Name(), framework.Quantity(v1.ResourceMemory, float64(d.Amounts[allocator.Memory])), d.Minor, framework.Quantity(v1.ResourceMemory, float64(unit)))
 	}
 	return core, memory, nil
 }

@@ -28,7 +28,7 @@ func TestWhatAVendorCannotServeIsRefusedByTheNode(t *testing.T) {
 		return "0/1 members fit: 1 node " + short + "0/1 nodes are unavailable: 1 node(s) " + whole + "."
 	}
 	const cambricon, metax = "with devices of cambricon, whose device plugin requires koordinator.sh/gpu-core and ", "with devices of metax, whose device plugin requires koordinator.sh/gpu-core and "
-	needs := says(cambricon+"a... (and 61 bytes more)", cambricon+"at least 268435456 bytes of koordinator.sh/gpu-memory for each")
+	needs := says(cambricon+"a... (and 51 bytes more)", cambricon+"at least 256Mi of koordinator.sh/gpu-memory for each")
 	one := "with devices of cambricon, whose device plugin allocates at most 1 to a pod: 2 requested"
 	tests := map[string]struct {
 		vendor string
@@ -41,7 +41,7 @@ func TestWhatAVendorCannotServeIsRefusedByTheNode(t *testing.T) {
 		"Cambricon, too little memory":      {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "255Mi"}, needs},
 		"Cambricon, just enough memory":     {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "256Mi"}, ""},
 		"MetaX, several":                    {"metax", schedtest.Resources{"koordinator.sh/gpu": "200"}, ""},
-		"MetaX, memory alone":               {"metax", schedtest.Resources{"koordinator.sh/gpu-memory": "1Gi"}, says(metax+"at le... (and 55 bytes more)", metax+"at least 1048576 bytes of koordinator.sh/gpu-memory for each")},
+		"MetaX, memory alone":               {"metax", schedtest.Resources{"koordinator.sh/gpu-memory": "1Gi"}, says(metax+"at le... (and 45 bytes more)", metax+"at least 1Mi of koordinator.sh/gpu-memory for each")},
 		"NICs alone":                        {"cambricon", schedtest.Resources{"koordinator.sh/rdma": "200"}, ""},
 		"another vendor, memory alone, two": {"huawei", schedtest.Resources{"koordinator.sh/gpu-memory-ratio": "200"}, ""},
 	}

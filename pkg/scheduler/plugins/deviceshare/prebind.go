@@ -35,7 +35,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 		}
 		return nil
 	case inventory != nil && allocation.IsEmpty():
-		return fmt.Errorf("node %s got a Device object after the pod was placed there by numbers", nodeName)
+		return fmt.Errorf("node %s got a Device object after the pod was placed there by the number of its GPUs", nodeName)
 	case inventory == nil:
 		return fmt.Errorf("the Device object of node %s, which lists the pod's devices, was deleted", nodeName)
 	}

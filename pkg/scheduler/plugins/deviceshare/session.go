@@ -3,6 +3,7 @@
 package deviceshare
 
 import (
+	"fmt"
 	"hash/maphash"
 	"iter"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	devicekinds "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
@@ -274,7 +276,7 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	case inventory == nil:
 		return nil, &allocator.Refusal{Reason: "node(s) without a Device object", Unresolvable: true}
 	case inventory.Shares(request.Request) && slices.Contains(s.plugin.unshared, inventory.model()):
-		return nil, &allocator.Refusal{Reason: "node(s) with GPUs of a model that cannot be shared", Unresolvable: true}
+		return nil, &allocator.Refusal{Reason: fmt.Sprintf("node(s) with GPUs of model %s, which argument %s excludes from sharing", brief.Value(inventory.Model), unsharedArgument), Unresolvable: true}
 	}
 	if reason := s.plugin.vendorRefusal(request.Request, inventory); reason != "" {
 		return nil, &allocator.Refusal{Reason: reason, Unresolvable: true}

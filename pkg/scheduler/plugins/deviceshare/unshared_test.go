@@ -36,7 +36,7 @@ func TestModelsThatAreNotShared(t *testing.T) {
 			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.conf += "    arguments: {gpuShareUnsupportedModels: [{vendor: v, model: A}]}\n"
 			got := w.allocate(t)
-			if refused := len(got.decided) == 0; refused != tc.refused || refused && !strings.Contains(got.said["g-0"], "GPUs of a model that cannot be shared") {
+			if refused := len(got.decided) == 0; refused != tc.refused || refused && !strings.Contains(got.said["g-0"], "which argument gpuShareUnsupportedModels excludes from sharing") {
 				t.Errorf("placed %v, said %v", got.decided, got.said)
 			}
 		})

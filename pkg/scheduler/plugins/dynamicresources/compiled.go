@@ -9,6 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/klog/v2"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // selectorCache compiles the CEL selectors of devices, and caches the most recently used selectors.
@@ -85,7 +87,7 @@ func (c *selectorCache) ready(ctx context.Context, selectors []resourceapi.Devic
 func (c *selectorCache) compileOne(expression string, done chan<- struct{}) {
 	defer func() {
 		if p := recover(); p != nil {
-			klog.ErrorS(nil, "Compiling a CEL selector panicked", "panic", p)
+			klog.ErrorS(nil, "Compiling a CEL selector panicked", "selector", brief.Value(expression), "panic", p)
 		}
 		<-c.turn
 		close(done)

@@ -165,15 +165,15 @@ func (b *budgets) beginSearch(namespace string, most time.Duration) (ctx context
 	// A search for a namespace in debt is refused in two cases. The debt leaves the namespace no search time. Or the namespace's
 	// first slow search in this session would have less than the full time limit.
 	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)):
-		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying later", brief.Value(namespace), slowPart)
+		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying in a later cycle", brief.Value(namespace), slowPart)
 	case left <= 0:
-		return nil, nil, fmt.Errorf("device search budget of namespace %s (%v per cycle) is exhausted", brief.Value(namespace), b.limit)
+		return nil, nil, fmt.Errorf("device search budget of namespace %s (%v per cycle) is exhausted; retrying in a later cycle", brief.Value(namespace), b.limit)
 	case leftOfSlow <= 0:
-		return nil, nil, fmt.Errorf("device searches of several namespaces have used their budget (%v per cycle); retrying those of namespace %s later", b.limit, brief.Value(namespace))
+		return nil, nil, fmt.Errorf("device searches of several namespaces have used their budget (%v per cycle); retrying those of namespace %s in a later cycle", b.limit, brief.Value(namespace))
 	case leftOfAll <= 0:
-		return nil, nil, fmt.Errorf("device search budget (%v per cycle) is exhausted", b.limitOfAll)
+		return nil, nil, fmt.Errorf("device search budget of all namespaces (%v per cycle) is exhausted; retrying in a later cycle", b.limitOfAll)
 	case leftOfShare <= 0:
-		return nil, nil, fmt.Errorf("device search budget of namespace %s (its share of %v per cycle) is exhausted", brief.Value(namespace), b.share)
+		return nil, nil, fmt.Errorf("device search budget of namespace %s (its share of %v per cycle) is exhausted; retrying in a later cycle", brief.Value(namespace), b.share)
 	}
 	// freeSearch is added because it does not count as slow. Otherwise a search that uses up all of the time that is left would
 	// cost nothing, and could be repeated.

@@ -59,13 +59,13 @@ func TestAClaimThatTakesForEver(t *testing.T) {
 		return status.Reason
 	}
 	var got []string
-	for len(got) < 20 && (len(got) == 0 || !strings.Contains(got[len(got)-1], "is exhausted")) {
+	for len(got) < 20 && (len(got) == 0 || !strings.Contains(got[len(got)-1], "is exhausted; retrying in a later cycle")) {
 		got = append(got, verdict("ns", hard("c")))
 	}
 	if got[0] != `claim "c" (request "r0", class "gpu"): device search on the node timed out` {
 		t.Errorf("got %q", got[0])
 	}
-	if want := `device search budget of namespace "ns" (500ms per cycle) is exhausted`; got[len(got)-1] != want {
+	if want := `device search budget of namespace "ns" (500ms per cycle) is exhausted; retrying in a later cycle`; got[len(got)-1] != want {
 		t.Errorf("got %q, want %q", got[len(got)-1], want)
 	}
 	if got := verdict("ns", schedtest.DeviceClaim("easy", one())); got == "" {
@@ -211,7 +211,7 @@ func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 				for i := 0; ; i++ {
 					_, end, err := b.beginSearch(fmt.Sprint("ns-", i%tc.namespaces), time.Second)
 					if err != nil {
-						if want := "device search budget (20s per cycle) is exhausted"; err.Error() != want {
+						if want := "device search budget of all namespaces (20s per cycle) is exhausted; retrying in a later cycle"; err.Error() != want {
 							t.Errorf("got %q, want %q", err, want)
 						}
 						break

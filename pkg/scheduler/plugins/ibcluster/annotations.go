@@ -73,10 +73,10 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 	_, explicit := said.annotations[ModeAnnotation]
 	switch {
 	case explicit && w.mode != modeRequired && w.group != "":
-		return request{}, fmt.Errorf("annotation %s%s: found %q beside %s, want %q: the PodGroups of an affinity group must share one cluster",
+		return request{}, fmt.Errorf("annotation %s%s: invalid value %q with %s, must be %q because the PodGroups of an affinity group must share one cluster",
 			ModeAnnotation, said.on(), w.mode, AffinityGroupAnnotation, modeRequired)
 	case explicit && w.mode == modeNone && len(said.annotations) > 1:
-		return request{}, fmt.Errorf("annotation %s%s: found %q beside other annotations of ibcluster, want %q or %q with them",
+		return request{}, fmt.Errorf("annotation %s%s: invalid value %q with other annotations of ibcluster, must be %q or %q",
 			ModeAnnotation, said.on(), modeNone, modeRequired, modePreferred)
 	case w.group != "", !explicit && w.mode == modeNone && len(said.annotations) > 0:
 		w.mode = modeRequired // an affinity group requires one cluster; so do other annotations if the default mode is none
@@ -104,33 +104,33 @@ func (w *request) read(key, value string, forest *topology.Forest) error {
 	switch key {
 	case ModeAnnotation:
 		if !slices.Contains(modes, value) {
-			return fmt.Errorf("found %s, want %s", brief.Value(value), oneOf(modes))
+			return fmt.Errorf("invalid value %s, must be %s", brief.Value(value), oneOf(modes))
 		}
 		w.mode = value
 	case LevelAnnotation:
 		level, ok := forest.Level(value)
 		if !ok && len(forest.Levels()) > 0 { // without HyperNodes, levels are unknown and cannot be checked
-			return fmt.Errorf("found %s, want the name of a level: %s", brief.Value(value), levelNames(forest))
+			return fmt.Errorf("invalid value %s, must be the name of a level: %s", brief.Value(value), levelNames(forest))
 		}
 		w.level = max(level, 0)
 	case ClustersAnnotation:
 		if names := 1 + strings.Count(value, ","); names > maxClusters {
-			return fmt.Errorf("found %d names, want at most %d", names, maxClusters)
+			return fmt.Errorf("has %d names, must have at most %d", names, maxClusters)
 		}
 		for name := range strings.SplitSeq(value, ",") {
 			name = strings.TrimSpace(name)
 			if name == "" || len(validation.IsValidLabelValue(name)) > 0 && len(validation.IsDNS1123Subdomain(name)) > 0 {
-				return fmt.Errorf("found %s in %s, want names of clusters separated by commas, such as \"ib-a,ib-b\"", brief.Value(name), brief.Value(value))
+				return fmt.Errorf("invalid name %s in value %s, must be names of clusters separated by commas, such as \"ib-a,ib-b\"", brief.Value(name), brief.Value(value))
 			}
 			w.clusters = append(w.clusters, name)
 		}
 	case AffinityGroupAnnotation:
 		if problems := validation.IsValidLabelValue(value); value == "" || len(problems) > 0 {
-			return fmt.Errorf("found %s, want a name of letters, digits, '-', '_' and '.', at most 63 of them", brief.Value(value))
+			return fmt.Errorf("invalid value %s, must be at most 63 letters, digits, '-', '_' and '.'", brief.Value(value))
 		}
 		w.group = value
 	default:
-		return fmt.Errorf("unknown annotation, want %s, %s, %s or %s", ModeAnnotation, LevelAnnotation, ClustersAnnotation, AffinityGroupAnnotation)
+		return fmt.Errorf("unknown annotation, must be %s, %s, %s or %s", ModeAnnotation, LevelAnnotation, ClustersAnnotation, AffinityGroupAnnotation)
 	}
 	return nil
 }

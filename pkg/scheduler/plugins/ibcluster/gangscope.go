@@ -150,7 +150,7 @@ func (s *session) locate(p *gangScope, job *api.JobInfo) {
 	if len(settled) > 1 {
 		p.splitDescription = list(groups, settled)
 		if len(outside) > 0 {
-			p.splitDescription += " and on " + some(outside) + " outside of groups"
+			p.splitDescription += " and on " + some(outside) + " outside of node groups"
 		}
 	}
 }
@@ -261,7 +261,7 @@ func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 			fmt.Sprintf("affinity group %s is in %s", group, cluster.Name))
 	case len(outside) > 0:
 		p.restrict(func(*topology.Group) bool { return false },
-			fmt.Sprintf("affinity group %s is on %s, outside of groups", group, some(outside)))
+			fmt.Sprintf("affinity group %s is on %s, outside of node groups", group, some(outside)))
 	}
 }
 
@@ -273,7 +273,7 @@ func (s *session) restrictToCurrentGroup(p *gangScope) {
 		return
 	}
 	if p.outsideGroups {
-		p.restrict(func(*topology.Group) bool { return false }, "the gang's pods are on nodes outside of groups")
+		p.restrict(func(*topology.Group) bool { return false }, "the gang's pods are on nodes outside of node groups")
 	}
 	if p.currentGroup != nil {
 		reason := "the gang's pods are in " + p.currentGroup.Path()

@@ -17,8 +17,8 @@ import (
 
 // notWithCompany is what is wrong with a mode other than required in an affinity group.
 func notWithCompany(mode string) string {
-	return fmt.Sprintf(`annotation ibcluster.volcano-prebind.io/mode: found %q beside ibcluster.volcano-prebind.io/affinity-group, `+
-		`want "required": the PodGroups of an affinity group must share one cluster`, mode)
+	return fmt.Sprintf(`annotation ibcluster.volcano-prebind.io/mode: invalid value %q with ibcluster.volcano-prebind.io/affinity-group, `+
+		`must be "required" because the PodGroups of an affinity group must share one cluster`, mode)
 }
 
 // notWhereMostAre says why a gang that is in ib-a to ib-f, and in ib-f the most, may not go on in the groups.
@@ -145,13 +145,13 @@ func TestNodeGroups(t *testing.T) {
 		"a member's node lost its label": {
 			nodes: two(), gang: gang("g", 3, "mode=required"), pods: members("g/0@b1", "g/1@x", "g/3"),
 			want: []string{"required true", "ib-b",
-				"ib-a not: the gang is split across ib-b (1) and on node x outside of groups; new pods go to ib-b"},
-			events: []string{"Warning IBClusterSplit g: gang is split across ib-b (1) and on node x outside of groups; new pods go to ib-b"},
+				"ib-a not: the gang is split across ib-b (1) and on node x outside of node groups; new pods go to ib-b"},
+			events: []string{"Warning IBClusterSplit g: gang is split across ib-b (1) and on node x outside of node groups; new pods go to ib-b"},
 		},
 		"the cluster of the gang vanished": {
 			nodes: two(), gang: gang("g", 3, "mode=required"), pods: members("g/0@x", "g/1"),
 			want: []string{"required true",
-				"ib-a not: the gang's pods are on nodes outside of groups", "ib-b not: the gang's pods are on nodes outside of groups"},
+				"ib-a not: the gang's pods are on nodes outside of node groups", "ib-b not: the gang's pods are on nodes outside of node groups"},
 		},
 		"the gang is where it may not go on": {
 			nodes: two(), gang: gang("g", 3, "clusters=ib-a"), pods: members("g/0@b1", "g/1"),
@@ -191,8 +191,8 @@ func TestNodeGroups(t *testing.T) {
 		"an affinity group on nodes without labels": {
 			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@x"),
 			others: []*v1beta1.PodGroup{gang("other", 1, "affinity-group=ring").Obj()},
-			want: []string{"required true", "ib-a not: affinity group ring is on node x, outside of groups",
-				"ib-b not: affinity group ring is on node x, outside of groups"},
+			want: []string{"required true", "ib-a not: affinity group ring is on node x, outside of node groups",
+				"ib-b not: affinity group ring is on node x, outside of node groups"},
 		},
 		"an affinity group is a must whatever the default": {
 			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@b2"),

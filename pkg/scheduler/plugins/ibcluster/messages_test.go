@@ -25,25 +25,25 @@ func TestMalformedAnnotations(t *testing.T) {
 		wishes []string
 		want   string
 	}{
-		"mode":           {wishes: []string{"mode=hard"}, want: prefix + `mode: found "hard", want "required" or "preferred" or "none"`},
-		"empty mode":     {wishes: []string{"mode="}, want: prefix + `mode: found "", want "required" or "preferred" or "none"`},
-		"level":          {wishes: []string{"level=rack"}, want: prefix + `level: found "rack", want the name of a level: "ibcluster" or "spine" or "leaf"`},
-		"clusters":       {wishes: []string{"clusters=ib-a,,ib-b"}, want: prefix + `clusters: found "" in "ib-a,,ib-b", want names of clusters separated by commas, such as "ib-a,ib-b"`},
-		"path":           {wishes: []string{"clusters=ib-a/s1"}, want: prefix + `clusters: found "ib-a/s1" in "ib-a/s1", want names of clusters separated by commas, such as "ib-a,ib-b"`},
-		"many clusters":  {wishes: []string{"clusters=" + strings.Repeat("a,", 1000) + "a"}, want: prefix + "clusters: found 1001 names, want at most 1000"},
-		"affinity group": {wishes: []string{"affinity-group=a b"}, want: prefix + `affinity-group: found "a b", want a name of letters, digits, '-', '_' and '.', at most 63 of them`},
-		"misspelt": {wishes: []string{"cluster=ib-a"}, want: prefix + "cluster: unknown annotation, want ibcluster.volcano-prebind.io/mode, " +
+		"mode":           {wishes: []string{"mode=hard"}, want: prefix + `mode: invalid value "hard", must be "required" or "preferred" or "none"`},
+		"empty mode":     {wishes: []string{"mode="}, want: prefix + `mode: invalid value "", must be "required" or "preferred" or "none"`},
+		"level":          {wishes: []string{"level=rack"}, want: prefix + `level: invalid value "rack", must be the name of a level: "ibcluster" or "spine" or "leaf"`},
+		"clusters":       {wishes: []string{"clusters=ib-a,,ib-b"}, want: prefix + `clusters: invalid name "" in value "ib-a,,ib-b", must be names of clusters separated by commas, such as "ib-a,ib-b"`},
+		"path":           {wishes: []string{"clusters=ib-a/s1"}, want: prefix + `clusters: invalid name "ib-a/s1" in value "ib-a/s1", must be names of clusters separated by commas, such as "ib-a,ib-b"`},
+		"many clusters":  {wishes: []string{"clusters=" + strings.Repeat("a,", 1000) + "a"}, want: prefix + "clusters: has 1001 names, must have at most 1000"},
+		"affinity group": {wishes: []string{"affinity-group=a b"}, want: prefix + `affinity-group: invalid value "a b", must be at most 63 letters, digits, '-', '_' and '.'`},
+		"misspelt": {wishes: []string{"cluster=ib-a"}, want: prefix + "cluster: unknown annotation, must be ibcluster.volcano-prebind.io/mode, " +
 			"ibcluster.volcano-prebind.io/level, ibcluster.volcano-prebind.io/clusters or ibcluster.volcano-prebind.io/affinity-group"},
-		"a long value": {wishes: []string{"level=" + strings.Repeat("x", 200_000)}, want: prefix + `level: found "` + strings.Repeat("x", 64) +
-			`"... (and 199936 bytes more), want the name of a level: "ibcluster" or "spine" or "leaf"`},
-		"a percent sign":          {wishes: []string{"level=50%off"}, want: prefix + `level: found "50%off", want the name of a level: "ibcluster" or "spine" or "leaf"`},
+		"a long value": {wishes: []string{"level=" + strings.Repeat("x", 200_000)}, want: prefix + `level: invalid value "` + strings.Repeat("x", 64) +
+			`"... (and 199936 bytes more), must be the name of a level: "ibcluster" or "spine" or "leaf"`},
+		"a percent sign":          {wishes: []string{"level=50%off"}, want: prefix + `level: invalid value "50%off", must be the name of a level: "ibcluster" or "spine" or "leaf"`},
 		"company, but only if":    {wishes: []string{"mode=preferred", "affinity-group=ring"}, want: notWithCompany("preferred")},
 		"company, and yet none":   {wishes: []string{"mode=none", "affinity-group=ring"}, want: notWithCompany("none")},
-		"none, and yet something": {wishes: []string{"mode=none", "clusters=ib-a"}, want: prefix + `mode: found "none" beside other annotations of ibcluster, want "required" or "preferred" with them`},
-		"four": {wishes: []string{"mode=x", "level=y", "clusters=ib-a,,ib-b", "affinity-group=a b"}, want: prefix + `affinity-group: found "a b", want a name of letters, digits, '-', '_' and '.', at most 63 of them` + "\n" +
-			prefix + `clusters: found "" in "ib-a,,ib-b", want names of clusters separated by commas, such as "ib-a,ib-b"` + "\n" +
-			prefix + `level: found "y", want the name of a level: "ibcluster" or "spine" or "leaf"` + "\nand 1 more invalid annotations"},
-		"two": {wishes: []string{"mode=x", "level=y"}, want: prefix + `level: found "y", want the name of a level: "ibcluster" or "spine" or "leaf"` + "\n" + prefix + `mode: found "x", want "required" or "preferred" or "none"`},
+		"none, and yet something": {wishes: []string{"mode=none", "clusters=ib-a"}, want: prefix + `mode: invalid value "none" with other annotations of ibcluster, must be "required" or "preferred"`},
+		"four": {wishes: []string{"mode=x", "level=y", "clusters=ib-a,,ib-b", "affinity-group=a b"}, want: prefix + `affinity-group: invalid value "a b", must be at most 63 letters, digits, '-', '_' and '.'` + "\n" +
+			prefix + `clusters: invalid name "" in value "ib-a,,ib-b", must be names of clusters separated by commas, such as "ib-a,ib-b"` + "\n" +
+			prefix + `level: invalid value "y", must be the name of a level: "ibcluster" or "spine" or "leaf"` + "\nand 1 more invalid annotations"},
+		"two": {wishes: []string{"mode=x", "level=y"}, want: prefix + `level: invalid value "y", must be the name of a level: "ibcluster" or "spine" or "leaf"` + "\n" + prefix + `mode: invalid value "x", must be "required" or "preferred" or "none"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestArgumentErrors(t *testing.T) {
 
 // TestNodesThatLeaveBeforeTheBind: a member whose node has left what its gang may lie in is not bound there.
 func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
-	const label, gone = "by its label ibcluster when the gang was placed", "the gang must be in one node group"
+	const label, gone = "(by its label ibcluster) after the gang was placed", "; the gang must be in one node group"
 	flat := []string{"a1 ib-a", "a2 ib-a"}
 	deep := []string{"a1 ib-a s1 l1", "a2 ib-a s1 l1", "b1 ib-b s1 l2"}
 	tests := map[string]struct {
@@ -124,34 +124,34 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 		"nothing changed": {nodes: flat, wishes: []string{"mode=required"}, want: []string{"0: goes on", "1: goes on"}},
 		"another cluster": {
 			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a2": "a2 ib-b"},
-			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is in ib-b now: " + gone},
+			want: []string{"0: goes on", "1: node a2 moved from ib-a to ib-b " + label + gone},
 		},
 		"the label is removed": {
 			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a2": "a2"},
-			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is in none now: " + gone},
+			want: []string{"0: goes on", "1: node a2 moved from ib-a to no node group " + label + gone},
 		},
 		"the node is deleted": {
 			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a2": ""},
-			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and no longer exists: " + gone},
+			want: []string{"0: goes on", "1: node a2 no longer exists; it was in ib-a when the gang was placed"},
 		},
 		"the whole cluster has another name: the next session finds the gang's place in it": {
 			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a1": "a1 ib-z", "a2": "a2 ib-z"},
-			want: []string{"0: node a1 was in ib-a " + label + " and is in ib-z now: " + gone, "1: node a2 was in ib-a " + label + " and is in ib-z now: " + gone},
+			want: []string{"0: node a1 moved from ib-a to ib-z " + label + gone, "1: node a2 moved from ib-a to ib-z " + label + gone},
 		},
 		"another leaf of the same cluster": {
 			nodes: deep, wishes: []string{"mode=required"}, changes: map[string]string{"a2": "a2 ib-a s1 l9"}, want: []string{"0: goes on", "1: goes on"},
 		},
 		"another leaf, where the leaf is what is asked for": {
 			nodes: deep, wishes: []string{"level=leaf", "clusters=ib-a"}, changes: map[string]string{"a2": "a2 ib-a s1 l9"},
-			want: []string{"0: goes on", "1: node a2 was in ib-a/s1/l1 by its labels ibcluster, spine, leaf when the gang was placed and is in ib-a/s1/l9 now: " + gone},
+			want: []string{"0: goes on", "1: node a2 moved from ib-a/s1/l1 to ib-a/s1/l9 (by its labels ibcluster, spine, leaf) after the gang was placed" + gone},
 		},
 		"a leaf of the same name in another cluster": {
 			nodes: deep, wishes: []string{"level=leaf", "clusters=ib-a"}, changes: map[string]string{"a2": "a2 ib-b s1 l1"},
-			want: []string{"0: goes on", "1: node a2 was in ib-a/s1/l1 by its labels ibcluster, spine, leaf when the gang was placed and is in ib-b/s1/l1 now: " + gone},
+			want: []string{"0: goes on", "1: node a2 moved from ib-a/s1/l1 to ib-b/s1/l1 (by its labels ibcluster, spine, leaf) after the gang was placed" + gone},
 		},
 		"the cluster is not one of the list any more": {
 			nodes: flat, wishes: []string{"mode=preferred", "clusters=ib-a,ib-c"}, changes: map[string]string{"a2": "a2 ib-b"},
-			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is in ib-b now, which annotation " + ClustersAnnotation + " does not list"},
+			want: []string{"0: goes on", "1: node a2 moved from ib-a to ib-b " + label + "; annotation " + ClustersAnnotation + " does not list that cluster"},
 		},
 		"a preferred gang may spread over the clusters of its list": {
 			nodes: flat, wishes: []string{"mode=preferred", "clusters=ib-a,ib-c"}, changes: map[string]string{"a2": "a2 ib-c"}, want: []string{"0: goes on", "1: goes on"},
@@ -164,7 +164,7 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 		},
 		"an affinity group": {
 			nodes: flat, wishes: []string{"affinity-group=ring"}, changes: map[string]string{"a2": "a2 ib-b"},
-			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is in ib-b now: " + gone},
+			want: []string{"0: goes on", "1: node a2 moved from ib-a to ib-b " + label + gone},
 		},
 	}
 	for name, tt := range tests {

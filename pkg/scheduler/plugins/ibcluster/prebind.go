@@ -55,24 +55,22 @@ func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 	is, levels, there := p.now.of(node)
 	was := func(level int) *topology.Group { return p.forest.Of(node, level) }
 	now := func(level int) *topology.Group { return is.At(levelNow(then, level, levels)) }
-	left := func(level int, rest string) error {
-		return fmt.Errorf("node %s was in %s by %s when the gang was placed and %s", node, pathOf(was(level)), p.now.by(then, level), rest)
+	moved := func(level int, group *topology.Group, rest string) error {
+		return fmt.Errorf("node %s moved from %s to %s (by %s) after the gang was placed; %s", node, pathOf(was(level)), pathOf(group), p.now.by(then, level), rest)
 	}
 	cluster := now(0)
 	switch {
 	case !there:
-		return left(level, "no longer exists: "+mustLieTogether)
+		return fmt.Errorf("node %s no longer exists; it was in %s when the gang was placed", node, pathOf(was(level)))
 	case w.mode == modeRequired && !p.now.same(was(level), now(level)):
-		return left(level, "is in "+pathOf(now(level))+" now: "+mustLieTogether)
+		return moved(level, now(level), "the gang must be in one node group")
 	case len(w.clusters) > 0 && (cluster == nil || !slices.Contains(w.clusters, cluster.Name)):
-		return left(0, "is in "+pathOf(cluster)+" now, which annotation "+ClustersAnnotation+" does not list")
+		return moved(0, cluster, "annotation "+ClustersAnnotation+" does not list that cluster")
 	case w.group != "" && !p.now.same(was(0), cluster):
-		return left(0, "is in "+pathOf(cluster)+" now, away from affinity group "+w.group)
+		return moved(0, cluster, "affinity group "+w.group+" must be in one cluster")
 	}
 	return nil
 }
-
-const mustLieTogether = "the gang must be in one node group"
 
 // levelNow returns the index of a level in now, the current levels. The parameter level is its index in then, the
 // levels of the session. The two indexes differ if tiers of HyperNodes were added or removed. levelNow returns -1 if
@@ -86,7 +84,7 @@ func levelNow(then []topology.Level, level int, now []topology.Level) int {
 
 func pathOf(g *topology.Group) string {
 	if g == nil {
-		return "none"
+		return "no node group"
 	}
 	return g.Path()
 }

@@ -60,7 +60,7 @@ func relabelled(before []string, changes map[string]string) []*v1.Node {
 
 // TestHyperNodesThatChangeBeforeTheBind: what counts is in which HyperNode of the gang's tier a node is, and not what that is in.
 func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
-	const gone = ": the gang must be in one node group"
+	const gone = "; the gang must be in one node group"
 	leaf := func(name string, nodes ...string) *topologyv1alpha1.HyperNode {
 		return schedtest.MakeHyperNode().Name(name).TierName("leaf").Nodes(nodes...).Obj()
 	}
@@ -78,7 +78,7 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 		"a node moves to a leaf of another cluster": {
 			wishes: []string{"mode=required"},
 			after:  []*topologyv1alpha1.HyperNode{leaf("l1", "a1"), leaf("l2", "b1", "a2"), cluster("ib-a", "l1"), cluster("ib-b", "l2")},
-			want:   []string{"0: goes on", "1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now" + gone},
+			want:   []string{"0: goes on", "1: node a2 moved from ib-a to ib-b (by HyperNodes of tier 2) after the gang was placed" + gone},
 		},
 		"a tier around the others": {
 			wishes: []string{"mode=required"},
@@ -92,27 +92,27 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 		"the leaf moves out of the clusters that may be": {
 			wishes: []string{"level=leaf", "clusters=ib-a"}, after: []*topologyv1alpha1.HyperNode{leaf("l1", "a1", "a2"), leaf("l2", "b1"), cluster("ib-b", "l1", "l2")},
 			want: []string{
-				"0: node a1 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now, which annotation " + ClustersAnnotation + " does not list",
-				"1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now, which annotation " + ClustersAnnotation + " does not list",
+				"0: node a1 moved from ib-a to ib-b (by HyperNodes of tier 2) after the gang was placed; annotation " + ClustersAnnotation + " does not list that cluster",
+				"1: node a2 moved from ib-a to ib-b (by HyperNodes of tier 2) after the gang was placed; annotation " + ClustersAnnotation + " does not list that cluster",
 			},
 		},
 		"the leaf moves away from its affinity group": {
 			wishes: []string{"level=leaf", "affinity-group=ring"}, after: []*topologyv1alpha1.HyperNode{leaf("l1", "a1", "a2"), leaf("l2", "b1"), cluster("ib-b", "l1", "l2")},
 			want: []string{
-				"0: node a1 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now, away from affinity group ring",
-				"1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in ib-b now, away from affinity group ring",
+				"0: node a1 moved from ib-a to ib-b (by HyperNodes of tier 2) after the gang was placed; affinity group ring must be in one cluster",
+				"1: node a2 moved from ib-a to ib-b (by HyperNodes of tier 2) after the gang was placed; affinity group ring must be in one cluster",
 			},
 		},
 		"the HyperNodes are removed": {
 			wishes: []string{"mode=required"},
 			want: []string{
-				"0: node a1 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in none now" + gone,
-				"1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is in none now" + gone,
+				"0: node a1 moved from ib-a to no node group (by HyperNodes of tier 2) after the gang was placed" + gone,
+				"1: node a2 moved from ib-a to no node group (by HyperNodes of tier 2) after the gang was placed" + gone,
 			},
 		},
 		"the node is deleted, and its HyperNode still names it": {
 			wishes: []string{"mode=required"}, nodes: nodes("a1", "b1"), after: world,
-			want: []string{"0: goes on", "1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and no longer exists" + gone},
+			want: []string{"0: goes on", "1: node a2 no longer exists; it was in ib-a when the gang was placed"},
 		},
 		"a preferred gang": {wishes: []string{"mode=preferred"}, want: []string{"0: goes on", "1: goes on"}},
 	}

@@ -40,16 +40,16 @@ func (p *gangScope) admits(narrowest *topology.Group) bool {
 // Unschedulable if only placements of this session restrict the gang, and the action does not evict pods. These
 // placements may be reverted, and later actions may then use the nodes.
 func (p *gangScope) verdictElsewhere() []*api.Status {
-	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups allowed for the gang"}
+	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the node groups allowed for the gang"}
 	switch {
 	case p.mode == modePreferred:
 		return []*api.Status{status}
 	case p.currentGroup != nil:
-		status.Reason = "node(s) outside of group " + p.currentGroup.Path() + ", where the gang's pods are"
+		status.Reason = "node(s) outside of node group " + p.currentGroup.Path() + ", where the gang's pods are"
 	case p.outsideGroups:
-		status.Reason = "node(s) not usable while the gang's pods are outside of groups"
+		status.Reason = "node(s) not usable while the gang's pods are outside of node groups"
 	case p.action != "" && len(p.candidates) == 1:
-		status.Reason = "node(s) outside of group " + p.candidates[0].Path() + ", in which " + p.action + " frees resources for the gang"
+		status.Reason = "node(s) outside of node group " + p.candidates[0].Path() + ", in which " + p.action + " frees resources for the gang"
 	}
 	if p.currentGroup != nil && !p.settled && p.action == "" {
 		status.Code = api.Unschedulable

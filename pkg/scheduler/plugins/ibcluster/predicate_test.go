@@ -57,7 +57,7 @@ func TestPredicate(t *testing.T) {
 // TestPredicateOfOneCandidate: outside of actions that evict, the only group that is left is not one where room is made.
 func TestPredicateOfOneCandidate(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()}, Pods: members("g/0")})
-	const want = "node(s) outside of the groups allowed for the gang"
+	const want = "node(s) outside of the node groups allowed for the gang"
 	if err := f.PredicateFn(f.task("g/0"), f.Nodes["a1"]); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the verdict is %v, want %q", err, want)
 	}
@@ -104,16 +104,16 @@ func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 		want   api.Status
 	}{
 		"a node in no cluster": {pods: members("g/0", "g/1"), node: "x",
-			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups allowed for the gang"}},
+			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the node groups allowed for the gang"}},
 		"outside of the cluster where a member runs": {pods: members("g/0", "g/1@b2"), node: "a1",
-			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of group ib-b, where the gang's pods are"}},
+			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of node group ib-b, where the gang's pods are"}},
 		"outside of the cluster where a member is tried": {pods: members("g/0", "g/1"), place: true, node: "a1",
-			want: api.Status{Code: api.Unschedulable, Plugin: Name, Reason: "node(s) outside of group ib-b, where the gang's pods are"}},
+			want: api.Status{Code: api.Unschedulable, Plugin: Name, Reason: "node(s) outside of node group ib-b, where the gang's pods are"}},
 		"outside of the clusters that a preferred gang lists": {wishes: []string{"mode=preferred", "clusters=ib-b"}, pods: members("g/0", "g/1"),
 			place: true, node: "a1",
-			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups allowed for the gang"}},
+			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the node groups allowed for the gang"}},
 		"where no label is left": {pods: members("g/0", "g/1@x"), node: "a1",
-			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) not usable while the gang's pods are outside of groups"}},
+			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) not usable while the gang's pods are outside of node groups"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func sayingOf(job *api.JobInfo) (saying, error) {
 	}
 	if said, other := sayingAmong(job.TaskStatusIndex[api.Pending]); other != nil {
 		key := firstDifference(said.annotations, other.Pod.Annotations)
-		return said, fmt.Errorf("annotation %s: found %s on pod %s and %s on pod %s, want the same on all pods of the gang, or annotations of its PodGroup",
+		return said, fmt.Errorf("annotation %s differs: %s on pod %s, %s on pod %s; set the same value on all pods of the gang, or annotate the PodGroup",
 			brief.Cut(key, maxKey), valueIn(said.annotations, key), said.pod, valueIn(other.Pod.Annotations, key), other.Name)
 	} else if said.pod != "" {
 		return said, nil
@@ -82,7 +82,7 @@ func (s saying) untaken(job *api.JobInfo) string {
 		return ""
 	}
 	key := firstDifference(s.annotations, other.Pod.Annotations)
-	return fmt.Sprintf("annotation %s: value %s on pod %s is ignored, because the PodGroup has annotations of its own with %s",
+	return fmt.Sprintf("annotation %s: value %s on pod %s is ignored: annotations of the PodGroup take precedence, which has %s; remove it from the pod, or annotate the PodGroup",
 		brief.Cut(key, maxKey), valueIn(other.Pod.Annotations, key), other.Name, valueIn(s.annotations, key))
 }
 

@@ -58,27 +58,27 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 			podGroup: []string{"mode=required"},
 			pods:     []*v1.Pod{sayingMember("g/0", "mode=preferred"), sayingMember("g/1", "mode=none")},
 			want:     []string{"required true", a, b},
-			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/mode: value "preferred" on pod g-0 is ignored, ` +
-				`because the PodGroup has annotations of its own with "required"`},
+			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/mode: value "preferred" on pod g-0 is ignored: ` +
+				`annotations of the PodGroup take precedence, which has "required"; remove it from the pod, or annotate the PodGroup`},
 		},
 		"the PodGroup's, when a pod has more, which is reported": {
 			podGroup: []string{"mode=required"},
 			pods:     []*v1.Pod{sayingMember("g/0", "mode=required"), sayingMember("g/1", "mode=required", "level=leaf")},
 			want:     []string{"required true", a, b},
-			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/level: value "leaf" on pod g-1 is ignored, ` +
-				`because the PodGroup has annotations of its own with nothing`},
+			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/level: value "leaf" on pod g-1 is ignored: ` +
+				`annotations of the PodGroup take precedence, which has nothing; remove it from the pod, or annotate the PodGroup`},
 		},
 		"none, when pods disagree": {
 			pods: []*v1.Pod{sayingMember("g/2", "mode=required"), sayingMember("g/0", "mode=required"), sayingMember("g/1", "mode=preferred")},
 			want: []string{"no wish"},
-			events: []string{`Warning IBClusterAnnotationInvalid g: annotation ibcluster.volcano-prebind.io/mode: found "required" on pod g-0 and "preferred" on pod g-1, ` +
-				`want the same on all pods of the gang, or annotations of its PodGroup`},
+			events: []string{`Warning IBClusterAnnotationInvalid g: annotation ibcluster.volcano-prebind.io/mode differs: "required" on pod g-0, "preferred" on pod g-1; ` +
+				`set the same value on all pods of the gang, or annotate the PodGroup`},
 		},
 		"none, when a pod lacks what another says beside the rest": {
 			pods: []*v1.Pod{sayingMember("g/0", "mode=required", "level=leaf"), sayingMember("g/1", "mode=required")},
 			want: []string{"no wish"},
-			events: []string{`Warning IBClusterAnnotationInvalid g: annotation ibcluster.volcano-prebind.io/level: found "leaf" on pod g-0 and nothing on pod g-1, ` +
-				`want the same on all pods of the gang, or annotations of its PodGroup`},
+			events: []string{`Warning IBClusterAnnotationInvalid g: annotation ibcluster.volcano-prebind.io/level differs: "leaf" on pod g-0, nothing on pod g-1; ` +
+				`set the same value on all pods of the gang, or annotate the PodGroup`},
 		},
 		"those of pods that are to be placed, when a StatefulSet is being updated": {
 			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=preferred"), sayingMember("g/1", "mode=required")},
@@ -99,7 +99,7 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 		"a malformed one of a pod names the pod": {
 			pods:   []*v1.Pod{sayingMember("g/0", "mode=hard")},
 			want:   []string{"no wish"},
-			events: []string{`Warning IBClusterAnnotationInvalid g: annotation ibcluster.volcano-prebind.io/mode of pod g-0: found "hard", want "required" or "preferred" or "none"`},
+			events: []string{`Warning IBClusterAnnotationInvalid g: annotation ibcluster.volcano-prebind.io/mode of pod g-0: invalid value "hard", must be "required" or "preferred" or "none"`},
 		},
 	}
 	for name, tt := range tests {

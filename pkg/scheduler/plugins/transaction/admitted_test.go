@@ -37,17 +37,17 @@ func (gang neverFits) Infeasible(_ *framework.Session, job *api.JobInfo) bool {
 // parent 5. The fake plugin capacity refuses nothing.
 func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 	const (
-		ofQueue   = "admitted gangs of namespace ns already wait for cpu 2 of 4 in the capability of queue q, and minResources asks for 3"
-		ofParent  = "admitted gangs of namespace ns already wait for cpu 2 of 5 in the capability of queue parent, and minResources asks for 4"
-		ofCluster = "admitted gangs of namespace ns already wait for cpu 6 of 8 in the cluster, and minResources asks for 3"
+		ofQueue   = "not admitted: admitted gangs of namespace ns already wait for cpu 2 of 4 in the capability of queue q, and minResources asks for 3"
+		ofParent  = "not admitted: admitted gangs of namespace ns already wait for cpu 2 of 5 in the capability of queue parent, and minResources asks for 4"
+		ofCluster = "not admitted: admitted gangs of namespace ns already wait for cpu 6 of 8 in the cluster, and minResources asks for 3"
 
-		ofGPUs   = "admitted gangs of namespace ns already wait for nvidia.com/gpu 2 of 8 in the cluster, and minResources asks for 8"
-		ofNoGPUs = "admitted gangs of namespace ns already wait for nvidia.com/gpu 2 of 0 in the capability of queue no-gpus, and minResources asks for 2"
+		ofGPUs   = "not admitted: admitted gangs of namespace ns already wait for nvidia.com/gpu 2 of 8 in the cluster, and minResources asks for 8"
+		ofNoGPUs = "not admitted: admitted gangs of namespace ns already wait for nvidia.com/gpu 2 of 0 in the capability of queue no-gpus, and minResources asks for 2"
 
-		ofFactor        = "admitted gangs of namespace ns already wait for cpu 6 of 16 in the cluster with overcommit-factor 2, and minResources asks for 11"
-		ofDefaultFactor = "admitted gangs of namespace ns already wait for cpu 6 of 9600m in the cluster with overcommit-factor 1.2, and minResources asks for 4"
+		ofFactor        = "not admitted: admitted gangs of namespace ns already wait for cpu 6 of 16 in the cluster with overcommit-factor 2, and minResources asks for 11"
+		ofDefaultFactor = "not admitted: admitted gangs of namespace ns already wait for cpu 6 of 9600m in the cluster with overcommit-factor 1.2, and minResources asks for 4"
 
-		ofThird = "admitted gangs of namespace ns already wait for cpu 6 of 8 in the cluster, and minResources asks for 6"
+		ofThird = "not admitted: admitted gangs of namespace ns already wait for cpu 6 of 8 in the cluster, and minResources asks for 6"
 
 		gw = `["ns/g","ns/w"]`
 	)

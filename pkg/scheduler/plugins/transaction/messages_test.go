@@ -16,7 +16,7 @@ import (
 // TestMessages has the texts of condition PartiallyBound. The texts of evictions are in
 // TestHalfBoundGangIsEvictedAfterTheLimitOnly.
 func TestMessages(t *testing.T) {
-	p := &plugin{memory: &memory{takenFrom: map[api.JobID]bool{"ns/evicted": true}}}
+	p := &plugin{memory: &memory{takenFrom: map[api.JobID]bool{"ns/evicted": true}}, ofGroup: map[api.JobID]bool{"ns/grouped": true}}
 	gang := func(name string, minMember int32) *api.JobInfo {
 		c := newCache(t)
 		c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue("a").MinMember(minMember).Obj())
@@ -29,12 +29,12 @@ func TestMessages(t *testing.T) {
 	got := map[string]string{
 		"a member is missing":    message(gang("g", 2)),
 		"a member was evicted":   message(gang("evicted", 2)),
-		"a gang of the group is": p.messageOf(gang("g", 2), errors.New("gang ns/x of its group is bound, this one has 0 of minMember 2")),
+		"a gang of the group is": p.messageOf(gang("grouped", 2), errors.New("gang ns/x is bound, this gang has 0 of minMember 2")),
 	}
 	want := map[string]string{
 		"a member is missing":    "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled first",
 		"a member was evicted":   "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled in the usual order, because members were evicted, or were lost under a former leader",
-		"a gang of the group is": "Gang is partially bound (gang ns/x of its group is bound, this one has 0 of minMember 2); its remaining pods are scheduled first",
+		"a gang of the group is": "Gang group is partially bound (gang ns/x is bound, this gang has 0 of minMember 2); its remaining pods are scheduled first",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

@@ -132,7 +132,11 @@ func (p *plugin) messageOf(job *api.JobInfo, short error) string {
 	if p.memory.takenFrom[job.UID] {
 		next = "its remaining pods are scheduled in the usual order, because members were evicted, or were lost under a former leader"
 	}
-	return fmt.Sprintf("Gang is partially bound (%v); %s", short, next)
+	what := "Gang"
+	if p.ofGroup[job.UID] {
+		what = "Gang group"
+	}
+	return fmt.Sprintf("%s is partially bound (%v); %s", what, short, next)
 }
 
 // reportPartiallyBound sets the condition PartiallyBound of the gang's PodGroup, and records an event.

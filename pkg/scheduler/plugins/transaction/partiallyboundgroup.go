@@ -37,7 +37,7 @@ func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInf
 		return nil
 	}
 	if short := binding.ShortOfPlaced(job); short != nil {
-		return fmt.Errorf("gang %s of its group is bound, this one has %w", others[0].UID, short)
+		return fmt.Errorf("gang %s is bound, this gang has %w", others[0].UID, short)
 	}
 	return nil
 }

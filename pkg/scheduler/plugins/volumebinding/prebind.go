@@ -15,10 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-var (
-	errTooLate  = errors.New("not bound in time")
-	errReserved = errors.New("no volumes are reserved for the pod on this node")
-)
+var errReserved = errors.New("no volumes are reserved for the pod on this node")
 
 // PreBind implements framework.PreBinder. At the API server, it reserves the pod's assumed volumes, or selects the pod's node for
 // volumes that are to be provisioned. Then it waits until the volume controller, and for new volumes the provisioner, have bound
@@ -28,7 +25,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	if a == nil || a.node != nodeName {
 		return p.volumes.objects.allBound(task.Pod)
 	}
-	tooLate := fmt.Errorf("no volume was bound within %v; see the events of the claim: %w", p.bindTimeout, errTooLate)
+	tooLate := fmt.Errorf("no volume was bound within %v; see the events of the claim", p.bindTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.bindTimeout, tooLate)
 	defer cancel()
 	if err := p.volumes.bind(ctx, task.Pod, a); err != nil {

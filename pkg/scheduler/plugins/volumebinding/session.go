@@ -166,7 +166,7 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]candid
 	for _, claim := range state.bound {
 		pv, err := s.volumes.objects.volumes.Get(claim.Spec.VolumeName)
 		if apierrors.IsNotFound(err) {
-			return nil, unresolvable("volume no longer exists for %s", describeAll(state.bound))
+			return nil, unresolvable("volume %s of claim %s no longer exists", brief.Value(claim.Spec.VolumeName), brief.Value(claim.Name))
 		}
 		if err == nil {
 			err = s.volumes.objects.reaches(pv, node)
