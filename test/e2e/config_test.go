@@ -134,7 +134,7 @@ func metric(text, name string) string {
 // refusals are the messages of the events that say that a configuration was refused.
 func (w *world) refusals(ctx SpecContext) string {
 	GinkgoHelper()
-	events, err := kube.CoreV1().Events(controlplane.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ConfigRefused"})
+	events, err := kube.CoreV1().Events(controlplane.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ConfigRejected"})
 	Expect(err).NotTo(HaveOccurred())
 	var messages []string
 	for _, event := range events.Items {

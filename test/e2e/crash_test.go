@@ -92,9 +92,9 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		}
 	})
 
-	It("a gang that stays bound in part is evicted after evictHalfBoundAfter, if the conf asks for it", func(ctx SpecContext) {
+	It("a gang that stays bound in part is evicted after evictPartiallyBoundAfter, if the conf asks for it", func(ctx SpecContext) {
 		w := newWorld(ctx, "evict", 1, "3")
-		conf := w.conf("first") + "configurations:\n- name: binding\n  arguments:\n    evictHalfBoundAfter: 2s\n"
+		conf := w.conf("first") + "configurations:\n- name: binding\n  arguments:\n    evictPartiallyBoundAfter: 2s\n"
 		proxy := w.proxy()
 		g := gang{name: "g", size: 3, min: 3}
 		proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusUnprocessableEntity, 0)))

@@ -116,7 +116,7 @@ func TestMessagesOfReloads(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"Normal ConfigReloaded vc-scheduler: new configuration in force (sha256 0123456789ab)",
-		`Warning ConfigRefused vc-scheduler: rejected the new configuration, keeping the current one: actions: found "alocate", want allocate`,
+		`Warning ConfigRejected vc-scheduler: rejected the new configuration, keeping the current one: actions: found "alocate", want allocate`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

@@ -155,7 +155,7 @@ func (p *process) reloaded(cfg *config.Config, err error) {
 	recorder := p.leading.cache.EventRecorder()
 	if err != nil {
 		klog.ErrorS(err, "Rejected the new configuration, keeping the current one", "file", p.opts.SchedulerConf)
-		recorder.Eventf(lease, v1.EventTypeWarning, "ConfigRefused", "rejected the new configuration, keeping the current one: %v", err)
+		recorder.Eventf(lease, v1.EventTypeWarning, "ConfigRejected", "rejected the new configuration, keeping the current one: %v", err)
 		return
 	}
 	klog.InfoS("New configuration in force", "file", p.opts.SchedulerConf, "actions", cfg.Actions, "plugins", cfg.PluginOrder())

@@ -237,9 +237,9 @@ func (s *starting) Bind(ctx context.Context, m *Member) error {
 	return s.world.Bind(ctx, m)
 }
 
-// TestAnAPIServerThatStartsLeavesNoGangHalfBound: its first answers were taken for good, after the barrier, and the members
+// TestAnAPIServerThatStartsLeavesNoGangPartiallyBound: its first answers were taken for good, after the barrier, and the members
 // that asked later were bound.
-func TestAnAPIServerThatStartsLeavesNoGangHalfBound(t *testing.T) {
+func TestAnAPIServerThatStartsLeavesNoGangPartiallyBound(t *testing.T) {
 	const members, rounds = 300, 20
 	for name, unread := range map[string]bool{"away at the barrier": true, "away while binding": false} {
 		t.Run(name, func(t *testing.T) {

@@ -43,8 +43,8 @@ const (
 // Observer is notified of bind transactions, statuses and events, for metrics. Its methods must not block.
 type Observer interface {
 	binding.Observer
-	// StatusRefused reports that the API server refused a status of an object of this kind, and that the write is not retried.
-	StatusRefused(kind string)
+	// StatusRejected reports that the API server refused a status of an object of this kind, and that the write is not retried.
+	StatusRejected(kind string)
 	// EventDone reports the result of writing an event: written, refused by the API server, or lost.
 	EventDone(result string)
 }
@@ -125,7 +125,7 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 	wakeNow, wakeSoon := func() { wake(WakeNow) }, func() { wake(WakeDelayed) }
 	c.reports = report.New(report.Config{
 		Kube: kube, Volcano: vc, Books: c.books, Pods: pods.Lister(), PodGroups: podGroups.Lister(), Queues: queues.Lister(),
-		Events: settings.Events, OwnPod: ownPod, StatusRefused: observer.StatusRefused, WakeSoon: wakeSoon,
+		Events: settings.Events, OwnPod: ownPod, StatusRejected: observer.StatusRejected, WakeSoon: wakeSoon,
 	})
 	c.ledger = ledger.New(ledger.Config{
 		Kube: kube, Volcano: vc, Books: c.books, Reports: c.reports, Pods: pods.Lister(), Nodes: nodes.Lister(),

@@ -105,7 +105,7 @@ func (quiet) Delayed(*binding.Member, binding.Delay) {}
 func (quiet) DelayEnded(*binding.Member, error)      {}
 func (quiet) TransactionDone(binding.Result)         {}
 func (quiet) InFlight(int)                           {}
-func (quiet) StatusRefused(string)                   {}
+func (quiet) StatusRejected(string)                  {}
 func (quiet) EventDone(string)                       {}
 
 func (w *world) wakened(u Urgency) {

@@ -14,8 +14,8 @@ import (
 const BindingBlock = "binding"
 
 const (
-	evictHalfBoundAfter = "evictHalfBoundAfter"
-	never               = "never"
+	evictPartiallyBoundAfter = "evictPartiallyBoundAfter"
+	never                    = "never"
 )
 
 // ActionSpec declares the arguments of an action, or of another entry under `configurations`.
@@ -136,9 +136,9 @@ func bindingBlock() ActionSpec {
 		Name: BindingBlock,
 		Doc:  "Bind transactions.",
 		Arguments: []framework.Argument{{
-			Name: evictHalfBoundAfter, Type: framework.Duration, Default: never, Enum: []string{never},
+			Name: evictPartiallyBoundAfter, Type: framework.Duration, Default: never, Enum: []string{never},
 			Doc: "How long a partially bound gang may wait for its other members before its members are evicted; 1s or more. Gangs are partially bound after a crash, a rejected bind or the loss of a member.",
 		}},
-		Validate: checks{evictHalfBoundAfter: either(period, text(never))}.validate,
+		Validate: checks{evictPartiallyBoundAfter: either(period, text(never))}.validate,
 	}
 }

@@ -25,7 +25,7 @@ tiers:
 configurations:
 - name: binding
   arguments:
-    evictHalfBoundAfter: 10m
+    evictPartiallyBoundAfter: 10m
 metrics:
   type: prometheus
   address: http://prometheus:9090
@@ -37,30 +37,30 @@ metrics:
 	}
 	gang := cfg.Tiers[0].Plugins[0]
 	got := map[string]any{
-		"actions":      cfg.Actions,
-		"order":        cfg.PluginOrder(),
-		"pre-bind off": cfg.PreBindDisabled,
-		"metrics":      cfg.Metrics,
-		"half-bound":   cfg.EvictHalfBoundAfter(),
-		"raw":          string(cfg.Raw),
-		"hash":         cfg.Hash,
-		"default":      cfg.Default,
-		"switched off": *gang.EnabledVictim,
-		"switched on":  *gang.EnabledJobOrder,
-		"arguments":    cfg.Tiers[0].Plugins[1].Arguments,
+		"actions":         cfg.Actions,
+		"order":           cfg.PluginOrder(),
+		"pre-bind off":    cfg.PreBindDisabled,
+		"metrics":         cfg.Metrics,
+		"partially bound": cfg.EvictPartiallyBoundAfter(),
+		"raw":             string(cfg.Raw),
+		"hash":            cfg.Hash,
+		"default":         cfg.Default,
+		"switched off":    *gang.EnabledVictim,
+		"switched on":     *gang.EnabledJobOrder,
+		"arguments":       cfg.Tiers[0].Plugins[1].Arguments,
 	}
 	want := map[string]any{
-		"actions":      []string{"enqueue", "allocate", "backfill"},
-		"order":        []string{"gang", "checked", "drf"},
-		"pre-bind off": map[string]bool{"gang": true},
-		"metrics":      map[string]string{"type": "prometheus", "address": "http://prometheus:9090", "tls.insecureSkipVerify": "true"},
-		"half-bound":   10 * time.Minute,
-		"raw":          conf,
-		"hash":         hashOf([]byte(conf)),
-		"default":      false,
-		"switched off": false,
-		"switched on":  true,
-		"arguments":    map[string]any{"checked.wait": "30s"},
+		"actions":         []string{"enqueue", "allocate", "backfill"},
+		"order":           []string{"gang", "checked", "drf"},
+		"pre-bind off":    map[string]bool{"gang": true},
+		"metrics":         map[string]string{"type": "prometheus", "address": "http://prometheus:9090", "tls.insecureSkipVerify": "true"},
+		"partially bound": 10 * time.Minute,
+		"raw":             conf,
+		"hash":            hashOf([]byte(conf)),
+		"default":         false,
+		"switched off":    false,
+		"switched on":     true,
+		"arguments":       map[string]any{"checked.wait": "30s"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Parse (-want +got):\n%s", diff)
@@ -84,8 +84,8 @@ func TestParseNothingMeansTheBuiltInConfiguration(t *testing.T) {
 			if !cfg.Default || string(cfg.Raw) != conf {
 				t.Errorf("Default %t, Raw %q", cfg.Default, cfg.Raw)
 			}
-			if cfg.EvictHalfBoundAfter() != 0 {
-				t.Errorf("half-bound gangs are evicted after %s, want never", cfg.EvictHalfBoundAfter())
+			if cfg.EvictPartiallyBoundAfter() != 0 {
+				t.Errorf("partially bound gangs are evicted after %s, want never", cfg.EvictPartiallyBoundAfter())
 			}
 		})
 	}

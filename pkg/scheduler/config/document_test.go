@@ -27,7 +27,7 @@ func TestWriteDoc(t *testing.T) {
 		"the built-in conf":       "```yaml\nactions: \"enqueue, allocate, backfill\"\n",
 		"an oddly spelt switch":   "| `EnabledClusterOrder` | `false` |",
 		"our switch":              "| `enablePreBind` | `true` |",
-		"the transactions' block": "| `evictHalfBoundAfter` | duration or `never` | `never` |",
+		"the transactions' block": "| `evictPartiallyBoundAfter` | duration or `never` | `never` |",
 		"a family of arguments":   "| `tdm.revocable-zone.*` | string |",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -265,17 +265,17 @@ line 11: argument "checked.rules" of plugin "checked" must be a mapping or a lis
 			conf: "actions: allocate\nconfigurations:\n- name: allocate\n  arguments: {predicateErrorCacheEnable: \"maybe\"}\n",
 			want: `line 4: argument "predicateErrorCacheEnable" of action "allocate" must be true or false, found string "maybe"`,
 		},
-		"a half-bound gang's time that is none": {
-			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: nevr}\n",
-			want: `line 4: argument "evictHalfBoundAfter" of configuration "binding" must be a duration such as "30s" or "never", found string "nevr"`,
+		"a partially bound gang's time that is none": {
+			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictPartiallyBoundAfter: nevr}\n",
+			want: `line 4: argument "evictPartiallyBoundAfter" of configuration "binding" must be a duration such as "30s" or "never", found string "nevr"`,
 		},
-		"a half-bound gang's time of zero": {
-			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: 0s}\n",
-			want: `line 4: configuration "binding": evictHalfBoundAfter must be a duration of 1s or more such as "30s" or "never", found string "0s"`,
+		"a partially bound gang's time of zero": {
+			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictPartiallyBoundAfter: 0s}\n",
+			want: `line 4: configuration "binding": evictPartiallyBoundAfter must be a duration of 1s or more such as "30s" or "never", found string "0s"`,
 		},
-		"a half-bound gang's time that is none to speak of": {
-			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: 999ms}\n",
-			want: `line 4: configuration "binding": evictHalfBoundAfter must be a duration of 1s or more such as "30s" or "never", found string "999ms"`,
+		"a partially bound gang's time that is none to speak of": {
+			conf: "actions: allocate\nconfigurations:\n- name: binding\n  arguments: {evictPartiallyBoundAfter: 999ms}\n",
+			want: `line 4: configuration "binding": evictPartiallyBoundAfter must be a duration of 1s or more such as "30s" or "never", found string "999ms"`,
 		},
 		"metrics that are read all the time": {
 			conf: plugin("gang", "") + "metrics:\n  type: prometheus\n  address: http://x\n  interval: 1ns\n",

@@ -84,7 +84,7 @@ line 8: argument "leastrequest.weight" of plugin "nodeorder" is unknown; did you
 
 // TestPeriodsOfASecond are the shortest.
 func TestPeriodsOfASecond(t *testing.T) {
-	conf := plugin("gang", "") + "configurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: 1s}\n" +
+	conf := plugin("gang", "") + "configurations:\n- name: binding\n  arguments: {evictPartiallyBoundAfter: 1s}\n" +
 		"metrics:\n  type: prometheus\n  address: http://x\n  interval: 1s\n"
 	if _, err := Parse([]byte(conf), NewCatalogue()); err != nil {
 		t.Error(err)
@@ -110,12 +110,12 @@ func TestFindingsAreShort(t *testing.T) {
 }
 
 func TestNeverIsATime(t *testing.T) {
-	cfg, err := Parse([]byte(plugin("gang", "")+"configurations:\n- name: binding\n  arguments: {evictHalfBoundAfter: never}\n"), testCatalogue())
+	cfg, err := Parse([]byte(plugin("gang", "")+"configurations:\n- name: binding\n  arguments: {evictPartiallyBoundAfter: never}\n"), testCatalogue())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after := cfg.EvictHalfBoundAfter(); after != 0 {
-		t.Errorf("half-bound gangs are evicted after %s, want never", after)
+	if after := cfg.EvictPartiallyBoundAfter(); after != 0 {
+		t.Errorf("partially bound gangs are evicted after %s, want never", after)
 	}
 }
 

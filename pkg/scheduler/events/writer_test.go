@@ -211,7 +211,7 @@ func TestObjectsWithoutUIDDifferByName(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		for i := range 2 * objectBurst {
 			lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "ns", Name: fmt.Sprint(i)}
-			r.Event(lease, v1.EventTypeWarning, "ConfigRefused", "not valid")
+			r.Event(lease, v1.EventTypeWarning, "ConfigRejected", "not valid")
 		}
 		settled(time.Second)
 		if got := len(s.arrived()); got != 2*objectBurst {

@@ -37,7 +37,7 @@ func TestDisruptionTargetOfAnEvictedPod(t *testing.T) {
 	for reason, want := range map[string]string{
 		"preempt": "volcano: evicted to free resources for other pods",
 		"reclaim": "volcano: evicted to free resources for other pods",
-		"the gang was partially bound for more than 5m0s (evictHalfBoundAfter)": "volcano: evicted: the gang was partially bound for more than 5m0s (evictHalfBoundAfter)",
+		"the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)": "volcano: evicted: the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)",
 	} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.gangOf(1, 1)

@@ -68,7 +68,7 @@ func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
 	none := func() {}
 	w.reports = report.New(report.Config{
 		Kube: cluster.Kube, Volcano: cluster.Volcano, Books: w.books, Pods: pods, PodGroups: groups, Queues: queues,
-		Events: events.Direct{EventRecorder: cluster.Events}, OwnPod: (*v1.Pod).DeepCopy, StatusRefused: func(string) {}, WakeSoon: none,
+		Events: events.Direct{EventRecorder: cluster.Events}, OwnPod: (*v1.Pod).DeepCopy, StatusRejected: func(string) {}, WakeSoon: none,
 	})
 	w.Ledger = New(Config{
 		Kube: cluster.Kube, Volcano: cluster.Volcano, Books: w.books, Reports: w.reports, Pods: pods, Nodes: nodes, PodGroups: groups,

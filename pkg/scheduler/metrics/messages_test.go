@@ -60,7 +60,7 @@ func TestMessages(t *testing.T) {
 		"volcano_quarantined_objects":                "Number of objects left out of scheduling because they are invalid, too large, or make cycles panic, by kind (PodGroup, Queue, Node).",
 		"volcano_scheduler_conf_reloads_total":       "Number of reloads of the scheduler's configuration file, by result (ok, error). After an error the current configuration stays in force.",
 		"volcano_scheduling_cycles_total":            "Number of scheduling cycles, by result: ok, panic, or idle (skipped, because nothing had changed and nothing was waiting).",
-		"volcano_status_refused_total":               "Number of status writes that the API server rejected permanently, by kind (pod, podgroup, queue).",
+		"volcano_status_rejected_total":              "Number of status writes that the API server rejected permanently, by kind (pod, podgroup, queue).",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("help (-want +got):\n%s", diff)

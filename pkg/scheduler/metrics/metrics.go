@@ -78,7 +78,7 @@ func New(registry prometheus.Registerer) *Metrics {
 			Help: "Number of trial placements of a gang in a node group, by result: ready, waiting (for resources that are being released), infeasible.",
 		}, []string{"result"}),
 		refused: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "volcano_status_refused_total",
+			Name: "volcano_status_rejected_total",
 			Help: "Number of status writes that the API server rejected permanently, by kind (pod, podgroup, queue).",
 		}, []string{"kind"}),
 		events: factory.NewCounterVec(prometheus.CounterOpts{
@@ -146,9 +146,9 @@ func (m *Metrics) SetQuarantined(counts map[string]int) {
 // NodeGroupTrial counts a trial placement of a gang in a node group.
 func (m *Metrics) NodeGroupTrial(result string) { m.trials.WithLabelValues(result).Inc() }
 
-// StatusRefused counts a status that the API server rejected permanently, by the kind of its
+// StatusRejected counts a status that the API server rejected permanently, by the kind of its
 // object.
-func (m *Metrics) StatusRefused(kind string) { m.refused.WithLabelValues(kind).Inc() }
+func (m *Metrics) StatusRejected(kind string) { m.refused.WithLabelValues(kind).Inc() }
 
 // EventDone counts an event by its result.
 func (m *Metrics) EventDone(result string) { m.events.WithLabelValues(result).Inc() }

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// statusRefused is the reason of the event which reports that the API server refused a status.
-	statusRefused = "StatusRefused"
+	// statusRejected is the reason of the event which reports that the API server refused a status.
+	statusRejected = "StatusRejected"
 	// hyperNodeInvalid is the reason of the event on a HyperNode that sessions leave out because it is invalid.
 	hyperNodeInvalid = "HyperNodeInvalid"
 	// evicted is the reason of the events that report an eviction.
@@ -46,8 +46,8 @@ type Config struct {
 	Events events.Outlet
 	// OwnPod returns a copy of a pod from the watch, so that the caller can change the copy.
 	OwnPod func(*v1.Pod) *v1.Pod
-	// StatusRefused is called when the API server permanently refuses a status of an object of this kind.
-	StatusRefused func(kind string)
+	// StatusRejected is called when the API server permanently refuses a status of an object of this kind.
+	StatusRejected func(kind string)
 	// WakeSoon requests that a session starts within a moment, because the session will have something to report.
 	WakeSoon func()
 }
@@ -77,8 +77,8 @@ func New(config Config) *Reporter {
 		OwnPod:   config.OwnPod,
 		Outdated: config.WakeSoon,
 		Refused: func(kind string, object runtime.Object, message string) {
-			config.StatusRefused(kind)
-			recorder.Event(object, v1.EventTypeWarning, statusRefused, message)
+			config.StatusRejected(kind)
+			recorder.Event(object, v1.EventTypeWarning, statusRejected, message)
 		},
 	})
 	r.outlet = outlet{books: config.Books, status: status, recorder: recorder}

@@ -59,7 +59,7 @@ func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
 	w.Reporter = New(Config{
 		Kube: cluster.Kube, Volcano: cluster.Volcano, Books: books.New(books.Config{DefaultQueue: schedtest.Queue}),
 		Pods: corelisters.NewPodLister(w.pods), PodGroups: vclisters.NewPodGroupLister(w.groups), Queues: vclisters.NewQueueLister(indexer()),
-		Events: events.Direct{EventRecorder: cluster.Events}, OwnPod: (*v1.Pod).DeepCopy, StatusRefused: func(string) {},
+		Events: events.Direct{EventRecorder: cluster.Events}, OwnPod: (*v1.Pod).DeepCopy, StatusRejected: func(string) {},
 		WakeSoon: func() { w.woken++ },
 	})
 	w.showGroup(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())

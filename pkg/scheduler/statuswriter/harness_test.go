@@ -65,7 +65,7 @@ func inCluster(t *testing.T, f func(t *testing.T, w *testWriter)) {
 			OwnPod:   (*v1.Pod).DeepCopy,
 			Outdated: func() {},
 			Refused: func(_ string, object runtime.Object, message string) {
-				cluster.Events.Event(object, v1.EventTypeWarning, "StatusRefused", message)
+				cluster.Events.Event(object, v1.EventTypeWarning, "StatusRejected", message)
 			},
 		})
 		ctx, cancel := context.WithCancel(context.Background())

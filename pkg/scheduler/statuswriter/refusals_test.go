@@ -42,7 +42,7 @@ func (w *testWriter) refuse(resource string, err error) (tries *int) {
 // TestRefusedStatusIsDropped: what the API server refuses for good is not written again and again, neither by the writer
 // nor because each cycle desires it anew.
 func TestRefusedStatusIsDropped(t *testing.T) {
-	pgRefused := "Warning StatusRefused g: the API server rejected the status that the scheduler writes: "
+	pgRefused := "Warning StatusRejected g: the API server rejected the status that the scheduler writes: "
 	tests := map[string]struct {
 		refusal error
 		tries   int

@@ -226,7 +226,7 @@ func (observer) RollbackDone(string, error)             {}
 func (observer) Delayed(*binding.Member, binding.Delay) {}
 func (observer) DelayEnded(*binding.Member, error)      {}
 func (observer) InFlight(int)                           {}
-func (observer) StatusRefused(string)                   {}
+func (observer) StatusRejected(string)                  {}
 func (observer) EventDone(string)                       {}
 func (observer) TransactionDone(r binding.Result) {
 	for _, failed := range r.Failed {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestMessages has the texts of condition PartiallyBound. The texts of evictions are in
-// TestHalfBoundGangIsEvictedAfterTheLimitOnly.
+// TestPartiallyBoundGangIsEvictedAfterTheLimitOnly.
 func TestMessages(t *testing.T) {
 	p := &plugin{memory: &memory{takenFrom: map[api.JobID]bool{"ns/evicted": true}}, ofGroup: map[api.JobID]bool{"ns/grouped": true}}
 	gang := func(name string, minMember int32) *api.JobInfo {

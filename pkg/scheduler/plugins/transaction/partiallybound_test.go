@@ -91,8 +91,8 @@ func TestWhichGangsAreBoundInPart(t *testing.T) {
 	}
 }
 
-// TestHalfBoundConditionStays: as long as the gang is short of its minimum, also while it is being bound, and no longer.
-func TestHalfBoundConditionStays(t *testing.T) {
+// TestPartiallyBoundConditionStays: as long as the gang is short of its minimum, also while it is being bound, and no longer.
+func TestPartiallyBoundConditionStays(t *testing.T) {
 	c := newCache(t)
 	session := sessions(t, c, 0)
 	says := func(when string, want bool) {
@@ -117,8 +117,8 @@ func conditionsOf(c *fakeCache, gang string) (types []string) {
 	return types
 }
 
-func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
-	const reason = "half-0: the gang was partially bound for more than 1m0s (evictHalfBoundAfter)"
+func TestPartiallyBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
+	const reason = "half-0: the gang was partially bound for more than 1m0s (evictPartiallyBoundAfter)"
 	tests := map[string]struct {
 		limit time.Duration
 		waits time.Duration

@@ -17,7 +17,7 @@ import (
 const Name = "transaction"
 
 // evictAfter is the name of the argument for how long a gang may stay partially bound before its members are evicted.
-const evictAfter = "evictHalfBoundAfter"
+const evictAfter = "evictPartiallyBoundAfter"
 
 // Gate decides which gangs a session leaves out, and which nodes a gang avoids because its members failed on them.
 type Gate interface {

@@ -136,7 +136,7 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	}
 }
 
-func TestHalfBoundGangComesFirst(t *testing.T) {
+func TestPartiallyBoundGangComesFirst(t *testing.T) {
 	c := newCache(t)
 	sessions(t, c, 0)(func(ssn *framework.Session) {
 		var jobs []*api.JobInfo
