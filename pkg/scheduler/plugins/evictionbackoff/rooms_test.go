@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // gpus returns a request of GPUs.
@@ -106,6 +109,74 @@ func TestGangsOfAGroupCountTheirCommonRoomOnce(t *testing.T) {
 	if own := r.own(ssn.Jobs["ns/gang"]); len(own) != 1 || own[0] != shared {
 		t.Errorf("the gang has %d rooms, want the one that it shares with its group", len(own))
 	}
+}
+
+// besideARoom opens a session in which gang, whose victim lends-0 of 4 cpus is terminating, and gang other of 2 cpus wait in one queue.
+// limit is the most cpus that the queue admits at once for a task and what counts beside it. It may be changed.
+func besideARoom(t *testing.T, limit *float64) *sessiontest.Session {
+	t.Helper()
+	w := evicting(map[string]string{"n1": "4", "n2": "8"}, []runs{{node: "n1", job: "lends", priority: 1, cpu: "4"}}, 100, []wants{{"", "4"}})
+	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("other").MinMember(1).PriorityClass("p1").Obj())
+	w.Pods = append(w.Pods, schedtest.MakePod().Name("other-0").Group("other").Priority(1).Req(schedtest.Resources{"cpu": "2"}).Obj())
+	s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+	s.registry.RegisterPlugin(helper{Open: func(ssn *framework.Session) {
+		ssn.AddAllocatableFn("helper", func(_ *api.QueueInfo, task *api.TaskInfo) bool { return task.Resreq.MilliCPU <= 1000**limit })
+	}}.spec())
+	c := newClaim()
+	c.until, c.open = time.Now().Add(time.Hour), true
+	c.victims[api.TaskID(w.Pods[0].UID)], c.nodes["n1"], c.nominees[api.TaskID(w.Pods[1].UID)] = "ns/lends", true, true
+	s.plugin.claims = map[api.JobID]*claim{"ns/gang": c}
+	cache := s.cluster.Cache()
+	lends, standIn := cache.Jobs["ns/lends"], api.NewJobInfo(framework.DeletedJob("ns/lends"))
+	standIn.Queue = lends.Queue
+	for _, task := range lends.Tasks {
+		own := task.Clone()
+		own.Job, own.Status = standIn.UID, api.Bound
+		standIn.AddTaskInfo(own)
+	}
+	standIn.SetPodGroup(&api.PodGroup{Version: lends.PodGroup.Version, PodGroup: *lends.PodGroup.PodGroup.DeepCopy()})
+	delete(cache.Jobs, lends.UID)
+	cache.Jobs[standIn.UID] = standIn
+	ssn := s.cluster.Open(s.registry, s.conf)
+	t.Cleanup(ssn.Close)
+	return ssn
+}
+
+// first returns a task of the gang.
+func first(ssn *sessiontest.Session, gang api.JobID) *api.TaskInfo {
+	for _, task := range ssn.Jobs[gang].Tasks {
+		return task
+	}
+	return nil
+}
+
+// TestARoomCountsAgainstOtherGangs: a queue admits another gang only beside the victims that run, or beside the gang that holds their
+// resources. The gang itself is admitted as if its victims were gone.
+func TestARoomCountsAgainstOtherGangs(t *testing.T) {
+	limit := 6.0
+	ssn := besideARoom(t, &limit)
+	gang, other := first(ssn, "ns/gang"), first(ssn, "ns/other")
+	queue := ssn.Queues[ssn.Jobs["ns/gang"].Queue]
+	admits := func(of *api.TaskInfo, cpus float64, want bool, when string) {
+		t.Helper()
+		if limit = cpus; ssn.Allocatable(queue, of) != want {
+			t.Errorf("%s: the queue, with a limit of %v cpus, admits %s: %t, want %t", when, cpus, of.Name, !want, want)
+		}
+	}
+	admits(other, 6, true, "while the victim runs")
+	admits(other, 5.9, false, "while the victim runs")
+	admits(gang, 4, true, "while the victim runs")
+	if err := ssn.PrePredicateFn(gang); err != nil {
+		t.Fatal(err)
+	}
+	statement := vcframework.NewStatement(ssn.Session.Session)
+	if err := statement.Allocate(gang, ssn.Nodes["n2"]); err != nil {
+		t.Fatal(err)
+	}
+	admits(other, 2, true, "the gang has as much as its victim")
+	statement.Discard()
+	admits(other, 5.9, false, "the gang is taken back")
+	admits(other, 6, true, "the gang is taken back")
 }
 
 // A plugin that refuses the placed tasks of a gang, such as deviceshare for the devices of its queue, keeps the gang from being bound

@@ -5,6 +5,7 @@ package feasible
 import (
 	"testing"
 
+	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/util"
 
@@ -14,6 +15,7 @@ import (
 
 // TestHowManyNodesAreLookedFor: samples are for classes with few tasks, in a session that has many such classes.
 func TestHowManyNodesAreLookedFor(t *testing.T) {
+	options.Default() // the test may run before all others of the package
 	const nodes = 1000
 	all := &nodeset.Set{Nodes: make([]int32, nodes)}
 	sample := int(util.CalculateNumOfFeasibleNodesToFind(nodes))
