@@ -143,7 +143,7 @@ func retryAfter(response *http.Response) time.Duration {
 	return min(time.Duration(seconds)*time.Second, longestRetryAfter)
 }
 
-// shortenRetryAfter limits the Retry-After in the response of an API server that starts, because client-go waits for
+// shortenRetryAfter limits the Retry-After in the response of an API server that is starting, because client-go waits for
 // this time before it sends the request again.
 func shortenRetryAfter(response *http.Response) {
 	if response != nil && response.StatusCode == http.StatusServiceUnavailable && retryAfter(response) > startingRetryAfter {

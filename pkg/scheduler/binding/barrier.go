@@ -9,7 +9,7 @@ import (
 )
 
 // quorumAttempts bounds how often the engine asks the Gatekeeper whether the members that have not failed are enough
-// for their gangs. While such members exist, a try that the API server does not answer is not counted. During such an
+// for their gangs. While such members exist, a try without a connection to the API server is not counted. During such an
 // outage no other gang could be bound and no step rolled back, so waiting costs nothing.
 const quorumAttempts = 5
 

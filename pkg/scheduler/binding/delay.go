@@ -42,7 +42,7 @@ func (d Delay) String() string {
 	case StepWaits:
 		return fmt.Sprintf("pre-bind plugin %s is running on node %s since %s", d.Plugin, d.Node, since)
 	case PreBindTimedOut:
-		return fmt.Sprintf("pre-bind plugin %s timed out on node %s (running since %s); the pod cannot be rescheduled until it returns", d.Plugin, d.Node, since)
+		return fmt.Sprintf("pre-bind plugin %s timed out on node %s (running since %s); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler", d.Plugin, d.Node, since)
 	}
 	if d.Kind == BindWaits {
 		how := ""
@@ -52,7 +52,7 @@ func (d Delay) String() string {
 		return fmt.Sprintf("binding to node %s pending since %s%s; resources stay reserved until the outcome is known", d.Node, since, how)
 	}
 	if d.Err == nil {
-		return fmt.Sprintf("rollback of pre-bind plugin %s on node %s has not returned since %s; the pod's resources stay reserved until it does", d.Plugin, d.Node, since)
+		return fmt.Sprintf("rollback of pre-bind plugin %s on node %s has not returned since %s; the pod's resources stay reserved until it does; if it never returns, restart the scheduler", d.Plugin, d.Node, since)
 	}
 	return fmt.Sprintf("rollback of pre-bind plugin %s on node %s failing since %s: %v; retrying, the pod's resources stay reserved", d.Plugin, d.Node, since, d.Err)
 }

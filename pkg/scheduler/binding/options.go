@@ -18,7 +18,8 @@ type options struct {
 	perGang int
 	// callTimeout bounds each call of Binder and Gatekeeper.
 	callTimeout time.Duration
-	// attempts bounds the Bindings sent for one member. Forbidden Bindings do not count; forbiddenFor bounds them.
+	// attempts bounds the Bindings sent for one member. An answer Forbidden does not end the attempts; forbiddenFor bounds
+	// how long such answers may go on.
 	attempts int
 	retry    wait.Backoff
 	rollback wait.Backoff

@@ -66,7 +66,7 @@ func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.Task
 	}
 	n := p.nodes.entries[node]
 	if n == nil || n.shown == nil {
-		return errors.New("node is not in the cache")
+		return fmt.Errorf("node %s was deleted after the pod was placed there", node)
 	}
 	p.nodes.countNode(n)
 	if ok, short := r.task.Resreq.LessEqualWithResourcesName(n.info.Idle, api.Zero); !ok {
@@ -88,12 +88,12 @@ func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.Task
 // a pod of its name.
 func (p *Pods) reservable(wanted *api.TaskInfo) (*record, error) {
 	if p.jobs.entries[wanted.Job] == nil {
-		return nil, fmt.Errorf("PodGroup %s is not in the cache", wanted.Job)
+		return nil, fmt.Errorf("PodGroup %s was deleted after its pod was placed", wanted.Job)
 	}
 	r := p.records[api.PodKey(wanted.Pod)]
 	switch {
 	case r == nil || r.task == nil || r.task.UID != wanted.UID || r.task.Job != wanted.Job:
-		return nil, errors.New("pod is not in the cache")
+		return nil, errors.New("the pod was deleted after it was placed")
 	case r.task.Status != api.Pending:
 		return nil, fmt.Errorf("task is %s, not Pending", r.task.Status)
 	case r.hold != nil:
@@ -167,7 +167,7 @@ func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	defer p.lock.Unlock()
 	r := p.records[api.PodKey(task.Pod)]
 	if r == nil || r.task == nil || r.task.UID != task.UID {
-		return nil, nil, fmt.Errorf("pod %s/%s with UID %s is not in the cache", task.Namespace, task.Name, task.UID)
+		return nil, nil, fmt.Errorf("pod %s/%s with UID %s does not exist", task.Namespace, task.Name, task.UID)
 	}
 	if r.shown.Spec.NodeName == "" {
 		return nil, nil, fmt.Errorf("pod %s/%s is on no node", task.Namespace, task.Name)

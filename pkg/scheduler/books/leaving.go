@@ -107,8 +107,8 @@ func (p *Pods) Deleted() iter.Seq[*api.TaskInfo] {
 	}
 }
 
-// onNode returns the record's task as its node must have it. If the pod is being deleted but does not leave soon, the
-// task has status Unknown, because no action evicts a task of that status.
+// onNode returns the task in the state in which it is added to its node. If the pod is being deleted but will not be
+// gone soon, its status is Unknown, so that no action evicts it.
 func (r *record) onNode() *api.TaskInfo {
 	if !r.stays {
 		return r.task

@@ -65,13 +65,13 @@ func TestMessages(t *testing.T) {
 	}
 	want := map[string]string{
 		"a pod with room":                    "<nil>",
-		"the node does not exist":            "node is not in the cache",
-		"the PodGroup does not exist":        "PodGroup ns/other is not in the cache",
-		"the pod does not exist":             "pod is not in the cache",
+		"the node does not exist":            "node elsewhere was deleted after the pod was placed there",
+		"the PodGroup does not exist":        "PodGroup ns/other was deleted after its pod was placed",
+		"the pod does not exist":             "the pod was deleted after it was placed",
 		"the pod is reserved already":        "task is Binding, not Pending",
 		"a pod of its name is reserved":      "the transaction of a pod of that name, with UID ns-p, on node n has not ended",
 		"the node has no room":               "node n is short of cpu: the pod requests cpu 4000.00, memory 1073741824.00, pods 1.00, idle is cpu 2000.00, memory 8589934592.00, pods 9.00",
-		"evicting a pod that does not exist": "pod ns/p with UID another is not in the cache",
+		"evicting a pod that does not exist": "pod ns/p with UID another does not exist",
 		"evicting a pod without a node":      "pod ns/p is on no node",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -200,7 +200,7 @@ func TestVerdictWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestBoundGangDropsItsFailure: once the whole minimum is placed, the condition that tells of a failure goes.
+// A gang that is bound in part after a failure is in phase Unknown.
 func TestAGangThatIsBoundInPartIsNotJustInqueue(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 3)

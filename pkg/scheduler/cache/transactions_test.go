@@ -62,7 +62,7 @@ func TestRegressionStuckBinding(t *testing.T) {
 	}{
 		"the node was deleted": {
 			change: func(_ *world, bindCtx *vccache.BindContext) { bindCtx.TaskInfo.NodeName = "elsewhere" },
-			want:   "node is not in the cache",
+			want:   "node elsewhere was deleted after the pod was placed there",
 		},
 		"the node has no room": {
 			change: func(w *world, _ *vccache.BindContext) {
@@ -72,11 +72,11 @@ func TestRegressionStuckBinding(t *testing.T) {
 		},
 		"the pod was deleted": {
 			change: func(w *world, _ *vccache.BindContext) { w.remove(pod(0).Obj()) },
-			want:   "pod is not in the cache",
+			want:   "the pod was deleted after it was placed",
 		},
 		"the gang was deleted": {
 			change: func(w *world, bindCtx *vccache.BindContext) { bindCtx.TaskInfo.Job = "ns/other" },
-			want:   "PodGroup ns/other is not in the cache",
+			want:   "PodGroup ns/other was deleted after its pod was placed",
 		},
 		"the pod is being bound already": {
 			change: func(w *world, _ *vccache.BindContext) { w.mustPlace("n", nil, "p0") },

@@ -39,7 +39,7 @@ const (
 	// with each try.
 	eventFirstRetry = 100 * time.Millisecond
 	eventLastRetry  = 10 * time.Second
-	// eventGrace is how long Stop waits at most until the events are written. The next leader does not wait for these
+	// eventGrace is the longest time that Stop waits until the events are written. The next leader does not wait for these
 	// writes.
 	eventGrace = 2 * time.Second
 	// objectBurst is how many events of one object may be recorded in a row. objectRefill is the time after which one more

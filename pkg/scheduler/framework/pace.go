@@ -42,8 +42,8 @@ type pause struct {
 	until  time.Time
 }
 
-// pace returns the reason to report for the gang. This is found, the reason of this session, or the last reported
-// reason while a pause lasts for reasons of the same kind as found. The pause doubles each time another text of this
+// pace returns the reason to report for the gang: the parameter found (this session's reason), or the last reported
+// reason while a pause lasts for reasons of the same kind. The pause doubles each time another text of this
 // kind is reported. A kind that is new, or a reason that follows a change of the gang's own spec or pods, is reported at
 // once. Each kind of reason has its own pause, because in a nearly full cluster a gang's reason may alternate with each
 // pod of other users.

@@ -133,7 +133,7 @@ func (u *Unrecovered) Check(claim types.NamespacedName) error {
 	if err := reasons[volume]; !errors.Is(err, errNoTime) {
 		return fmt.Errorf("%s a former scheduler leader could not be withdrawn yet; the scheduler retries it; last error: %s", what, brief.Part(err.Error()))
 	}
-	return fmt.Errorf("%s a former scheduler leader is not withdrawn yet; the first attempt had no time left for it; it is retried", what)
+	return fmt.Errorf("%s a former scheduler leader is not withdrawn yet: time ran out at the start of this leader; the scheduler retries it", what)
 }
 
 // Recover runs the first recovery pass. visit must call Visit of the pass for each object with a former leader's writes.

@@ -251,7 +251,7 @@ func TestAFormerErrorOutlastsARetryWithoutTime(t *testing.T) {
 		if now := u.Check(claimNamed("ns", "bad")).Error(); now != former {
 			t.Errorf("%q became %q", former, now)
 		}
-		want := "the write of a former scheduler leader is not withdrawn yet; the first attempt had no time left for it; it is retried"
+		want := "the write of a former scheduler leader is not withdrawn yet: time ran out at the start of this leader; the scheduler retries it"
 		if got := u.Check(claimNamed("ns", "new")).Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -162,8 +162,8 @@ func (c *Copies) NodeMap() map[string]fwk.NodeInfo {
 	return nodes
 }
 
-// WithinBounds reports whether NoteWithinBounds was called with the job, and the job is a copy that has not changed
-// since then. A nil Copies returns false.
+// WithinBounds reports whether the job's PodGroup and pods are known not to be too large: NoteWithinBounds was called
+// with the job, and the job is a copy that has not changed since. It returns false for a nil Copies.
 func (c *Copies) WithinBounds(id api.JobID, job *api.JobInfo) bool {
 	if c == nil {
 		return false

@@ -134,7 +134,7 @@ func wanted(ssn *framework.Session, job *api.JobInfo) bool {
 	}
 	if !ssn.HyperNodesReadyToSchedule && job.ContainsNetworkTopology() {
 		klog.V(4).InfoS("Skipped a job with a network topology, the HyperNodes are not ready", "podGroup", key)
-		job.JobFitErrors = "gang has a network topology, and the HyperNodes are not ready"
+		job.JobFitErrors = "waiting for HyperNodes: spec.networkTopology of the gang needs them, and the scheduler has not read all of them yet"
 		return false
 	}
 	if namesTiers(job) {

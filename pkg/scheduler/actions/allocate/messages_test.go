@@ -147,9 +147,9 @@ func TestMessages(t *testing.T) {
 		"each has room, and both have not, on gang b":   together + "gang ns/a does not fit: " + share,
 		"a pod without requests has no room, on gang a": together + "gang ns/a cannot reach its minimum: " + affinity,
 		"a pod without requests has no room, on gang b": together + "gang ns/a cannot reach its minimum: " + affinity,
-		"an event handler refuses a pod, on gang a":     "0/1 members fit: 1 node refused by an event handler of a plugin (see the scheduler's log)",
+		"an event handler refuses a pod, on gang a":     "0/1 members fit: 1 node refused by a plugin after all filters accepted the node (the scheduler's log has the error)",
 		"a plugin cannot reserve, on gang a":            "0/1 members fit: 1 node refused by plugin helper: the licence server has none left",
-		"the search budget is exhausted, on gang a":     "search budget of this cycle is exhausted; retrying in a later cycle; 0/2 members fit",
+		"the search budget is exhausted, on gang a":     "search not finished: the search budget of this cycle is used up; the search goes on in a later cycle; 0/2 members fit",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

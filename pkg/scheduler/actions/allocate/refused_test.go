@@ -47,7 +47,7 @@ func TestWhatRefusesATaskThatHasRoomIsReported(t *testing.T) {
 					e.Err = errors.New("not this one")
 				}
 			}})
-		}, "refused by an event handler of a plugin", false},
+		}, "refused by a plugin after all filters accepted the node", false},
 		"Allocatable": {func(ssn *framework.Session, task string) {
 			ssn.AddAllocatableFn("refuser", func(_ *api.QueueInfo, one *api.TaskInfo) bool { return one.Name != task })
 		}, "refuser", false},

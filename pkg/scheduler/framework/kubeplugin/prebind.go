@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-var errReserved = errors.New("nothing is reserved for the pod")
+var errReserved = errors.New("the plugin's reservation for the pod was released before the bind")
 
 // PreBindOptions implements framework.PreBindOptioner.
 func (p transacting) PreBindOptions() []framework.PreBindOption {

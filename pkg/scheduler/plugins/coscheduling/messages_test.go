@@ -82,7 +82,7 @@ func TestMessages(t *testing.T) {
 		"the group has room for the other gang":     "NotEnoughResources: does not fit beside 1 placed gang of its group: 0/2 members fit: 1 node short of cpu",
 		"an invalid setting":                        `InvalidGangSettings: gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using NonStrict`,
 		"the minimum is reached":                    "GangSatisfied: Minimum reached (2 pods); further pods are bound individually",
-		"the minimum is reached, by another policy": "WaitingAndRunning: Minimum was reached once, with 2 pods on nodes",
+		"the minimum is reached, by another policy": "WaitingAndRunning: Minimum was reached once, with 2 pods on nodes; new pods are bound by match policy waiting-and-running",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -128,7 +128,7 @@ func TestMessagesOfTimeLimits(t *testing.T) {
 		})
 	})
 	want := map[string]string{
-		"admitted":                            "GangAdmitted: Admitted; returns to Pending unless scheduled within its waiting time",
+		"admitted":                            "GangAdmitted: Admitted; returns to Pending unless a member is bound within its waiting time",
 		"timed out":                           "GangTimedOut: Not scheduled within 1m0s (timeout 1), retrying after 2000-01-01T00:01:10Z: NotEnoughTasks: minMember is 4 and there are 3 pods",
 		"timed out again":                     "GangTimedOut: Not scheduled within 1m0s (timeout 2), retrying after 2000-01-01T00:02:33Z: NotEnoughTasks: minMember is 4 and there are 3 pods",
 		"a group timed out":                   "GangTimedOut: Gang group not scheduled within 1m0s (timeout 1), retrying after 2000-01-01T00:01:08Z: gang ns/a: WaitingForGroup: gang group ns/a,ns/b: incomplete gangs: ns/b has 0 of 4 pods",
@@ -194,8 +194,8 @@ func TestMessagesOfReservations(t *testing.T) {
 	want := map[string]string{
 		"reserved":                   "NodesReserved: Reserved 2 nodes (n0, n1) for at most 35m0s: the gang has waited longer than starvationAfter (5m0s)",
 		"its nodes do not drain":     released + "2000-01-01T01:06:00Z: pods on them did not terminate within 30m0s" + full,
-		"its nodes are idle":         released + "2000-01-01T01:06:00Z: they were idle for 5m0s and the gang still does not fit" + full,
-		"it is over":                 released + "2000-01-01T01:06:00Z: they were reserved for 35m0s and the gang still does not fit" + full,
+		"its nodes are idle":         released + "2000-01-01T01:06:00Z: they were idle for 5m0s and the gang was still not placed" + full,
+		"it is over":                 released + "2000-01-01T01:06:00Z: they were reserved for 35m0s and the gang was still not placed" + full,
 		"a member is deleted":        released + "2000-01-01T01:06:00Z: pods that the gang's minimum needs do not exist",
 		"a pod is created on a node": released + "2000-01-01T01:06:00Z: pods of the gang are bound, but too few that waited for the nodes (0 of minMember 2)",
 		"its nodes are cordoned":     released + "2000-01-01T01:06:30Z: 2 of the gang's pods fit no node, even if nodes were drained",
@@ -300,8 +300,8 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 		"gathered anywhere":                {&gathered{}, "preempt", "", false},
 		"not now":                          {&gathered{err: errors.New("why")}, "allocate", "why", true},
 		"by multiples":                     {&gathered{multiple: true}, "allocate", "", false},
-		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "preemption is not supported for gangs with podCountMultiple", false},
-		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "preemption is not supported for gangs with podCountMultiple", false},
+		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "no pods are evicted for the gang, because annotation " + gangs.TopologyAnnotation + " has podCountMultiple", false},
+		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "no pods are evicted for the gang, because annotation " + gangs.TopologyAnnotation + " has podCountMultiple", false},
 		"in one domain, none by now":       {&gathered{must: 1, rules: make([]topologyplan.Layer, 4)}, "allocate", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -398,8 +398,8 @@ func TestLayersOfTopologies(t *testing.T) {
 		"none":                          {spec(), ""},
 		"one twice":                     {spec("Spine  s", "Spine Block s"), `found layer "Spine" twice, want each layer once`},
 		"two beside each other":         {spec("Spine  s", "Rack  r"), `layers "Spine" and "Rack" have the same parent, want one within the other`},
-		"one whose parent is not there": {spec("Spine  s", "Block Row b"), "1 layer does not lead to the widest layer; correct its parent"},
-		"a ring":                        {spec("Spine Block s", "Block Spine b"), "2 layers do not lead to the widest layer; correct their parents"},
+		"one whose parent is not there": {spec("Spine  s", "Block Row b"), "layers without a path to the widest layer: 1; correct their parents"},
+		"a ring":                        {spec("Spine Block s", "Block Spine b"), "layers without a path to the widest layer: 2; correct their parents"},
 		"one within nodes":              {spec("NodeTopologyLayer  ", "GPU NodeTopologyLayer g"), "layer NodeTopologyLayer has a child layer, but must be the lowest"},
 		"one without labels":            {spec("Spine  "), `layer "Spine" has 0 label keys, want 1 to 16`},
 		"one without name":              {spec("  s"), `found a layer named "", want one with a name of its own`},

@@ -49,7 +49,8 @@ func (s *session) noteSatisfied() {
 			setCondition(g.PodGroup, s.ssn.UID, Satisfied, "GangSatisfied",
 				fmt.Sprintf("Minimum reached (%s); further pods are bound individually", brief.Count(alive(g.JobInfo), "pod")))
 		} else if known := conditionOf(g.PodGroup, Whole); known == nil || known.Reason != wholeReasons[g.MatchPolicy] {
-			setCondition(g.PodGroup, s.ssn.UID, Whole, wholeReasons[g.MatchPolicy], fmt.Sprintf("Minimum was reached once, with %s on nodes", brief.Count(alive(g.JobInfo), "pod")))
+			setCondition(g.PodGroup, s.ssn.UID, Whole, wholeReasons[g.MatchPolicy],
+				fmt.Sprintf("Minimum was reached once, with %s on nodes; new pods are bound by match policy %s", brief.Count(alive(g.JobInfo), "pod"), g.MatchPolicy))
 		}
 	}
 	for _, g := range s.gangs {

@@ -104,7 +104,7 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	case a.err != nil:
 		return a.err.Error()
 	case a.multiple && (n.ssn.Action == "preempt" || n.ssn.Action == "reclaim"):
-		return "preemption is not supported for gangs with podCountMultiple"
+		return "no pods are evicted for the gang, because annotation " + gangs.TopologyAnnotation + " has podCountMultiple"
 	case a.must == 0:
 		return ""
 	}

@@ -22,14 +22,14 @@ import (
 )
 
 // A large gang may never fit in a cluster where small gangs take all resources that become free. If the configuration
-// enables reservations, nodes are reserved for a gang that has waited for long. Pods on reserved nodes run to their
-// end. New pods of other gangs are placed there only if their priority is higher.
+// enables reservations, nodes are reserved for a gang that has waited a long time. Pods on reserved nodes run to
+// their end. New pods of other gangs are placed there only if their priority is higher.
 //
 //   - A queue has at most one reservation. All reservations together contain at most reservedPercent of the cluster.
 //   - Before a reservation begins, a trial places the gang on the nodes as if they were drained (drainedtrial.go). The nodes
 //     drain for at most drainTimeout, and then stay reserved for at most idleLimit.
-//   - If a reservation ends for another reason than the placement of its gang, the gang's queue and namespace get no
-//     reservation for a pause, which doubles each time.
+//   - If a reservation ends in vain, the gang's queue and namespace get no reservation for a pause, which doubles each
+//     time. A reservation ends in vain unless its gang was placed or reservations were switched off.
 //   - All state is in memory, where no tenant can change it. Conditions only report it. A new leader starts without state.
 
 // Reserved is the type of the condition that reports the nodes reserved for the PodGroup's gang, why the reservation
@@ -229,11 +229,11 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 	}
 	switch {
 	case now.Sub(r.since) >= m.terms.drain+idleLimit:
-		m.end(r, gangs.ReservationExpired, fmt.Sprintf("they were reserved for %s and the gang still does not fit", m.terms.drain+idleLimit), now)
+		m.end(r, gangs.ReservationExpired, fmt.Sprintf("they were reserved for %s and the gang was still not placed", m.terms.drain+idleLimit), now)
 	case r.drained.IsZero() && now.Sub(r.since) >= m.terms.drain:
 		m.end(r, gangs.ReservationExpired, fmt.Sprintf("pods on them did not terminate within %s", m.terms.drain), now)
 	case !r.drained.IsZero() && now.Sub(r.drained) >= idleLimit:
-		m.end(r, gangs.ReservationExpired, fmt.Sprintf("they were idle for %s and the gang still does not fit", idleLimit), now)
+		m.end(r, gangs.ReservationExpired, fmt.Sprintf("they were idle for %s and the gang was still not placed", idleLimit), now)
 	case len(job.TaskStatusIndex[api.Binding]) > 0: // no change until the bind succeeds or fails
 	case !waitsWhole(job) || !complete(job):
 		m.end(r, gangs.ReservationGone, "pods that the gang's minimum needs do not exist", now)

@@ -26,9 +26,9 @@ func TestWhenReservationsExpire(t *testing.T) {
 		"they drain":                 {30*time.Minute - 1, never, ""},
 		"they drain for too long":    {30 * time.Minute, never, "pods on them did not terminate within 30m0s"},
 		"they are drained":           {29 * time.Minute, 5*time.Minute - 1, ""},
-		"they are held for too long": {29 * time.Minute, 5 * time.Minute, "they were idle for 5m0s and the gang still does not fit"},
+		"they are held for too long": {29 * time.Minute, 5 * time.Minute, "they were idle for 5m0s and the gang was still not placed"},
 		"both":                       {35*time.Minute - 1, time.Minute, ""},
-		"both for too long":          {35 * time.Minute, time.Minute, "they were reserved for 35m0s and the gang still does not fit"},
+		"both for too long":          {35 * time.Minute, time.Minute, "they were reserved for 35m0s and the gang was still not placed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {

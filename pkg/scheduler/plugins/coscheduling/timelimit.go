@@ -264,7 +264,7 @@ func (s *session) admittedSince(g *gang, now time.Time) time.Time {
 	if g.limit != nil && g.limit.reason == gangAdmitted {
 		return g.limit.since
 	}
-	s.setLimit(g, gangAdmitted, "Admitted; returns to Pending unless scheduled within its waiting time", now)
+	s.setLimit(g, gangAdmitted, "Admitted; returns to Pending unless a member is bound within its waiting time", now)
 	return now
 }
 

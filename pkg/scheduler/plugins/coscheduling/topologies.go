@@ -121,10 +121,7 @@ func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 		}
 	}
 	if seen < len(said) {
-		if apart := len(said) - seen; apart > 1 {
-			return wrong("%d layers do not lead to the widest layer; correct their parents", apart)
-		}
-		return wrong("1 layer does not lead to the widest layer; correct its parent")
+		return wrong("layers without a path to the widest layer: %d; correct their parents", len(said)-seen)
 	}
 	return layers, nil
 }

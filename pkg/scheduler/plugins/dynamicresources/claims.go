@@ -103,7 +103,7 @@ func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 func (c *catalog) checkRequest(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) error {
 	switch {
 	case request.Exactly == nil && len(request.FirstAvailable) == 0:
-		return fmt.Errorf("%s: this scheduler does not support this kind of request", describe(claim, request))
+		return fmt.Errorf("%s: the request has neither exactly nor firstAvailable", describe(claim, request))
 	case len(request.FirstAvailable) > 0 && !c.features.PrioritizedList:
 		return needsGate(claim, request, "a prioritized list", "DRAPrioritizedList")
 	case request.Exactly != nil && request.Exactly.AdminAccess != nil && !c.features.AdminAccess:

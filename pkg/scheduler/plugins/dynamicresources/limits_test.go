@@ -119,7 +119,7 @@ func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
 				if most := first + time.Duration(float64(time.Hour)*part*13/10); slow > most || slow < most/4 {
 					t.Errorf("slow searches took %v of an hour, want up to %v", slow, most)
 				}
-				if want := `limited to one 20th of the time; retrying in a later cycle`; !strings.Contains(refused, want) {
+				if want := `get only 1/20 of the time; retrying in a later cycle`; !strings.Contains(refused, want) {
 					t.Errorf("the last refusal is %q, want %q", refused, want)
 				}
 			})

@@ -79,7 +79,7 @@ func TestVerdicts(t *testing.T) {
 		"a class that is not there": {requests: []resourceapi.DeviceRequest{schedtest.DeviceRequest("r", "tpu", 1)},
 			want: `claim "p-t" (request "r", class "tpu"): device class "tpu" does not exist`},
 		"of no kind that is known": {requests: []resourceapi.DeviceRequest{{Name: "r"}},
-			want: `claim "p-t" (request "r", class ""): this scheduler does not support this kind of request`},
+			want: `claim "p-t" (request "r", class ""): the request has neither exactly nor firstAvailable`},
 		"being deleted": {requests: []resourceapi.DeviceRequest{one()}, mutate: func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{Time: schedtest.Created.Time} },
 			want: `claim "p-t" is being deleted`},
 		"of another pod": {requests: []resourceapi.DeviceRequest{one()}, mutate: func(c *resourceapi.ResourceClaim) { c.OwnerReferences[0].UID = "another" },

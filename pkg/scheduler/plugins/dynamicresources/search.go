@@ -165,7 +165,7 @@ func (b *budgets) beginSearch(namespace string, most time.Duration) (ctx context
 	// A search for a namespace in debt is refused in two cases. The debt leaves the namespace no search time. Or the namespace's
 	// first slow search in this session would have less than the full time limit.
 	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)):
-		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying in a later cycle", brief.Value(namespace), slowPart)
+		return nil, nil, fmt.Errorf("device searches of namespace %s take long and get only 1/%d of the time; retrying in a later cycle; fewer requests per claim make them faster", brief.Value(namespace), slowPart)
 	case left <= 0:
 		return nil, nil, fmt.Errorf("device search budget of namespace %s (%v per cycle) is exhausted; retrying in a later cycle", brief.Value(namespace), b.limit)
 	case leftOfSlow <= 0:

@@ -65,7 +65,7 @@ func noneExists(selector *v1.NodeSelector, get func(name string) error) bool {
 	})
 }
 
-// free deallocates the claim, unless the claim has changed since it was read: another scheduler may just be binding the pod. First
+// free deallocates the claim, unless the claim has changed since it was read: another scheduler may be binding the pod now. First
 // it reads the pod and the nodes from the API server, because informers may not show yet that the pod is bound, or that a node was
 // added.
 func (d *devices) free(ctx context.Context, pod *v1.Pod, read *resourceapi.ResourceClaim) error {

@@ -55,6 +55,6 @@ func (p *pauses) accepts(task *api.TaskInfo, node *api.NodeInfo) error {
 		return nil
 	}
 	return api.NewFitErrWithStatus(task, node, &api.Status{
-		Code: api.UnschedulableAndUnresolvable, Reason: "resources are being released on the node, but only idle resources count for the gang now",
+		Code: api.UnschedulableAndUnresolvable, Reason: "node(s) with resources being released; only idle resources count for the gang now",
 	})
 }

@@ -105,9 +105,15 @@ func TestGangsOfAGroupCountTheirCommonRoomOnce(t *testing.T) {
 	ssn := s.cluster.Open(s.registry, s.conf)
 	defer ssn.Close()
 	shared := newRoom()
+	shared.leaving = []*api.TaskInfo{{UID: "victim"}}
 	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{"ns/gang": shared, "ns/y": shared}}
 	if own := r.own(ssn.Jobs["ns/gang"]); len(own) != 1 || own[0] != shared {
 		t.Errorf("the gang has %d rooms, want the one that it shares with its group", len(own))
+	}
+	for _, r.binding = range []bool{false, true} {
+		if victims := r.leaving(&api.TaskInfo{Job: "ns/gang"}); (len(victims) == 0) != r.binding {
+			t.Errorf("plugins are asked whether the gang may be bound: %t; victims %v count as gone", r.binding, victims)
+		}
 	}
 }
 
@@ -174,6 +180,11 @@ func TestARoomCountsAgainstOtherGangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	admits(other, 2, true, "the gang has as much as its victim")
+	for _, limit = range []float64{0, -1} { // the queue counts the gang's task already, so no more than 0 cpus are asked for
+		if ready := ssn.JobReady(ssn.Jobs["ns/gang"]); ready == (limit < 0) {
+			t.Errorf("a queue that admits at most %v cpus more lets the gang be bound while its victim runs: %t", limit, ready)
+		}
+	}
 	statement.Discard()
 	admits(other, 5.9, false, "the gang is taken back")
 	admits(other, 6, true, "the gang is taken back")

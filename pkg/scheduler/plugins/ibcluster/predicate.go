@@ -47,7 +47,7 @@ func (p *gangScope) verdictElsewhere() []*api.Status {
 	case p.currentGroup != nil:
 		status.Reason = "node(s) outside of node group " + p.currentGroup.Path() + ", where the gang's pods are"
 	case p.outsideGroups:
-		status.Reason = "node(s) not usable while the gang's pods are outside of node groups"
+		status.Reason = "node(s) not usable while the gang's pods run on nodes outside of node groups; delete these pods, or label their nodes"
 	case p.action != "" && len(p.candidates) == 1:
 		status.Reason = "node(s) outside of node group " + p.candidates[0].Path() + ", in which " + p.action + " frees resources for the gang"
 	}

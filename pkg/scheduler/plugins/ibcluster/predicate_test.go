@@ -113,7 +113,7 @@ func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 			place: true, node: "a1",
 			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the node groups allowed for the gang"}},
 		"where no label is left": {pods: members("g/0", "g/1@x"), node: "a1",
-			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) not usable while the gang's pods are outside of node groups"}},
+			want: api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) not usable while the gang's pods run on nodes outside of node groups; delete these pods, or label their nodes"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ type session struct {
 	// unread is the reason why the node groups could not be read; empty if they could be read.
 	unread string
 	// requests has the parsed annotations of jobs with pending tasks, except jobs with mode none. malformed has the
-	// errors in the annotations of jobs whose annotations cannot be parsed. Both do not change once the method open
+	// errors in the annotations of jobs whose annotations cannot be parsed. Neither changes after the method open
 	// has created the session.
 	requests  map[api.JobID]*request
 	malformed map[api.JobID]string

@@ -287,7 +287,7 @@ func TestPartiallyBoundIsRecordedInEverySession(t *testing.T) {
 	}
 }
 
-// TestAGangWithoutPendingPodsIsNotReportedPartiallyBound that it is completed before others; that it is partially bound stays true.
+// A gang whose pending pods were deleted keeps the condition PartiallyBound, and no further event is recorded.
 func TestAGangWithoutPendingPodsIsNotReportedPartiallyBound(t *testing.T) {
 	c := newCache(t)
 	session := sessions(t, c, 0)

@@ -222,8 +222,8 @@ func (as *assumptions) releaseVolume(held *assumedClaim) {
 	}
 }
 
-// release records that the pod no longer holds its claims. It is called when the claims are bound, or when the API server has no
-// writes for them.
+// release records that the pod no longer holds its claims. It is called when the claims are bound, or when none of
+// their writes are left in the API server.
 func (as *assumptions) release(pod types.UID) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

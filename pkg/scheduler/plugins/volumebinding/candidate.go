@@ -237,7 +237,7 @@ func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, 
 }
 
 // provision checks whether a volume can be provisioned on the node for the claim in made. It records in made from which
-// CSIStorageCapacity the volume would be provisioned, and in taken the bytes that the volume would use of it.
+// CSIStorageCapacity the volume would be provisioned, and in taken how many of its bytes the volume would use.
 func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claimedVolumes) (refusal, error) {
 	name := volume.GetPersistentVolumeClaimClass(made.claim)
 	class, err := s.objects.classes.Get(name)

@@ -30,7 +30,7 @@ type volumeInventory struct {
 
 // classInventory has the volumes and storage capacities of one storage class that the nodes of a session reach.
 type classInventory struct {
-	// free are, by node name, the lists of volumes without a claim that the node reaches. Volumes that all nodes reach are in
+	// free maps the name of a node to the lists of volumes without a claim that the node reaches. Volumes that all nodes reach are in
 	// everywhere instead. Both fields are filled when the session first needs the storage class.
 	free       map[string][]*freeVolumes
 	everywhere *freeVolumes

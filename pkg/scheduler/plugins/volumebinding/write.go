@@ -27,7 +27,7 @@ const (
 // callTimeout is the time limit of one call to the API server, or of reading and writing one object.
 const callTimeout = 15 * time.Second
 
-var errGivenUp = errors.New("its reservation no longer exists")
+var errGivenUp = errors.New("the volumes reserved for the pod were released before the bind")
 
 // writer updates claims and volumes at the API server, and writes events on volumes.
 type writer struct {

@@ -311,8 +311,9 @@ func (in *PackingInput) DecidedByNumbers(chosenBy string) bool {
 	return in.decidedBy(in.Run.Finder.DecidedByNumbers, chosenBy)
 }
 
-// decidedBy reports whether decided returns true for the first task of each class, and no task has claims, requests
-// devices or is nominated to a node.
+// decidedBy reports whether the parameter decided (such as Finder.DecidedByNumbers) returns true for the first task of
+// each class, and no task has claims, requests devices, or is nominated to a node. chosenBy is the plugin that chose the
+// node group.
 func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy string) bool, chosenBy string) bool {
 	for _, tasks := range in.Tasks {
 		if !decided(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.Run.asksDevices(tasks[0]) {

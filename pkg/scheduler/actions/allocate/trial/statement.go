@@ -55,7 +55,7 @@ func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 }
 
 // errByHandler stands for the error of an event handler, which upstream's statement logs and does not return.
-var errByHandler = errors.New("refused by an event handler of a plugin (see the scheduler's log)")
+var errByHandler = errors.New("refused by a plugin after all filters accepted the node (the scheduler's log has the error)")
 
 // whyRefused returns why a plugin could not reserve resources for a task that was just placed.
 func whyRefused(s *state.Run, task *api.TaskInfo) error {
@@ -87,7 +87,7 @@ func devicesReserved(s *state.Run, task *api.TaskInfo, node *api.NodeInfo) error
 	if slices.ContainsFunc(seen, func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
 		return nil
 	}
-	return fmt.Errorf("failed to allocate devices (%s)", strings.Join(names, ", "))
+	return fmt.Errorf("refused by the node's devices (%s); the scheduler's log has the error", strings.Join(names, ", "))
 }
 
 // Discard takes all placements back, the last one first.

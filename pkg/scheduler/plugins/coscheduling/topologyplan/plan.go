@@ -14,8 +14,8 @@ type Share struct {
 	Members int
 }
 
-// Plans yields plans for as many members as the parameter now says, the best plan first. Each plan is in a domain that
-// can take as many members as wanted says. Consecutive nodes of a plan are close to each other in the network.
+// Plans yields plans for some members (their number is the parameter now), the best plan first. Each plan is in a domain
+// that has room for the number of members in the parameter wanted. Consecutive nodes of a plan are close to each other in the network.
 func (t *DomainTree) Plans(wanted, now int) iter.Seq[[]Share] {
 	return func(yield func([]Share) bool) {
 		if now < 1 || wanted < now || wanted > t.most {

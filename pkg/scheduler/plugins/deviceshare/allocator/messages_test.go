@@ -306,8 +306,8 @@ func TestBadDeviceObjects(t *testing.T) {
 				d.gpu(0, -1, "")
 				d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"2":[{"minors":[0,0]},{"minors":[0,1,2]}],"x":[],"-1":[]}`
 			},
-			gpus: "0", want: partitions + `"-1" with 0 entries, must be a number of GPUs with at most 1024` + "\n" + partitions + `"x" with 0 entries, must be a number of GPUs with at most 1024` + "\n" +
-				partitions + "a partition of 2 has 1 different minors, must be 2\n" + partitions + "a partition of 2 has 3 different minors, must be 2",
+			gpus: "0", want: partitions + "a partition of 2 has 1 different minors, must be 2\n" + partitions + "a partition of 2 has 3 different minors, must be 2\n" +
+				partitions + `key "-1" has 0 partitions; a key must be a number of GPUs, with at most 1024 partitions` + "\n" + partitions + `key "x" has 0 partitions; a key must be a number of GPUs, with at most 1024 partitions`,
 		},
 	}
 	for name, tt := range tests {

@@ -37,7 +37,7 @@ func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 	for size, entries := range wire {
 		n, err := strconv.Atoi(size)
 		if err != nil || n < 1 || len(entries) > maxPartitions {
-			errs = append(errs, fmt.Errorf("annotation %s: %.32q with %d entries, must be a number of GPUs with at most %d", v1alpha1.GPUPartitionsAnnotation, size, len(entries), maxPartitions))
+			errs = append(errs, fmt.Errorf("annotation %s: key %.32q has %d partitions; a key must be a number of GPUs, with at most %d partitions", v1alpha1.GPUPartitionsAnnotation, size, len(entries), maxPartitions))
 			continue
 		}
 		for _, entry := range entries {

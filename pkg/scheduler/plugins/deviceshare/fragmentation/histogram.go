@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// halfLife is the number of later tasks after which a task counts half. That takes some hours in a busy cluster, weeks
+	// halfLife is the number of later tasks after which a task counts half as much. That takes some hours in a busy cluster, weeks
 	// in a quiet one. halfLife counts tasks, not time, so that equal sequences of tasks give equal weights.
 	halfLife = 4096
 	// maxStored limits how many classes are counted. maxClasses limits how many of the most frequent classes are used in
@@ -27,8 +27,8 @@ const (
 	maxMemory   = 1 << 50
 )
 
-// Histogram counts classes of tasks. Old tasks lose weight: a task counts half after 4,096 later tasks, and a quarter
-// after 8,192.
+// Histogram counts classes of tasks. Old tasks lose weight: a task counts half as much after 4,096 later tasks, and a
+// quarter after 8,192.
 type Histogram struct {
 	mu sync.Mutex
 	// fresh counts, by rounded class, the tasks since the last call of fold, which adds them to stored. stored counts
