@@ -217,6 +217,26 @@ func TestAGangThatIsBoundInPartIsNotJustInqueue(t *testing.T) {
 	})
 }
 
+// TestAGangWithItsMinimumIsRunning, also if the session says that further members, which must be placed together, fit nowhere.
+func TestAGangWithItsMinimumIsRunning(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(3, 2)
+		for i := range 2 {
+			w.add(pod(i).Node("n").Phase(v1.PodRunning).Obj())
+		}
+		w.settled()
+		w.verdict(func(job *api.JobInfo) {
+			saysUnschedulable(job)
+			job.PodGroup.Status.Phase = scheduling.PodGroupUnknown
+		})
+		time.Sleep(2 * statuswriter.Settle)
+		synctest.Wait()
+		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupRunning {
+			t.Errorf("phase is %s, want Running", got)
+		}
+	})
+}
+
 func TestBoundGangDropsItsFailure(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)

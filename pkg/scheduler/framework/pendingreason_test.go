@@ -196,17 +196,22 @@ func TestWhereAnExplanationIsShown(t *testing.T) {
 	const pending, binding, running = api.Pending, api.Binding, api.Running
 	tests := map[string]struct {
 		statuses []api.TaskStatus
-		want     []string
+		// unready leaves out the condition that upstream sets if the gang is ready.
+		unready bool
+		want    []string
 	}{
-		"nothing of it is placed":                         {statuses: []api.TaskStatus{pending, pending}, want: []string{"Scheduled: ready", "Unschedulable: no room"}},
-		"its minimum is being bound, and another waits":   {statuses: []api.TaskStatus{binding, binding, pending}, want: []string{"Scheduled: ready"}},
-		"its minimum is bound, and another waits":         {statuses: []api.TaskStatus{running, running, pending}, want: []string{"Scheduled: no room"}},
-		"its minimum is bound, and others are on the way": {statuses: []api.TaskStatus{running, running, binding, pending}, want: []string{"Scheduled: ready"}},
+		"nothing of it is placed":                              {statuses: []api.TaskStatus{pending, pending}, want: []string{"Scheduled: ready", "Unschedulable: no room"}},
+		"its minimum is being bound, and another waits":        {statuses: []api.TaskStatus{binding, binding, pending}, want: []string{"Scheduled: ready"}},
+		"its minimum is bound, and another waits":              {statuses: []api.TaskStatus{running, running, pending}, want: []string{"Scheduled: no room"}},
+		"its minimum is bound, others must be placed together": {statuses: []api.TaskStatus{running, running, pending}, unready: true, want: []string{"Scheduled: no room"}},
+		"its minimum is bound, and others are on the way":      {statuses: []api.TaskStatus{running, running, binding, pending}, want: []string{"Scheduled: ready"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			job := jobOf(t, 2, 0, tt.statuses...)
-			job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Message: "ready"}}
+			if !tt.unready {
+				job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Message: "ready"}}
+			}
 			PendingReason{NotEnoughResources, "no room"}.show(job, "session")
 			var got []string
 			for _, c := range job.PodGroup.Status.Conditions {

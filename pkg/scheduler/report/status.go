@@ -103,6 +103,10 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	short := binding.ShortOfPlaced(job)
 	if short == nil {
 		removeCondition(status, isUnschedulable) // upstream keeps the reasons of earlier sessions
+		if status.Phase == scheduling.PodGroupUnknown {
+			// Upstream sets this phase because further members cannot be placed, which plugin coscheduling places only together.
+			status.Phase = scheduling.PodGroupRunning
+		}
 	} else {
 		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
 		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
