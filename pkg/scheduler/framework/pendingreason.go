@@ -161,13 +161,13 @@ func (w PendingReason) show(job *api.JobInfo, session string) {
 	if binding.MinimumPlaced(job) {
 		if i := at(scheduling.PodGroupScheduled); i >= 0 {
 			status.Conditions[i].Message = w.Message
-			return
+		} else if !job.IsReady() {
+			// Upstream sets the condition of gangs that are ready. A gang whose further members must be placed together is not.
+			status.Conditions = append(status.Conditions, scheduling.PodGroupCondition{
+				Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Reason: "tasks in gang are ready to be scheduled", Message: w.Message,
+				LastTransitionTime: metav1.Now(), TransitionID: session,
+			})
 		}
-		// Upstream sets the condition only if the gang is ready. A gang whose further members must be placed together is not.
-		status.Conditions = append(status.Conditions, scheduling.PodGroupCondition{
-			Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Reason: "tasks in gang are ready to be scheduled", Message: w.Message,
-			LastTransitionTime: metav1.Now(), TransitionID: session,
-		})
 		return
 	}
 	condition := scheduling.PodGroupCondition{

@@ -209,7 +209,9 @@ func TestWhereAnExplanationIsShown(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			job := jobOf(t, 2, 0, tt.statuses...)
-			if !tt.unready {
+			if tt.unready {
+				job.MinAvailable = int32(len(tt.statuses)) + 1 // pending pods without requests count as ready
+			} else {
 				job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Message: "ready"}}
 			}
 			PendingReason{NotEnoughResources, "no room"}.show(job, "session")

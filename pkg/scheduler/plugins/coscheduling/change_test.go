@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -118,4 +119,27 @@ func (w *written) verdict(gang string) (verdict *api.ValidateResult) {
 		verdict = ssn.JobValid(ssn.Jobs[api.JobID(schedtest.Namespace+"/"+gang)])
 	})
 	return verdict
+}
+
+// A gang whose user removes all settings has no conditions about them any more. Its other conditions stay.
+func TestConditionsEndWithTheSettings(t *testing.T) {
+	group := waits("a").Obj()
+	given := narrow(nil, members(small(), "a", 3)...)
+	given.PodGroups = append(given.PodGroups, group)
+	in(t, given, limits, func(t *testing.T, w *world) {
+		kinds := []scheduling.PodGroupConditionType{TimeLimit, InvalidSettings, Satisfied, Whole, Reserved}
+		next := group.DeepCopy()
+		next.Annotations, next.ResourceVersion = nil, "changed"
+		for _, kind := range kinds {
+			next.Status.Conditions = append(next.Status.Conditions, v1beta1.PodGroupCondition{Type: v1beta1.PodGroupConditionType(kind), Status: v1.ConditionTrue})
+		}
+		next.Status.Conditions = append(next.Status.Conditions, v1beta1.PodGroupCondition{Type: v1beta1.PodGroupScheduled, Status: v1.ConditionTrue})
+		w.cluster.Cache().UpdatePodGroupV1beta1(group, next)
+		w.session()
+		for _, kind := range append(kinds, scheduling.PodGroupScheduled) {
+			if has, want := w.condition("a", kind).Type == kind, kind == scheduling.PodGroupScheduled; has != want {
+				t.Errorf("the gang has condition %s: %t, want %t", kind, has, want)
+			}
+		}
+	})
 }

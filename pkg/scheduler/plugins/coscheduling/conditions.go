@@ -38,6 +38,20 @@ func conditionOf(pg *api.PodGroup, kind scheduling.PodGroupConditionType) *sched
 	return nil
 }
 
+// dropConditionsOfSettings removes the conditions that only gangs with settings have. The user may have removed the
+// settings.
+func dropConditionsOfSettings(pg *api.PodGroup) {
+	if pg == nil {
+		return
+	}
+	ofSettings := func(c scheduling.PodGroupCondition) bool {
+		return c.Type == TimeLimit || c.Type == InvalidSettings || c.Type == Satisfied || c.Type == Whole
+	}
+	if slices.ContainsFunc(pg.Status.Conditions, ofSettings) {
+		pg.Status.Conditions = slices.DeleteFunc(slices.Clone(pg.Status.Conditions), ofSettings)
+	}
+}
+
 func dropCondition(pg *api.PodGroup, kind scheduling.PodGroupConditionType) {
 	if conditionOf(pg, kind) == nil {
 		return

@@ -268,6 +268,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 	known := make(map[api.JobID]reading, len(p.known))
 	for uid, job := range ssn.Jobs {
 		if !hasSettings(job) {
+			dropConditionsOfSettings(job.PodGroup)
 			continue
 		}
 		read := p.read(job)

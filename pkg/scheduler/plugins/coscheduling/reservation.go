@@ -28,8 +28,8 @@ import (
 //   - A queue has at most one reservation. All reservations together contain at most reservedPercent of the cluster.
 //   - Before a reservation begins, a trial places the gang on the nodes as if they were drained (drainedtrial.go). The nodes
 //     drain for at most drainTimeout, and then stay reserved for at most idleLimit.
-//   - If a reservation ends in vain, the gang's queue and namespace get no reservation for a pause, which doubles each
-//     time. A reservation ends in vain unless its gang was placed or reservations were switched off.
+//   - If a reservation ends although its gang was not placed, the gang's queue and namespace get no reservation for a
+//     pause, which doubles each time, unless reservations were switched off.
 //   - All state is in memory, where no tenant can change it. Conditions only report it. A new leader starts without state.
 
 // Reserved is the type of the condition that reports the nodes reserved for the PodGroup's gang, why the reservation
