@@ -165,7 +165,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		By("going on")
 		w.revoke("first", g.member(0), control.Hang)
 		Eventually(func() string { return w.told("PodGroup", g.name) }).Should(
-			And(ContainSubstring("plugin ibcluster"), ContainSubstring("was in a by its label "+clusterLabel), ContainSubstring("is in z now")))
+			And(ContainSubstring("plugin ibcluster"), ContainSubstring("moved from a to z (by its label "+clusterLabel+") after the gang was placed")))
 		w.eventuallyIn(g, 6, "b")
 		w.eventuallyRunning(g)
 		for _, pod := range g.pods() {
