@@ -238,7 +238,7 @@ func (tr *truth) endGap()   { tr.watch.end() }
 func (tr *truth) schedule(ctx context.Context, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		tr.RetryAll()
-		snapshot, _ := tr.SessionSnapshot()
+		snapshot, _, _ := tr.SessionSnapshot()
 		for _, job := range snapshot.Jobs {
 			if _, blocked := tr.Blocked(job.UID); blocked {
 				continue

@@ -20,7 +20,7 @@ func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			w.SessionSnapshot()
-			snapshot, _ := w.SessionSnapshot()
+			snapshot, _, _ := w.SessionSnapshot()
 			if job := snapshot.Jobs[gang]; job != nil {
 				return w.books.Copies().WithinBounds(gang, job)
 			}

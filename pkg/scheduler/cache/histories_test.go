@@ -165,7 +165,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 				if diff := cmp.Diff([]string{tt.booked}, w.booked("p0")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
-				given, _ := w.SessionSnapshot()
+				given, _, _ := w.SessionSnapshot()
 				idle := -1.0
 				if node := given.Nodes["n"]; node != nil {
 					idle = node.Idle.MilliCPU

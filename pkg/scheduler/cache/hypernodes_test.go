@@ -34,7 +34,7 @@ func (w *world) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
 
 // seenNodes are the HyperNodes that a session sees, each with its nodes.
 func seenNodes(w *world) map[string][]string {
-	snapshot, _ := w.SessionSnapshot()
+	snapshot, _, _ := w.SessionSnapshot()
 	seen := map[string][]string{}
 	for name := range snapshot.HyperNodes {
 		seen[name] = sets.List(snapshot.RealNodesSet[name])

@@ -210,7 +210,7 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Req(schedtest.Resources{"cpu": tt.cpu}).Node(tt.node).Phase(v1.PodRunning).Terminating().Obj())
-				given, _ := w.SessionSnapshot()
+				given, _, _ := w.SessionSnapshot()
 				job := given.Jobs[framework.DeletedJob(gang)]
 				if job == nil || job.Allocated.MilliCPU != tt.want {
 					t.Fatalf("the queue's count has %v, want %v milli-cpu", job, tt.want)
@@ -232,7 +232,7 @@ func TestADeletedPodCountsInNoQueueThatDoesNotExist(t *testing.T) {
 		group := schedtest.MakePodGroup().Name("g").Queue("gone").MinMember(1).Obj()
 		w.add(group, pod(0).Node("n").Phase(v1.PodRunning).Terminating().Obj())
 		w.add(schedtest.MakePod().Name("lone").Node("n").Phase(v1.PodRunning).Terminating().Obj())
-		if given, _ := w.SessionSnapshot(); len(given.Jobs) > 0 {
+		if given, _, _ := w.SessionSnapshot(); len(given.Jobs) > 0 {
 			t.Errorf("a session has jobs %v, want none", given.Jobs)
 		}
 	})

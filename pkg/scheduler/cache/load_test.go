@@ -59,13 +59,13 @@ func TestNodesAreMeasured(t *testing.T) {
 			if tt.measured {
 				go c.load.run(ctx)
 				eventually(t, "the node is measured", func() bool {
-					given, _ := c.SessionSnapshot()
+					given, _, _ := c.SessionSnapshot()
 					return given.Nodes["n"].ResourceUsage.CPUUsageAvg[source.NODE_METRICS_PERIOD] > 0
 				})
 			} else {
 				c.load.measure(ctx, c.load.config())
 			}
-			given, _ := c.SessionSnapshot()
+			given, _, _ := c.SessionSnapshot()
 			usage := given.Nodes["n"].ResourceUsage
 			cpu, mem := usage.CPUUsageAvg[source.NODE_METRICS_PERIOD], usage.MEMUsageAvg[source.NODE_METRICS_PERIOD]
 			if cpu != tt.cpu || mem != tt.mem || (asked.Load() > 0) != tt.measured {

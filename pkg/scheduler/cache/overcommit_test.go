@@ -120,8 +120,8 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 				w.gangOf(0, 1)
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.add(tt.objects...)
-				full, _ := w.SessionSnapshot()
-				again, _ := w.SessionSnapshot()
+				full, _, _ := w.SessionSnapshot()
+				again, _, _ := w.SessionSnapshot()
 				for kind, snapshot := range map[string]*api.ClusterInfo{"upstream's": w.Snapshot(), "a session's": full, "the next session's": again} {
 					if diff := cmp.Diff(tt.want, cpuIn(snapshot)); diff != "" {
 						t.Errorf("%s snapshot (-want +got):\n%s", kind, diff)
@@ -137,7 +137,7 @@ func TestDevicesThatANodeDoesNotHaveDoNotCount(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "64"}).Node("n").Phase(v1.PodRunning).Obj())
-		snapshot, _ := w.SessionSnapshot()
+		snapshot, _, _ := w.SessionSnapshot()
 		job := snapshot.Jobs[gang]
 		if gpus, cpu := job.Allocated.Get("nvidia.com/gpu"), job.Allocated.MilliCPU; gpus != 0 || cpu != 1000 {
 			t.Errorf("the gang holds %g thousandths of GPUs and %g of cpu, want 0 and 1000", gpus, cpu)
@@ -168,7 +168,7 @@ func TestDevicesInUseAreHeldThoughTheNodeHasLostThem(t *testing.T) {
 		w.add(startedPod(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n").Phase(v1.PodRunning).Obj()))
 		for _, node := range []*v1.Node{with, schedtest.MakeNode().Name("n").Obj()} {
 			w.add(node)
-			snapshot, _ := w.SessionSnapshot()
+			snapshot, _, _ := w.SessionSnapshot()
 			if gpus := snapshot.Jobs[gang].Allocated.Get("nvidia.com/gpu"); gpus != 8000 {
 				t.Errorf("the gang holds %g thousandths of GPUs, want 8000", gpus)
 			}
@@ -189,7 +189,7 @@ func TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad(t *testing.T) {
 			schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "1", "pods": "110"}).Obj(),
 		} {
 			w.add(node)
-			snapshot, _ := w.SessionSnapshot()
+			snapshot, _, _ := w.SessionSnapshot()
 			job, used := snapshot.Jobs[gang], snapshot.Nodes["n"].Used
 			want := float64(1000 * gpus)
 			if job.Allocated.Get("nvidia.com/gpu") != want || used.Get("nvidia.com/gpu") != want || job.Allocated.MilliCPU != 2000 {
@@ -205,7 +205,7 @@ func TestPodsHoldWhatTheyAskForOnceTheirNodeIsThere(t *testing.T) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Node("late").Phase(v1.PodRunning).Obj())
 		allocated := func() float64 {
-			snapshot, _ := w.SessionSnapshot()
+			snapshot, _, _ := w.SessionSnapshot()
 			return snapshot.Jobs[gang].Allocated.MilliCPU
 		}
 		node := schedtest.MakeNode().Name("late").Obj()

@@ -26,7 +26,7 @@ func TestDuringASearchNothingIsEvicted(t *testing.T) {
 			Waits, Evict bool
 		}
 		look := func() state {
-			snapshot, _ := w.SessionSnapshot()
+			snapshot, _, _ := w.SessionSnapshot()
 			s := state{Sees: slices.Sorted(maps.Keys(snapshot.Jobs)), Evict: !errors.Is(w.Evict(w.task("p0"), "it must go"), errSearching)}
 			_, s.Waits = w.Blocked("ns/a")
 			if _, waits := w.Blocked("ns/b"); waits {
@@ -59,14 +59,14 @@ func TestQuarantinedObjectsAreRetriedUnderANewConfiguration(t *testing.T) {
 		w.gangOf(1, 1)
 		w.SessionSnapshot()
 		w.quarantine.CyclePanicked(gang, "oh no")
-		if snapshot, _ := w.SessionSnapshot(); snapshot.Jobs[gang] != nil {
+		if snapshot, _, _ := w.SessionSnapshot(); snapshot.Jobs[gang] != nil {
 			t.Error("the gang is in the session after the one that panicked")
 		}
 		if why, blocked := w.Blocked(gang); !blocked {
 			t.Errorf("the gang that is quarantined is not said to be: %q", why)
 		}
 		w.RetryAll()
-		if snapshot, _ := w.SessionSnapshot(); snapshot.Jobs[gang] == nil {
+		if snapshot, _, _ := w.SessionSnapshot(); snapshot.Jobs[gang] == nil {
 			t.Error("the gang is quarantined under the new configuration")
 		}
 	})

@@ -226,11 +226,11 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 			schedtest.MakePod().Name("foreign").Scheduler("other").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "2"}).Obj(),
 			schedtest.MakePod().Name("done").Scheduler("other").Node("n").Phase(v1.PodFailed).Req(schedtest.Resources{"cpu": "2"}).Obj(),
 		)
-		before, _ := w.SessionSnapshot()
+		before, _, _ := w.SessionSnapshot()
 		want := before.Nodes["n"].Clone()
 		check := func(when string) {
 			t.Helper()
-			after, _ := w.SessionSnapshot()
+			after, _, _ := w.SessionSnapshot()
 			got := after.Nodes["n"]
 			for what, pair := range map[string][2]float64{
 				"idle":      {want.Idle.MilliCPU, got.Idle.MilliCPU},
@@ -251,7 +251,7 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 		check("on a node whose pod changed while it was away")
 		w.add(pod(0).Node("n").Phase(v1.PodSucceeded).Obj())
 		w.remove(schedtest.MakePod().Name("foreign").Obj())
-		after, _ := w.SessionSnapshot()
+		after, _, _ := w.SessionSnapshot()
 		if got := after.Nodes["n"].Used.MilliCPU; got != 2000 {
 			t.Errorf("%v milli-cpu are used when a pod has ended and one is deleted, want 2000", got)
 		}

@@ -25,17 +25,17 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 }
 
 // SessionSnapshot returns the snapshot for the session that opens now, and its nodes in the form that Kubernetes'
-// plugins read. Both belong to the session until the next call. SessionSnapshot also reports gangs that the session
-// does not see.
-func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
+// plugins read. Both belong to the session until the next call. SessionSnapshot also returns the annotations of pending
+// tasks' pods, to read only, and reports gangs that the session does not see.
+func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, map[api.TaskID]map[string]string) {
 	c.ledger.SessionOpens()
-	given, nodeMap, seen := c.snapshots.session()
+	given, nodeMap, annotations, seen := c.snapshots.session()
 	for _, fault := range c.hyperNodes.invalid() {
 		c.reports.InvalidHyperNode(fault.hyperNode, fault.message)
 	}
 	c.reports.Unseen(seen, c.quarantine.objects.Gangs())
 	logger().V(3).Info("Snapshot for a session", "jobs", len(given.Jobs), "queues", len(given.Queues), "nodes", len(given.Nodes))
-	return given, nodeMap
+	return given, nodeMap, annotations
 }
 
 // TrustSession makes the next snapshot check less thoroughly whether the closed session has changed its copies of nodes

@@ -55,27 +55,28 @@ func (s *snapshots) full() *api.ClusterInfo {
 }
 
 // session returns the snapshot for the session that opens now, and its nodes in the form that Kubernetes' plugins read.
-// Both belong to the session until the next call, which uses unchanged parts again (package snapshot). seen is the
-// number of jobs in the snapshot, without the additional jobs for gangs without a PodGroup and for pods that are being
-// deleted.
-func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, seen int) {
+// Both belong to the session until the next call, which uses unchanged parts again (package snapshot). annotations are
+// the maps of the watched pods of pending tasks, to read only. seen is the number of jobs in the snapshot, without the
+// additional jobs for gangs without a PodGroup and for pods that are being deleted.
+func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, annotations map[api.TaskID]map[string]string, seen int) {
 	hyperNodes, copies := s.hyperNodes.current(), s.books.Copies()
 	s.books.Lock()
 	lost := s.onNoNode()
 	given = s.books.Snapshot(hyperNodes)
 	standIns := s.addStandIns(given)
 	s.books.Unlock()
-	s.prepare(given, lost, copies)
+	annotations = s.prepare(given, lost, copies)
 	nodeMap = copies.NodeMap()
 	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
-	return given, nodeMap, len(given.Jobs) - standIns
+	return given, nodeMap, annotations, len(given.Jobs) - standIns
 }
 
 // prepare makes the changes that turn a copy of the books into a snapshot (see type snapshots), except that it adds no
 // jobs. lost has, by gang, the tasks on nodes that do not exist. Each of them has a share (the resources that the task
 // is counted to hold) without resources. The parameter by has the copies of nodes and jobs that make up a session's
-// snapshot; it is nil for any other snapshot.
-func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
+// snapshot; it is nil for any other snapshot. prepare returns the annotations of the pending tasks' pods, as the watch has
+// them.
+func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) map[api.TaskID]map[string]string {
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)
 	}
@@ -84,9 +85,11 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 	s.quarantine.objects.CapMinResources(snapshot)
 	devices.Own(snapshot.Nodes)
 	crowded := crowdedNodes(snapshot)
+	annotations := map[api.TaskID]map[string]string{}
 	for _, job := range snapshot.Jobs {
 		domain := job.ContainsHardTopology() // upstream ignores a required network domain when a pod has a nominated node
 		for _, task := range job.TaskStatusIndex[api.Pending] {
+			annotations[task.UID] = task.Pod.Annotations
 			task.Pod = ownPod(task.Pod)
 			if node := snapshot.Nodes[namedNode(task.Pod)]; node != nil && !domain && !crowded[node.Name] && task.Pod.Status.NominatedNodeName == "" {
 				task.Pod.Status.NominatedNodeName = node.Name
@@ -96,6 +99,7 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 			job.PodGroup.Status = *status.DeepCopy()
 		}
 	}
+	return annotations
 }
 
 // ownPod copies the parts of a pod that scheduling writes: the struct itself and its annotations. All other parts are

@@ -105,10 +105,10 @@ func TestCopiesThatAreMadeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.twoGangs()
-				before, _ := w.SessionSnapshot()
+				before, _, _ := w.SessionSnapshot()
 				nodes, jobs := before.Nodes, before.Jobs
 				tt.change(w, before)
-				after, _ := w.SessionSnapshot()
+				after, _, _ := w.SessionSnapshot()
 				var got []string
 				for name, node := range after.Nodes {
 					if nodes[name] != node {
@@ -135,7 +135,7 @@ func TestWhatASessionChangesIsNotSeenByTheNext(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.twoGangs()
 		for i, n := 0, 1; i < n; i++ {
-			given, _ := w.SessionSnapshot()
+			given, _, _ := w.SessionSnapshot()
 			changes := slices.Concat(changesOf(given.Nodes["n"]), changesOf(given.Nodes["m"]), changesOf(given.Jobs["ns/g"]), changesOf(given.Jobs["ns/h"]))
 			n = len(changes)
 			if n < 400 {
@@ -143,7 +143,7 @@ func TestWhatASessionChangesIsNotSeenByTheNext(t *testing.T) {
 			}
 			changes[i].do()
 			want := w.Snapshot()
-			got, _ := w.SessionSnapshot()
+			got, _, _ := w.SessionSnapshot()
 			if !reflect.DeepEqual(want.Nodes, got.Nodes) || !reflect.DeepEqual(want.Jobs, got.Jobs) {
 				t.Errorf("the next session sees: %s", changes[i].path)
 			}

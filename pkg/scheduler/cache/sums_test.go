@@ -70,7 +70,7 @@ func withThings(i int, n, claims string) *schedtest.PodBuilder {
 // idleThings are what the next session sees idle on the node, and sees on a copy of it.
 func (w *world) idleThings() (idle, ofCopy int64) {
 	whole := w.Snapshot()
-	given, _ := w.SessionSnapshot()
+	given, _, _ := w.SessionSnapshot()
 	if whole.Nodes["n"].Idle.ScalarResources[things] != given.Nodes["n"].Idle.ScalarResources[things] {
 		w.t.Error("snapshots differ")
 	}

@@ -470,9 +470,11 @@ type reusing struct {
 	t *testing.T
 }
 
-func (c reusing) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
+var _ Snapshotter = reusing{}
+
+func (c reusing) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, map[api.TaskID]map[string]string) {
 	c.t.Error("the session reuses parts of a snapshot")
-	return c.Snapshot(), nil
+	return c.Snapshot(), nil, nil
 }
 
 func (reusing) TrustSession() {}

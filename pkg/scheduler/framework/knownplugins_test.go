@@ -17,8 +17,11 @@ type trusting struct {
 	trusted int
 }
 
-func (c *trusting) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
-	return c.Snapshot(), nil
+var _ Snapshotter = (*trusting)(nil)
+
+func (c *trusting) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, map[api.TaskID]map[string]string) {
+	snapshot := c.Snapshot()
+	return snapshot, nil, copyAnnotations(snapshot)
 }
 
 func (c *trusting) TrustSession() { c.trusted++ }

@@ -36,9 +36,10 @@ type Cache interface {
 
 // Snapshotter is a Cache that reuses unchanged parts of a snapshot from session to session.
 type Snapshotter interface {
-	// SessionSnapshot returns the snapshot for the session that opens now, and its nodes as Kubernetes' plugins see
-	// them. The last session must have ended, because unchanged parts of its snapshot are used again.
-	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo)
+	// SessionSnapshot returns the snapshot for the session that opens now, its nodes as Kubernetes' plugins see them, and
+	// the annotations of the pending tasks' pods, which nobody changes. The last session must have ended, because unchanged
+	// parts of its snapshot are used again.
+	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, annotations map[api.TaskID]map[string]string)
 	// TrustSession is called when a session has closed whose plugins and actions are known to change placed tasks only
 	// by the methods of JobInfo and NodeInfo. The next snapshot then compares less with the cache.
 	TrustSession()
@@ -67,25 +68,31 @@ type sessionCache struct {
 func (c *sessionCache) Snapshot() *api.ClusterInfo {
 	if c.snapshotter == nil {
 		whole := c.Cache.Snapshot()
-		c.noteAnnotations(whole)
+		c.noteAnnotations(whole, copyAnnotations(whole))
 		return whole
 	}
-	given, nodeMap := c.snapshotter.SessionSnapshot()
-	c.noteAnnotations(given)
+	given, nodeMap, annotations := c.snapshotter.SessionSnapshot()
+	c.noteAnnotations(given, annotations)
 	c.deferred = snapshot.Defer(given, nodeMap)
 	return given
 }
 
-func (c *sessionCache) noteAnnotations(snapshot *api.ClusterInfo) {
-	c.annotations = map[api.TaskID]map[string]string{}
+func (c *sessionCache) noteAnnotations(snapshot *api.ClusterInfo, annotations map[api.TaskID]map[string]string) {
+	c.annotations = annotations
+	if c.staging != nil {
+		c.staging.Begin(annotations, snapshot)
+	}
+}
+
+// copyAnnotations returns copies of the annotations of the pending tasks' pods.
+func copyAnnotations(snapshot *api.ClusterInfo) map[api.TaskID]map[string]string {
+	copies := map[api.TaskID]map[string]string{}
 	for _, job := range snapshot.Jobs {
 		for uid, task := range job.TaskStatusIndex[api.Pending] {
-			c.annotations[uid] = maps.Clone(task.Pod.Annotations)
+			copies[uid] = maps.Clone(task.Pod.Annotations)
 		}
 	}
-	if c.staging != nil {
-		c.staging.Begin(c.annotations, snapshot)
-	}
+	return copies
 }
 
 // decided returns the annotations that the session's plugins set on the task's pod.

@@ -63,15 +63,17 @@ var _ framework.Snapshotter = onBooks{}
 // framework calls it instead of SessionSnapshot if the first plugin of the conf is upstream's. In production this does
 // not happen, because the scheduler puts its own plugins before the conf's plugins.
 func (c onBooks) Snapshot() *api.ClusterInfo {
-	c.books.Lock()
-	defer c.books.Unlock()
-	return prepared(c.books.Snapshot(c.HyperNodesInfo))
+	snapshot, _, _ := c.SessionSnapshot()
+	return snapshot
 }
 
-// SessionSnapshot returns the same snapshot as Snapshot, and the NodeInfos for Kubernetes' plugins, by node.
-func (c onBooks) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
-	given := c.Snapshot()
-	return given, c.books.Copies().NodeMap()
+// SessionSnapshot returns the same snapshot as Snapshot, the NodeInfos for Kubernetes' plugins, by node, and the
+// annotations of pending pods.
+func (c onBooks) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, map[api.TaskID]map[string]string) {
+	c.books.Lock()
+	defer c.books.Unlock()
+	snapshot, annotations := prepared(c.books.Snapshot(c.HyperNodesInfo))
+	return snapshot, c.books.Copies().NodeMap(), annotations
 }
 
 // TrustSession lets the next snapshot reuse nodes and jobs of the last one with fewer checks that the last session has

@@ -69,22 +69,25 @@ func (c *recordingCache) Snapshot() *api.ClusterInfo {
 		c.sums.Node(node)
 	}
 	c.Mutex.Unlock()
-	return prepared(c.SchedulerCache.Snapshot())
+	snapshot, _ := prepared(c.SchedulerCache.Snapshot())
+	return snapshot
 }
 
 // prepared makes the changes to nodes, jobs and pending tasks of the snapshot that this project's cache makes. It
-// returns the same snapshot.
-func prepared(snapshot *api.ClusterInfo) *api.ClusterInfo {
+// returns the same snapshot, and the annotations that the copied pods had.
+func prepared(snapshot *api.ClusterInfo) (*api.ClusterInfo, map[api.TaskID]map[string]string) {
+	annotations := map[api.TaskID]map[string]string{}
 	devices.Own(snapshot.Nodes)
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)
 		for _, task := range job.TaskStatusIndex[api.Pending] {
+			annotations[task.UID] = task.Pod.Annotations
 			own := *task.Pod
 			own.Annotations = maps.Clone(own.Annotations)
 			task.Pod = &own
 		}
 	}
-	return snapshot
+	return snapshot, annotations
 }
 
 func (c *recordingCache) Evict(task *api.TaskInfo, _ string) error {
