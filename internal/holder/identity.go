@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package holder determines the identity of this process in leader election: the holder of the lease.
+// Package holder determines the identity under which this process takes part in leader election, that is, the
+// holderIdentity of the lease.
 package holder
 
 import (

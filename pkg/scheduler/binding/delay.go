@@ -121,8 +121,8 @@ func (s *roster) settleDelay(m *member) {
 	m.holds = true
 }
 
-// reportEnd reports that the member's wait has ended, if the wait was reported. If a failed member then waits for
-// another rollback, that wait is reported once it has lasted for stuckAfter.
+// reportEnd reports that the member's wait has ended, if the wait was reported. A failed member may then wait for the
+// rollback of another of its steps. That wait is reported, too, once it has lasted for stuckAfter.
 func (s *roster) reportEnd(m *member) {
 	s.mu.Lock()
 	reported, former := m.reported != nil, m.stuck

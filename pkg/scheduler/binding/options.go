@@ -13,8 +13,8 @@ type options struct {
 	// apiCalls bounds the concurrent calls to the API server of all gangs. A single namespace may use half of them. Up
 	// to apiCalls further calls may hang without counting.
 	apiCalls int
-	// perGang bounds the concurrent chains, rollbacks and binds of one transaction. A chain that runs longer than
-	// placeTime mostly waits for something else and does not count.
+	// perGang bounds the concurrent chains, rollbacks and binds of one transaction. A chain that has run longer
+	// than placeTime is probably waiting for something outside this process, and does not count.
 	perGang int
 	// callTimeout bounds each call of Binder and Gatekeeper.
 	callTimeout time.Duration

@@ -111,11 +111,12 @@ type Transaction struct {
 // Gatekeeper decides whether gangs reach their minima.
 type Gatekeeper interface {
 	// Quorum returns nil if every gang of the transaction has enough members once the passed members are bound. The gang
-	// must reach its minimum, mostly together with members already bound or running, and meet its other terms
-	// (GangTerms). Otherwise Quorum returns an error that says what is missing. Members of the transaction that are not
-	// in passed are lost. After an error of the API server that may pass, such as a timeout, the engine calls Quorum
-	// again a few times. Steps may run at the same time and change annotations of the members' pods, so Quorum must not
-	// read these annotations.
+	// must reach its minimum and meet its other terms (GangTerms). Members that are already bound or running usually
+	// count towards the minimum; the gang's match policy can exclude them. If the gang falls short, Quorum returns an
+	// error that says what is missing. Members of the transaction that are not in passed have failed and will not be
+	// bound. After an error of the API server that may pass, such as a timeout, the engine calls Quorum again a few times.
+	// Steps may run at the same time and change annotations of the members' pods, so Quorum must not read these
+	// annotations.
 	Quorum(ctx context.Context, t *Transaction, passed []*Member) error
 }
 

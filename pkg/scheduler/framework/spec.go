@@ -69,7 +69,8 @@ type PluginSpec struct {
 	// Extends reports whether the plugin replaces upstream's plugin of the same name and includes its behavior. It then
 	// accepts upstream's arguments, with upstream's checks, beside its own arguments.
 	Extends bool
-	// BuiltIn reports whether the built-in configuration, which is otherwise upstream's, names the plugin.
+	// BuiltIn reports whether the built-in configuration names the plugin. That configuration is upstream's default plus
+	// these plugins.
 	BuiltIn bool
 	// TimeDriven reports whether the plugin's verdicts change with time alone, so that cycles must run even when nothing in the
 	// cluster changed.

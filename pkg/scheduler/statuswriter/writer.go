@@ -216,8 +216,9 @@ func (w *Writer) write(ctx context.Context, key objectKey) error {
 	}
 }
 
-// UpdatePodStatus submits the pod's condition PodScheduled and its nominated node. With a nominated node both are
-// written at once. Without one, the condition is written a moment later, unless the pod is placed meanwhile.
+// UpdatePodStatus submits the pod's condition PodScheduled and its nominated node. If there is a nominated node, both are
+// written without delay, in one write. Otherwise the condition is written a moment later, unless the pod is placed in the
+// meantime.
 func (w *Writer) UpdatePodStatus(pod *v1.Pod) (*v1.Pod, error) {
 	w.PutPod(pod, Settle)
 	return pod, nil

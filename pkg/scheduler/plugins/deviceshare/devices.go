@@ -221,9 +221,8 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	return made
 }
 
-// capacityOf returns the largest amounts of devices that the node has listed since this process started: in its Device
-// object, or in the parameter numbered of this call or an earlier one. numbered has the amounts of the GPUs that the
-// node's status counts.
+// capacityOf returns, for each device type, the largest amount seen on the node since this process started: in its
+// Device object, or in numbered, in this call or an earlier one. numbered are the GPUs that the node's status counts.
 func (i *inventories) capacityOf(node *v1.Node, numbered allocator.Amounts) allocator.Amounts {
 	i.of(node)
 	i.mu.Lock()

@@ -46,8 +46,8 @@ type classInventory struct {
 }
 
 // capacityPool is the storage capacity that several nodes share. left is the number of bytes that remain. bySize reports whether
-// the driver also publishes a maximum volume size. If bySize is true, only the maximum limits the first volume, which may be
-// larger than left.
+// the driver also publishes a maximum volume size. If bySize is true, the first volume that is taken from the pool may be
+// larger than left: only the maximum size limits it.
 type capacityPool struct {
 	left   int64
 	bySize bool

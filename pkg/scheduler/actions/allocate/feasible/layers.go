@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// layer is how long a plugin's filter results and scores for a task are cached.
+// layer is a lifetime in the cache: it says for how long a plugin's filter results and scores for a task may be reused.
 type layer = byte
 
 const (

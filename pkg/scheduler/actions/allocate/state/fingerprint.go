@@ -40,8 +40,8 @@ type Fingerprinter struct {
 	// computed.
 	all      uint64
 	allState int
-	// judged has, by plugin, one fingerprint of the keys that the plugin gives to all nodes. A key covers the inputs of
-	// the plugin's filter results on the node (Signer.SignNode).
+	// judged maps each plugin to a fingerprint of the keys that it gives to the nodes. A node's key covers everything that
+	// the plugin's filter results on that node depend on (Signer.SignNode).
 	judged map[string]judgedNodes
 	// session is the fingerprint of the inputs of filter results that do not belong to one node; 0 if a part of them
 	// cannot be compared. known reports whether session was computed.

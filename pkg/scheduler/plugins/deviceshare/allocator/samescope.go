@@ -22,10 +22,10 @@ func (p *gangPlan) equalMembers(m int) (members []int) {
 // one scope, in addition to once for each member.
 const levelTries = 128
 
-// sameScope moves the given members, which have equal requests, to other devices, so that the devices of each member
-// are in the same scope. For example, each member's devices are on one NUMA node. sameScope chooses the narrowest scope
-// that has a plan. It returns the given placements unchanged if the scope is already the same for all members, or if no
-// such plan is found.
+// sameScope moves the given members, which have equal requests, to other devices, so that the same kind of scope holds
+// the devices of each member. For example, each member's devices are within one NUMA node, which may be another one for
+// each member. sameScope chooses the narrowest kind of scope that has a plan. It returns the given placements unchanged
+// if the scope is already the same for all members, or if no such plan is found.
 func (p *gangPlan) sameScope(placed []placement, members []int) []placement {
 	t, ok := p.requests[members[0]].leading()
 	if !ok || p.areLevel(placed, members, t) {

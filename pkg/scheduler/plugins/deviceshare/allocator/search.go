@@ -211,9 +211,9 @@ func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failur
 	return x.placeByTopology(t, secondaries)
 }
 
-// placeWithinEach tries one part of the node after another for the type secondaries[from], one of the joint types after
-// the first. It returns the best plan. For each part it restricts the candidates of that type to the part. A device
-// with an unknown location counts as a part of its own.
+// placeWithinEach tries each part of the node (for example, each NUMA node) for the type secondaries[from] and returns
+// the best plan. For each part it restricts the candidates of that type to the part. A device with an unknown location
+// counts as a part of its own. secondaries are the joint types other than the first.
 func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Scope) (best plan, f failure) {
 	secondary := secondaries[from]
 	all := append([]candidate(nil), x.candidates[secondary]...)
