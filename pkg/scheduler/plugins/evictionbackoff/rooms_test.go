@@ -172,6 +172,11 @@ func TestARoomCountsAgainstOtherGangs(t *testing.T) {
 	admits(other, 6, true, "while the victim runs")
 	admits(other, 5.9, false, "while the victim runs")
 	admits(gang, 4, true, "while the victim runs")
+	for of, want := range map[*api.TaskInfo]int{gang: 1, other: 0} { // plugins that count devices leave the victims out for the gang alone
+		if _, gone := ssn.QueueUse.Asked(of); len(gone) != want || want == 1 && gone[0].Name != "lends-0" {
+			t.Errorf("plugins are asked for %s as if %v were gone, want %d victims", of.Name, gone, want)
+		}
+	}
 	if err := ssn.PrePredicateFn(gang); err != nil {
 		t.Fatal(err)
 	}
