@@ -135,7 +135,7 @@ func (s *story) play(ctx context.Context) error {
 		{"A gang whose volumes cannot be provisioned in one cluster", s.withVolumes},
 		{"A Volcano job", s.vcjob},
 		{"A gang whose ranks get GPUs with the NIC beside them", s.withDevices},
-		{"A trainer and its parameter servers, as one group of gangs", s.asGroup},
+		{"A trainer and its parameter servers, as one gang group", s.asGroup},
 	} {
 		fmt.Fprintf(s.out, "\n%d. %s\n", i+1, chapter.title)
 		if err := chapter.play(ctx); err != nil {

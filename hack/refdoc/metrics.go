@@ -87,7 +87,7 @@ func metricsPage() ([]byte, error) {
 		title, column string
 		write         func(*bytes.Buffer) error
 	}{
-		{"`state` of `volcano_gangs`", "The gang", func(b *bytes.Buffer) error { return writeValues(b, debug.States, states) }},
+		{"`state` of `volcano_gangs`", "State of the gang", func(b *bytes.Buffer) error { return writeValues(b, debug.States, states) }},
 		{"`reason` of `volcano_gang_waiting_seconds`", "The gang waited", func(b *bytes.Buffer) error { return writeValues(b, framework.PendingCategories, waitReasons) }},
 		{"`end` of `volcano_gang_node_reservations_ended_total`", "The reservation ended because", func(b *bytes.Buffer) error { return writeValues(b, gangs.ReservationEnds, reservationEnds) }},
 	} {

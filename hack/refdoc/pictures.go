@@ -46,7 +46,7 @@ func gangPicture() *drawing {
 
 // groupPicture draws two gangs that are placed and bound together.
 func groupPicture() *drawing {
-	d := &drawing{width: 760, height: 250, title: "A group of gangs", about: "The gangs trainer and ps list each other in an annotation. Both are placed in one trial and bound in one transaction. If one does not fit, neither is bound."}
+	d := &drawing{width: 760, height: 250, title: "A gang group", about: "The gangs trainer and ps list each other in an annotation. Both are placed in one trial and bound in one transaction. If one does not fit, neither is bound."}
 	d.frame("frame", 20, 20, 330, 210, "the group: each gang lists both")
 	members := func(y int, title string, n int) {
 		d.frame("node", 40, y, 290, 75, title)

@@ -15,7 +15,7 @@ const (
 	ModeAnnotation = prefix + "mode"
 	// WaitingTimeAnnotation is how long the gang may wait before it returns to Pending, such as 90s.
 	WaitingTimeAnnotation = prefix + "waiting-time"
-	// GroupsAnnotation lists the gangs of a group of gangs, including the gang that has the annotation: a JSON list of
+	// GroupsAnnotation lists the gangs of a gang group, including the gang that has the annotation: a JSON list of
 	// "namespace/name".
 	GroupsAnnotation = prefix + "groups"
 	// MatchPolicyAnnotation is the gang's MatchPolicy.
@@ -36,7 +36,7 @@ const (
 	MatchPolicyAlias = PodGroupLabel + "/match-policy"
 )
 
-// Annotations of a bound pod: the group of gangs that it was bound with, and the number of members that were bound
+// Annotations of a bound pod: the gang group that it was bound with, and the number of members that were bound
 // together. They are written with the pod's Binding, under the current and the old prefix.
 const (
 	BindGroupAnnotation    = "internal.scheduling.koordinator.sh/bind-gang-group-id"

@@ -96,7 +96,7 @@ func (m *Member) StagedAnnotations() map[string]string {
 	return staged
 }
 
-// Transaction contains the members of a gang, or of a group of gangs, that one session placed. They are bound together
+// Transaction contains the members of a gang, or of a gang group, that one session placed. They are bound together
 // or not at all.
 type Transaction struct {
 	// Gang is the transaction's gang, or the first gang of its gang group.

@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// GangCounts are the numbers of gangs by state, and the number of groups of gangs in flight. Every state must have an
+// GangCounts are the numbers of gangs by state, and the number of gang groups in flight. Every state must have an
 // entry, even with 0 gangs.
 type GangCounts struct {
 	ByState        map[string]int

@@ -36,7 +36,7 @@ type groupedGang struct {
 	inCluster bool
 }
 
-// gangGroupInstance is one group of gangs on a few nodes, in numbers: the room of each node of each cluster.
+// gangGroupInstance is one gang group on a few nodes, in numbers: the room of each node of each cluster.
 type gangGroupInstance struct {
 	clusters [][]int
 	gangs    []groupedGang

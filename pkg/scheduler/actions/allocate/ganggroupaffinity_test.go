@@ -23,7 +23,7 @@ func near(pod *v1.Pod, labels ...map[string]string) {
 	pod.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 }
 
-// newNear has a group of gangs of one member each, which request so much. A member has the label of its gang, app, and the label all.
+// newNear has a gang group whose gangs have one member each, which request so much. A member has the label of its gang, app, and the label all.
 func newNear(t *testing.T, requests ...string) *counting {
 	c := newGroup(t, nil, nil, node("n1", "ib-a", "16"), node("n2", "ib-a", "16"))
 	c.world.PodGroups = nil

@@ -23,7 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// groupTold is what a session does with groups of gangs, and says of them.
+// groupTold is what a session does with gang groups, and says of them.
 type groupTold struct {
 	Binds, Pipelined, Says map[string]string
 	Reasons                map[string]framework.PendingReason
@@ -54,7 +54,7 @@ func groupSession(c *counting, action vcframework.Action, w sessiontest.ClusterS
 	return told, placed
 }
 
-// addGroup adds a group of gangs that compete for the room of a few nodes, including members that packing cannot count.
+// addGroup adds a gang group that compete for the room of a few nodes, including members that packing cannot count.
 func (c *changing) addGroup(names ...string) {
 	list := `["ns/` + strings.Join(names, `","ns/`) + `"]`
 	for _, name := range names {

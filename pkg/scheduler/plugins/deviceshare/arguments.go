@@ -166,7 +166,7 @@ func (s *settings) checkStrategy() error {
 		wrong(".type: found %q, want one of %s", s.strategy.Type, strings.Join(strategyTypes, ", "))
 	}
 	if s.strategy.Type == fragmentationStrategy && len(s.strategy.Resources) > 0 {
-		wrong(".resources: has no effect with type %s; take it out", fragmentationStrategy)
+		wrong(".resources: has no effect with type %s; remove it", fragmentationStrategy)
 	}
 	if w := s.strategy.Weight; w != nil && (*w < 0 || *w > framework.MaxWeight) {
 		wrong(".weight: found %d, want a weight from 0 to %d", *w, framework.MaxWeight)

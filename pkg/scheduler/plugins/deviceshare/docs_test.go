@@ -65,7 +65,7 @@ func TestArguments(t *testing.T) {
 		"an unknown strategy":     {"scoringStrategy: {type: Most}", `scoringStrategy.type: found "Most", want one of Fragmentation, LeastAllocated, MostAllocated`},
 		"a weight below zero":     {"scoringStrategy: {weight: -1}", "scoringStrategy.weight: found -1, want a weight from 0 to 1000000"},
 		"a resource without effect": {"scoringStrategy: {resources: [{name: koordinator.sh/gpu-core, weight: 1}]}",
-			"scoringStrategy.resources: has no effect with type Fragmentation; take it out"},
+			"scoringStrategy.resources: has no effect with type Fragmentation; remove it"},
 		"a resource that is no device's": {"scoringStrategy: {type: LeastAllocated, resources: [{name: cpu, weight: 1}]}", `scoringStrategy.resources[0].name: found "cpu"`},
 		"a weight of a resource":         {"scoringStrategy: {type: LeastAllocated, resources: [{name: koordinator.sh/rdma, weight: 101}]}", "scoringStrategy.resources[0].weight: found 101, want 1 to 100"},
 		"a misspelt field":               {"scoringStrategy: {typ: LeastAllocated}", `unknown field "typ"`},

@@ -127,7 +127,7 @@ func TestPreemptLeavesIdleNodesToAllocate(t *testing.T) {
 // TestAGangThatEvictsKeepsItsNodes: one member takes the place of an evicted pod, and the other, or the other gang of its group, an idle node. allocate,
 // which runs after preempt, leaves both there: otherwise the member would not be nominated, and the evictions of the group would be withdrawn.
 func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
-	for name, grouped := range map[string]bool{"a gang": false, "a group of gangs": true} {
+	for name, grouped := range map[string]bool{"a gang": false, "a gang group": true} {
 		t.Run(name, func(t *testing.T) {
 			var s *repeatedEvictions
 			if grouped {

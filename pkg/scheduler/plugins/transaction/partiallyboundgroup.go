@@ -14,11 +14,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// A group of gangs is partially bound if only some of its gangs are bound. One gang's Bindings name the group. Another
+// A gang group is partially bound if only some of its gangs are bound. One gang's Bindings name the group. Another
 // gang lists the same group, is below its minimum and has no bound member. This other gang is completed like a
 // partially bound gang.
 
-// group is the group of gangs that one version of a PodGroup lists.
+// group is the gang group that one version of a PodGroup lists.
 type group struct {
 	uid     types.UID
 	version string

@@ -37,7 +37,7 @@ type plugin struct {
 	// ofGroup has the gangs without bound members that are below their minimum although other gangs of their gang group
 	// have bound members.
 	ofGroup map[api.JobID]bool
-	// groups caches the groups of gangs that were parsed in this session. formerGroups is the cache of the previous
+	// groups caches the gang groups that were parsed in this session. formerGroups is the cache of the previous
 	// session.
 	groups, formerGroups map[api.JobID]group
 	// coscheduling reports whether plugin coscheduling is configured. That plugin records in conditions which gangs were
