@@ -208,3 +208,30 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 		})
 	}
 }
+
+// TestAGangThatIsBoundHoldsNothing, also on a node of which a gang that waits holds the idle part.
+func TestAGangThatIsBoundHoldsNothing(t *testing.T) {
+	c := newCounting(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: []*v1.Pod{leaver("n1", "4")}})
+	for namespace, cpu := range map[string]string{"a-waits": "6", "binds": "1"} {
+		pods, podGroup := gang("g", cpu)
+		pods[0].Namespace, pods[0].UID, podGroup.Namespace = namespace, types.UID(namespace), namespace
+		c.world.Pods, c.world.PodGroups = append(c.world.Pods, pods...), append(c.world.PodGroups, podGroup)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for range 5*6 + 1 {
+			c.look(func(ssn *sessiontest.Session) {
+				if diff := cmp.Diff([]map[string]string{{"binds/g-0": "n1"}, {"a-waits/g-0": "n1"}}, []map[string]string{ssn.Binds(), ssn.Pipelined()}); diff != "" {
+					t.Fatalf("bound, and waiting (-want +got):\n%s", diff)
+				}
+			})
+			time.Sleep(10 * time.Second)
+		}
+		c.look(func(ssn *sessiontest.Session) {
+			for namespace, want := range map[string]bool{"a-waits": true, "binds": false} {
+				if got := ssn.Pauses.Paused(ssn.Jobs[api.JobID(namespace+"/g")]); got != want {
+					t.Errorf("namespace %s is paused: %t, want %t", namespace, got, want)
+				}
+			}
+		})
+	})
+}

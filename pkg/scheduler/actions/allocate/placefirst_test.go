@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -86,4 +87,31 @@ func TestUrgentGangs(t *testing.T) {
 			binds: map[string]string{"a-0": "n1"},
 		},
 	})
+}
+
+// TestTheOrderOfUrgentGangs: what an earlier plugin of the conf calls urgent goes first, and gangs of one plugin go in the usual order.
+func TestTheOrderOfUrgentGangs(t *testing.T) {
+	urgent := func(by string, gangs ...string) framework.PluginSpec {
+		return plugin(by, nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return slices.Contains(gangs, job.Name) }))
+	}
+	world := sessiontest.ClusterSpec{
+		Nodes: nodes(holds("1"), "n1"), PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 10)},
+		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("a").Obj(), schedtest.MakePodGroup().Name("b").Obj(), schedtest.MakePodGroup().Name("c").PriorityClass("high").Obj()},
+		Pods: slices.Concat(each(schedtest.MakePod().Group("a").Req(cores("1")), "a-0"), each(schedtest.MakePod().Group("b").Req(cores("1")), "b-0"),
+			each(schedtest.MakePod().Group("c").Priority(10).Req(cores("1")), "c-0")),
+	}
+	cases := map[string]behaviour{
+		"the first plugin's gang": {plugins: []framework.PluginSpec{urgent("first", "b"), urgent("second", "a", "c")}, binds: map[string]string{"b-0": "n1"}},
+		"of one plugin's gangs that of the highest priority": {
+			plugins: []framework.PluginSpec{urgent("first", "a", "b", "c"), urgent("second")}, binds: map[string]string{"c-0": "n1"},
+		},
+		"of one plugin's gangs of one priority the first": {
+			plugins: []framework.PluginSpec{urgent("first"), urgent("second", "b", "a")}, binds: map[string]string{"a-0": "n1"},
+		},
+	}
+	for name, tc := range cases {
+		tc.world, tc.conf, tc.upstreamDiffers = world, plain+"- plugins:\n  - name: first\n  - name: second\n", "it knows no urgent gangs"
+		cases[name] = tc
+	}
+	runTable(t, cases)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -94,4 +95,17 @@ func TestWhatRefusesATaskThatHasRoomIsReported(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAGangThatAPluginAllowsNowhereReportsWhy, in its pending reason.
+func TestAGangThatAPluginAllowsNowhereReportsWhy(t *testing.T) {
+	pods, podGroup := gang("g", "1")
+	c := newCounting(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+	c.helped(nothing, sessiontest.NodeGroupsFn(func(*api.JobInfo) (*framework.NodeGroups, error) { return nil, errors.New("not here") }))
+	c.look(func(ssn *sessiontest.Session) {
+		want := framework.PendingReason{Reason: framework.NotEnoughResources, Message: "plugin helper: not here"}
+		if got, _ := ssn.PendingReason("ns/g"); got != want || len(ssn.Binds()) > 0 {
+			t.Errorf("bound %v, and the gang is pending for %v, want none, and %v", ssn.Binds(), got, want)
+		}
+	})
 }

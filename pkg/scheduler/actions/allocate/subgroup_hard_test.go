@@ -82,6 +82,13 @@ func TestSubGroupsInHardTopology(t *testing.T) {
 				[]*v1.Pod{running(in("role", "leader"), "c1", "g-0"), running(in("role", "worker"), "c2", "g-1")}, each(in("role", "worker"), "g-2")),
 			binds: map[string]string{"g-2": "d1|d2"},
 		},
+		"a member whose sub-group may lie anywhere stays in the gang's row": {
+			world: world(eight, twoRows, gang(2).Topology(hard, 2).SubGroups("role", "role", 0, 1),
+				[]*v1.Pod{running(in("role", "leader"), "c1", "g-0"), running(in("role", "worker"), "c2", "g-1")}, each(in("role", "worker"), "g-2")),
+			binds:           map[string]string{"g-2": "d1|d2"},
+			check:           allocated("row2"),
+			upstreamDiffers: "it does not know where a gang lies whose sub-groups have no topology of their own",
+		},
 		"a member waits when its sub-group's rack is full": {
 			world: world(four, oneRow, byRole(2, 1, 0, 1),
 				[]*v1.Pod{running(in("role", "leader"), "a1", "g-0"), running(in("role", "worker"), "a2", "g-1")}, each(in("role", "worker"), "g-2")),

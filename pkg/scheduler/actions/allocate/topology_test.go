@@ -49,6 +49,13 @@ var (
 	}
 )
 
+// disorder makes the HyperNodes of oneRow unusable: one of them has two parents.
+func disorder(c *sessiontest.Cluster) {
+	if err := c.Cache().HyperNodesInfo.UpdateHyperNode(row("other", "a")); err == nil {
+		panic("a HyperNode has two parents, and that is no error")
+	}
+}
+
 // Every node holds one pod unless a case says otherwise.
 func TestTopology(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
@@ -245,12 +252,13 @@ func TestTopology(t *testing.T) {
 			binds: map[string]string{"g-2": "b1|b2"},
 		},
 		"a gang with a topology waits while HyperNodes are in disorder": {
-			world: world(four, oneRow, gang(1).Topology(soft, 1), pending("g-0")...),
-			prepare: func(c *sessiontest.Cluster) {
-				if err := c.Cache().HyperNodesInfo.UpdateHyperNode(row("other", "a")); err == nil {
-					panic("a HyperNode has two parents, and that is no error")
-				}
-			},
+			world:   world(four, oneRow, gang(1).Topology(soft, 1), pending("g-0")...),
+			prepare: disorder,
+		},
+		"a gang without a topology does not wait while HyperNodes are in disorder": {
+			world:   world(four, oneRow, gang(1), pending("g-0")...),
+			prepare: disorder,
+			binds:   map[string]string{"g-0": "*"},
 		},
 	}
 	for name, tc := range cases {
