@@ -207,12 +207,15 @@ func TestPluginsDecideWhetherAGangIsBoundBesideItsVictims(t *testing.T) {
 	ssn := s.cluster.Open(s.registry, s.conf)
 	defer ssn.Close()
 	gang := ssn.Jobs["ns/gang"]
+	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{gang.UID: newRoom()}, tiers: ssn.Tiers}
+	if !r.ready(gang) {
+		t.Error("a gang of which this session has placed nothing may not be bound")
+	}
 	for _, task := range gang.Tasks {
 		if err := gang.UpdateTaskStatus(task, api.Allocated); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{gang.UID: newRoom()}, tiers: ssn.Tiers}
 	for _, full = range []bool{false, true} {
 		if got := r.ready(gang); got == full {
 			t.Errorf("a plugin refuses the gang: %t, it may be bound: %t", full, got)
