@@ -101,6 +101,21 @@ func TestSettingsChangeWhileItWaits(t *testing.T) {
 			w.wants(t, "it is alone", 2)
 		}, gangs.GroupsAnnotation, `["ns/x","ns/y"]`, gangs.ModeAnnotation, "NonStrict")
 	})
+	t.Run("an invalid mode", func(t *testing.T) {
+		changing(t, func(t *testing.T, w *written) {
+			before := w.condition("x", InvalidSettings)
+			if before.Status != v1.ConditionTrue {
+				t.Error("an invalid mode is not reported on the PodGroup")
+			}
+			w.write(func(pg *v1beta1.PodGroup) {
+				pg.Annotations[gangs.ModeAnnotation] = "Strict"
+				pg.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupConditionType(InvalidSettings), Status: before.Status, Message: before.Message}}
+			})
+			if now := w.condition("x", InvalidSettings); now.Type != "" {
+				t.Errorf("an invalid mode is still reported after it was corrected: %s", now.Message)
+			}
+		}, gangs.ModeAnnotation, "strict")
+	})
 	t.Run("the policy", func(t *testing.T) {
 		changing(t, func(t *testing.T, w *written) {
 			w.wants(t, "it has its minimum", 2)

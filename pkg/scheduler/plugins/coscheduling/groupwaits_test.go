@@ -158,3 +158,48 @@ func TestCompanyThatIsTakenBackIsNone(t *testing.T) {
 		t.Errorf("the first plan after members were placed elsewhere and taken back (-want +got):\n%s", diff)
 	}
 }
+
+// TestAGroupWaitsForMembersWithSchedulingGates: none of its gangs is placed without them.
+func TestAGroupWaitsForMembersWithSchedulingGates(t *testing.T) {
+	group := gangs.GroupsAnnotation
+	given := nodes(1, "9")
+	given.PodGroups = []*v1beta1.PodGroup{gangNamed("x", 1, says(group, groupOf("x", "y"))), gangNamed("y", 2, says(group, groupOf("x", "y")))}
+	given.Pods = append(waiting("x", 0, 1), waiting("y", 0, 2)...)
+	given.Pods[2].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
+	in(t, given, strings.Replace(sessionsConf, "{ARGUMENTS}", "{}", 1), func(t *testing.T, w *world) {
+		want := &api.ValidateResult{Reason: gangs.WaitingForGroup, Message: "gang group ns/x,ns/y: incomplete gangs: ns/y has 1 of 2 required pods without scheduling gates"}
+		for _, gang := range []api.JobID{"ns/x", "ns/y"} {
+			w.session(func(ssn *sessiontest.Session) {
+				if diff := cmp.Diff(want, ssn.JobValid(ssn.Jobs[gang])); diff != "" {
+					t.Errorf("what %s waits for (-want +got):\n%s", gang, diff)
+				}
+			})
+		}
+		if w.runs("x") {
+			t.Error("a gang runs without the other gang of its group")
+		}
+		w.update("y-1", func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		if w.pass(2*time.Second, time.Second); !w.runs("x") || !w.runs("y") {
+			t.Errorf("without the gate x and y run: %t, %t", w.runs("x"), w.runs("y"))
+		}
+	})
+}
+
+// TestTheFirstPodByNameChoosesTheSelector, of those that have one.
+func TestTheFirstPodByNameChoosesTheSelector(t *testing.T) {
+	job := api.NewJobInfo("ns/g")
+	job.Namespace = "ns"
+	for i := range 9 {
+		selector := string(rune('a' + i))
+		if i == 0 {
+			selector = ""
+		}
+		task := memberOn("ns/g", i, api.Pending, "", selector)
+		job.Tasks[task.UID] = task
+	}
+	for range 20 { // tasks are in no order
+		if got := selectorOf(job); got != "ns/b" {
+			t.Fatalf("the selector is %q, want that of the first pod that has one", got)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
@@ -123,5 +124,22 @@ func TestEventsOfGangs(t *testing.T) {
 		wants("of a reservation", nodesReserved, v1.EventTypeNormal, "Reserved 2 nodes")
 		w.pass(31*time.Minute, time.Minute)
 		wants("of its end", reservationEnded, v1.EventTypeNormal, "Released 2 reserved nodes")
+	})
+}
+
+// TestAGangReportsThatItsQueueIsFullEvenIfNodesWereDrained: another pod of the queue runs on a node that cannot be reserved.
+func TestAGangReportsThatItsQueueIsFullEvenIfNodesWereDrained(t *testing.T) {
+	given := nodes(5, "4")
+	given.Nodes[4].Spec.Unschedulable = true
+	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(cores("7")).Obj()}
+	in(t, given, after5m(100), func(t *testing.T, w *world) {
+		w.full()
+		w.stays("other", "small", "n4", "2")
+		w.arrives("big", "small", 2, "3")
+		w.pass(8*time.Minute, time.Minute)
+		want := "Waiting longer than starvationAfter (5m0s), but no nodes can be reserved: queue small has no room for 1 of the gang's pods, even if nodes were drained"
+		if got := w.condition("big", Reserved); got.Reason != noNodesToReserve || got.Message != want {
+			t.Errorf("the condition is %s: %s, want %s", got.Reason, got.Message, want)
+		}
 	})
 }
