@@ -25,7 +25,7 @@ const (
 )
 
 // folders are the folders with Go files whose comments are checked.
-var folders = []string{"cmd", "hack", "internal", "pkg"}
+var folders = []string{"cmd", "docs", "hack", "internal", "pkg"}
 
 func main() {
 	if err := run(".", os.Stdout); err != nil {

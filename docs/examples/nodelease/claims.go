@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// nodeLabel is on every Lease of the plugin; its value is the name of the node.
+// nodeLabel is a label of every Lease of the plugin. Its value is the name of the node.
 const nodeLabel = "nodelease.example.com/node"
 
-// holder is the pod that holds a claim. A pod that was deleted and made anew is another holder.
+// holder is the pod that holds a claim. A pod that was deleted and recreated is a different holder.
 type holder struct {
 	namespace, name string
 	uid             types.UID
@@ -27,7 +27,7 @@ type holder struct {
 
 func holderOf(pod *corev1.Pod) holder { return holder{pod.Namespace, pod.Name, pod.UID} }
 
-// String is the holder as a Lease's holderIdentity has it.
+// String returns the holder as it is written in holderIdentity of a Lease.
 func (h holder) String() string { return h.namespace + "/" + h.name + "/" + string(h.uid) }
 
 func parseHolder(identity string) (holder, error) {
@@ -38,8 +38,8 @@ func parseHolder(identity string) (holder, error) {
 	return holder{parts[0], parts[1], types.UID(parts[2])}, nil
 }
 
-// claims are Leases that each stand for a node. A claim lasts as long as its pod is on the node: it is not ended
-// when the pod ends, but from then on anyone may take it over.
+// claims manages the claims of pods on nodes. A claim is a Lease, one for each node. The Lease stays when its pod ends,
+// and then another pod may take it over.
 type claims struct {
 	client    kubernetes.Interface
 	namespace string
@@ -47,8 +47,8 @@ type claims struct {
 
 func leaseName(node string) string { return "nodelease-" + node }
 
-// take claims the node for the pod and returns the name of the Lease. It fails when a pod that needs the node
-// holds it.
+// take claims the node for the pod and returns the name of the Lease. It fails if another pod that still needs the node
+// holds the Lease.
 func (c claims) take(ctx context.Context, node string, by holder) (string, error) {
 	leases := c.client.CoordinationV1().Leases(c.namespace)
 	identity := by.String()
@@ -74,17 +74,17 @@ func (c claims) take(ctx context.Context, node string, by holder) (string, error
 	if inUse {
 		return "", fmt.Errorf("it is claimed by %s", identityOf(taken))
 	}
-	// The update fails when someone else was quicker: it carries the resource version that was judged.
+	// The update carries the resource version that was read, so it fails if another writer was faster.
 	taken.Spec.HolderIdentity = &identity
 	_, err = leases.Update(ctx, taken, metav1.UpdateOptions{})
 	return lease.Name, err
 }
 
-// release ends the pod's claim on the node, if it has it.
+// release deletes the pod's claim on the node. It does nothing if another pod holds the claim.
 func (c claims) release(ctx context.Context, node string, by holder) error {
 	lease, err := c.client.CoordinationV1().Leases(c.namespace).Get(ctx, leaseName(node), metav1.GetOptions{})
 	if err != nil {
-		return err // NotFound is as good as done
+		return err // NotFound counts as success
 	}
 	if identityOf(lease) != by.String() {
 		return nil
@@ -92,7 +92,8 @@ func (c claims) release(ctx context.Context, node string, by holder) error {
 	return c.end(ctx, lease)
 }
 
-// endStale ends every claim of a pod that is not on the node. A claim that cannot be judged is left and reported.
+// endStale deletes the claims of pods that are not on the node. It keeps a claim that it cannot check, and reports it in
+// the error.
 func (c claims) endStale(ctx context.Context) error {
 	list, err := c.client.CoordinationV1().Leases(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: nodeLabel})
 	if err != nil {
@@ -112,20 +113,20 @@ func (c claims) endStale(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// end deletes the Lease, provided that it is still as it was read.
+// end deletes the Lease if it has not changed since it was read.
 func (c claims) end(ctx context.Context, lease *coordinationv1.Lease) error {
 	return c.client.CoordinationV1().Leases(lease.Namespace).Delete(ctx, lease.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
 	})
 }
 
-// inUse is true if the Lease's pod is there and has not finished; it may be on its way to the node.
+// inUse reports whether the Lease's pod exists and has not finished. The pod need not be bound yet.
 func (c claims) inUse(ctx context.Context, lease *coordinationv1.Lease) (bool, error) {
 	pod, err := c.podOf(ctx, lease)
 	return pod != nil && !finished(pod), err
 }
 
-// onNode is true if the Lease's pod is bound to the node and has not finished.
+// onNode reports whether the Lease's pod is bound to the node and has not finished.
 func (c claims) onNode(ctx context.Context, lease *coordinationv1.Lease) (bool, error) {
 	pod, err := c.podOf(ctx, lease)
 	return pod != nil && !finished(pod) && pod.Spec.NodeName == lease.Labels[nodeLabel], err
@@ -135,7 +136,7 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// podOf reads the pod that holds the Lease; nil when it is gone.
+// podOf reads the pod that holds the Lease from the API server. It returns nil if the pod does not exist.
 func (c claims) podOf(ctx context.Context, lease *coordinationv1.Lease) (*corev1.Pod, error) {
 	by, err := parseHolder(identityOf(lease))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What docs/prebind.md shows of the examples is what they say.
+// The excerpts in docs/prebind.md are identical to the code of the examples.
 func TestExcerptsInTheDocumentation(t *testing.T) {
 	var source strings.Builder
 	for _, file := range []string{"plugin.go", "claims.go", "../powerup/spec.go"} {
@@ -30,7 +30,7 @@ func TestExcerptsInTheDocumentation(t *testing.T) {
 		}
 		excerpts++
 		if !strings.Contains(source.String(), block[1]) {
-			t.Errorf("not in the source any more:\n%s", block[1])
+			t.Errorf("not in the source:\n%s", block[1])
 		}
 	}
 	if excerpts < 6 {

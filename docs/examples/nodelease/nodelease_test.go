@@ -41,7 +41,7 @@ func newPlugin(t *testing.T, client kubernetes.Interface) *plugin {
 	return built.(*plugin)
 }
 
-// exclusivePod is a pod that asks for a node of its own; node is empty while it is not bound.
+// exclusivePod returns a pod with ExclusiveAnnotation. An empty node means that the pod is not bound.
 func exclusivePod(name, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -52,10 +52,10 @@ func exclusivePod(name, node string) *corev1.Pod {
 	}
 }
 
-// task is the step's own task of the pod.
+// task returns a task with its own copy of the pod, as a step receives it.
 func task(pod *corev1.Pod) *api.TaskInfo { return api.NewTaskInfo(pod.DeepCopy()) }
 
-// held lists who holds each node.
+// held returns the holder of each claimed node, by the node's name.
 func held(t *testing.T, client kubernetes.Interface) map[string]string {
 	t.Helper()
 	list, err := client.CoordinationV1().Leases("claims").List(t.Context(), metav1.ListOptions{})
@@ -88,7 +88,7 @@ func TestPreBindAndRollback(t *testing.T) {
 	if err := p.PreBind(t.Context(), task(b), "n"); err == nil || err.Error() != want {
 		t.Errorf("PreBind(b) = %v, want %s", err, want)
 	}
-	// The step that failed is rolled back too, and must leave the other's claim alone.
+	// A failed step is rolled back too. The rollback must not delete the claim of another pod.
 	if err := p.Rollback(t.Context(), task(b), "n"); err != nil {
 		t.Errorf("Rollback(b) = %v", err)
 	}
@@ -101,7 +101,7 @@ func TestPreBindAndRollback(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{}, held(t, client)); diff != "" {
 		t.Errorf("claims after the rollback of a (-want +got):\n%s", diff)
 	}
-	// Once more there is nothing to undo, which counts as done.
+	// A second rollback returns NotFound, which the engine counts as success.
 	if err := p.Rollback(t.Context(), first, "n"); !apierrors.IsNotFound(err) {
 		t.Errorf("Rollback(a) again = %v, want a NotFound", err)
 	}
@@ -116,7 +116,7 @@ func TestPreBindLeavesOtherPodsAlone(t *testing.T) {
 		t.Errorf("PreBind and Rollback = %v", err)
 	}
 	if actions := client.Actions(); len(actions) > 0 {
-		t.Errorf("the API was asked for %v, want nothing", actions)
+		t.Errorf("API calls: %v, want none", actions)
 	}
 }
 
@@ -125,13 +125,13 @@ func TestPreBindTakesOver(t *testing.T) {
 		former   *corev1.Pod
 		takeOver bool
 	}{
-		"from a pod that is gone":  {takeOver: true},
+		"from a deleted pod":       {takeOver: true},
 		"from a pod that finished": {former: succeeded(exclusivePod("a", "n")), takeOver: true},
-		"from a pod of a former life": {
+		"from a pod that was recreated": {
 			former:   &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "new"}},
 			takeOver: true,
 		},
-		"not from a pod that runs": {former: exclusivePod("a", "n")},
+		"not from a running pod": {former: exclusivePod("a", "n")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -165,8 +165,8 @@ func succeeded(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// TestRecover begins where a scheduler died: bound has its node, half was claimed for and not bound, and gone was
-// deleted meanwhile.
+// TestRecover starts from the claims of a scheduler that died. Pod bound is on its node, half has a claim but is not
+// bound, gone was deleted, and done has finished.
 func TestRecover(t *testing.T) {
 	client := fake.NewClientset(exclusivePod("bound", "n1"), exclusivePod("half", ""), exclusivePod("done", "n4"))
 	p := newPlugin(t, client)
@@ -186,17 +186,17 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// What cannot be judged is kept, and the error makes the scheduler call Recover again.
-func TestRecoverKeepsWhatItCannotJudge(t *testing.T) {
+// Recover keeps a claim that it cannot check. Its error makes the scheduler call it again.
+func TestRecoverKeepsClaimsThatItCannotCheck(t *testing.T) {
 	client := fake.NewClientset()
 	p := newPlugin(t, client)
 	if err := p.PreBind(t.Context(), task(exclusivePod("a", "")), "n"); err != nil {
 		t.Fatal(err)
 	}
 	client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("the API server is away")
+		return true, nil, errors.New("the API server is down")
 	})
-	want := "claim claims/nodelease-n: the API server is away"
+	want := "claim claims/nodelease-n: the API server is down"
 	if err := p.Recover(t.Context()); err == nil || err.Error() != want {
 		t.Errorf("Recover() = %v, want %s", err, want)
 	}
@@ -205,7 +205,7 @@ func TestRecoverKeepsWhatItCannotJudge(t *testing.T) {
 	}
 }
 
-// A plugin needs the framework package of the scheduler and no other.
+// The plugin imports only the framework package of the scheduler.
 func TestImportsOnlyTheFramework(t *testing.T) {
 	const module = "github.com/volcano-prebind/volcano-prebind/"
 	imported := map[string]bool{}

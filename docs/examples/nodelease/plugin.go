@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodelease is an example of a plugin that lives outside the scheduler's tree: of the scheduler it
-// imports the framework package alone.
+// Package nodelease is an example of a plugin outside the scheduler's tree. It imports only the framework package of the
+// scheduler.
 //
-// Pods that ask for it have their node to themselves, among pods that ask for it: the pre-bind step takes a
-// coordination.k8s.io Lease that stands for the node, and its rollback gives the Lease back. Such a claim is an
-// effect outside the scheduler, so the plugin is also a Recoverer: what a scheduler that died had claimed and not
-// bound is found and given back by the next one.
+// At most one pod with the annotation ExclusiveAnnotation runs on a node. The pre-bind step claims the node with a
+// coordination.k8s.io Lease, and its rollback releases the claim. Leases stay when the scheduler dies, so the plugin is
+// also a Recoverer: it releases the claims that a former leader made for pods that were not bound.
 package nodelease
 
 import (
@@ -22,17 +21,16 @@ import (
 const Name = "nodelease"
 
 const (
-	// ExclusiveAnnotation on a pod, with the value "true", asks for a node of its own.
+	// ExclusiveAnnotation on a pod, with the value "true", requests a node without other pods that have the annotation.
 	ExclusiveAnnotation = "nodelease.example.com/exclusive"
-	// LeaseAnnotation is on a bound pod; it names the Lease that the pod holds.
+	// LeaseAnnotation on a bound pod names the Lease that the pod holds.
 	LeaseAnnotation = "nodelease.example.com/lease"
 
 	namespaceArgument = "nodelease.namespace"
 	defaultNamespace  = "volcano-system"
 )
 
-// Spec describes the plugin: what the configuration is validated with, the documentation is made from, and the
-// plugin is built by.
+// Spec describes the plugin's name, arguments and constructor.
 func Spec() framework.PluginSpec {
 	return framework.PluginSpec{
 		Name: Name,
@@ -53,7 +51,7 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 }
 
 type plugin struct {
-	framework.NoFilter // it filters and scores no nodes, so allocate need not call it
+	framework.NoFilter // the plugin filters and scores no nodes, so allocate need not call it
 
 	claims claims
 }
@@ -67,14 +65,15 @@ var (
 // Name implements framework.Plugin.
 func (p *plugin) Name() string { return Name }
 
-// OnSessionOpen implements framework.Plugin. The step is the plugin itself, which is found by its interface.
+// OnSessionOpen implements framework.Plugin. It registers nothing: the framework finds the step by the interface
+// PreBinder, which the plugin implements.
 func (p *plugin) OnSessionOpen(*framework.Session) {}
 
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) {}
 
-// PreBind claims the node. Done twice it finds its own claim and succeeds. The annotation it sets is staged: the
-// pod gets it in the write that binds it, or not at all.
+// PreBind claims the node. It is idempotent: a second call finds the pod's own claim and succeeds. The annotation that it
+// sets is staged: the API server sets it in the same write that binds the pod.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	if task.Pod.Annotations[ExclusiveAnnotation] != "true" {
 		return nil
@@ -87,8 +86,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// Rollback gives the claim back. It is called after a failed PreBind too, when there may be no claim, or
-// another's: it ends one that is this pod's own and nothing else.
+// Rollback releases the claim. It is also called after a failed PreBind. The claim may then not exist, or may belong to
+// another pod, so Rollback deletes only this pod's claim.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	if task.Pod.Annotations[ExclusiveAnnotation] != "true" {
 		return nil
@@ -96,8 +95,8 @@ func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName stri
 	return p.claims.release(ctx, nodeName, holderOf(task.Pod))
 }
 
-// Recover gives back the claims of pods that are not on the node they claimed. It runs before a leader's first
-// session, when no transaction is under way, so such a claim is one that a former leader could not finish.
+// Recover releases the claims of pods that are not on the node they claimed. It runs before a leader's first session.
+// No transaction runs at that time, so a former leader made such a claim and did not bind the pod.
 func (p *plugin) Recover(ctx context.Context) error {
 	return p.claims.endStale(ctx)
 }

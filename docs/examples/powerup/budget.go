@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// budget is what pods that start draw, in watts, by rack.
+// budget records the power reserved for starting pods, in watts, by rack.
 type budget struct {
 	mu    sync.Mutex
 	drawn map[string]map[types.UID]int
@@ -16,14 +16,14 @@ type budget struct {
 
 func newBudget() *budget { return &budget{drawn: map[string]map[types.UID]int{}} }
 
-// free is what is left of a rack that has so much.
+// free returns the watts of the rack that are not reserved; has is the total.
 func (b *budget) free(rack string, has int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return has - b.sum(rack)
 }
 
-// take reserves for the pod; false when too little is left.
+// take reserves watts for the pod. It reports whether the rack had enough.
 func (b *budget) take(rack string, has int, pod types.UID, watts int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// RackLabel on a node names its rack. A node without one has no limit.
+	// RackLabel on a node names its rack. Nodes without the label have no limit.
 	RackLabel = "powerup.example.com/rack"
-	// WattsAnnotation on a pod says what it draws while it starts.
+	// WattsAnnotation on a pod is the power that it draws while it starts, in watts.
 	WattsAnnotation = "powerup.example.com/watts"
-	// leaseSeconds is how long a Lease counts that nobody deletes.
+	// leaseSeconds is the lifetime of a Lease that is not deleted.
 	leaseSeconds int32 = 300
 )
 
 const stateKey fwk.StateKey = "PowerUp"
 
-// claim is what the plugin knows of a pod in its CycleState.
+// claim is the plugin's state of a pod, kept in its CycleState.
 type claim struct {
 	watts int
-	// rack is where it is reserved; empty for nowhere.
+	// rack is the rack with the pod's reservation. It is empty if nothing is reserved.
 	rack string
-	// announced reports whether a Lease may exist.
+	// announced reports whether the pod's Lease may exist.
 	announced bool
 }
 
@@ -44,7 +44,7 @@ func (c *claim) Clone() fwk.StateData {
 	return &clone
 }
 
-// claimOf returns nil for a pod that draws nothing.
+// claimOf returns the pod's claim, or nil for a pod without WattsAnnotation.
 func claimOf(state fwk.CycleState) *claim {
 	of, err := state.Read(stateKey)
 	if err != nil {
@@ -74,7 +74,7 @@ var (
 // Name implements k8sframework.Plugin.
 func (p *PowerUp) Name() string { return "PowerUp" }
 
-// PreFilter reads what the pod draws.
+// PreFilter reads the pod's WattsAnnotation.
 func (p *PowerUp) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*k8sframework.PreFilterResult, *fwk.Status) {
 	value, says := pod.Annotations[WattsAnnotation]
 	if !says {
@@ -91,7 +91,7 @@ func (p *PowerUp) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 // PreFilterExtensions implements k8sframework.PreFilterPlugin.
 func (p *PowerUp) PreFilterExtensions() k8sframework.PreFilterExtensions { return nil }
 
-// Filter refuses nodes of racks that have too little left.
+// Filter refuses nodes of racks with too little free power.
 func (p *PowerUp) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c, rack := claimOf(state), node.Node().Labels[RackLabel]
 	if c != nil && rack != "" && p.starting.free(rack, p.watts) < c.watts {
@@ -100,7 +100,7 @@ func (p *PowerUp) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, nod
 	return nil
 }
 
-// Score prefers racks that have much left.
+// Score prefers racks with more free power.
 func (p *PowerUp) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	rack := node.Node().Labels[RackLabel]
 	if claimOf(state) == nil || rack == "" || p.watts == 0 {
@@ -112,7 +112,7 @@ func (p *PowerUp) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 // ScoreExtensions implements k8sframework.ScorePlugin.
 func (p *PowerUp) ScoreExtensions() k8sframework.ScoreExtensions { return nil }
 
-// Reserve takes what the pod draws from the rack. It runs for every node that a gang is tried on, so it asks nobody.
+// Reserve reserves the pod's power in the rack. It runs in every trial of a gang, so it makes no API call.
 func (p *PowerUp) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	c := claimOf(state)
 	if c == nil {
@@ -132,7 +132,7 @@ func (p *PowerUp) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	return nil
 }
 
-// rackOf looks at the nodes of the session, which only what a session asks may do.
+// rackOf reads the session's nodes. Call it only during a session.
 func (p *PowerUp) rackOf(nodeName string) (string, error) {
 	info, err := p.snapshot().NodeInfos().Get(nodeName)
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *PowerUp) rackOf(nodeName string) (string, error) {
 	return info.Node().Labels[RackLabel], nil
 }
 
-// Unreserve undoes Reserve, and PreBind if it was asked.
+// Unreserve undoes Reserve, and PreBind if it was called.
 func (p *PowerUp) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
 	p.end(ctx, state, pod)
 }
@@ -154,10 +154,10 @@ func (p *PowerUp) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v
 	return nil
 }
 
-// PreBind announces to the rack's agent which pod is about to start.
+// PreBind creates a Lease that notifies the rack's agent of the pod.
 func (p *PowerUp) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
 	c, holder, seconds := claimOf(state), pod.Namespace+"/"+pod.Name, leaseSeconds
-	c.announced = true // from here on there may be one
+	c.announced = true // the Lease may exist even if Create returns an error
 	_, err := p.client.CoordinationV1().Leases(p.namespace).Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: leaseName(pod), Labels: map[string]string{RackLabel: c.rack}, Annotations: map[string]string{WattsAnnotation: strconv.Itoa(c.watts)},
@@ -173,12 +173,13 @@ func (p *PowerUp) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	return nil
 }
 
-// PostBind ends what is reserved for the pod: it has started as far as the scheduler is concerned.
+// PostBind releases the pod's reservation. The scheduler counts a bound pod as started.
 func (p *PowerUp) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
 	p.end(ctx, state, pod)
 }
 
-// end may be asked again. A Lease that cannot be deleted runs out: neither Unreserve nor PostBind can say that they failed.
+// end releases the reservation and deletes the Lease. It may be called again. If the Lease cannot be deleted, it expires:
+// Unreserve and PostBind cannot report a failure.
 func (p *PowerUp) end(ctx context.Context, state fwk.CycleState, pod *v1.Pod) {
 	c := claimOf(state)
 	if c == nil {
@@ -196,7 +197,7 @@ func (p *PowerUp) end(ctx context.Context, state fwk.CycleState, pod *v1.Pod) {
 
 func leaseName(pod *v1.Pod) string { return "powerup-" + string(pod.UID) }
 
-// Recover ends the Leases of a former leader: it runs before the first session, when nothing is being started.
+// Recover deletes the Leases of a former leader. It runs before the first session, when no gang is being bound.
 func (p *PowerUp) Recover(ctx context.Context) error {
 	leases := p.client.CoordinationV1().Leases(p.namespace)
 	list, err := leases.List(ctx, metav1.ListOptions{LabelSelector: RackLabel})

@@ -42,16 +42,17 @@ const (
 	watts = 400
 )
 
-// world is a cluster in which a gang was placed.
-type world struct {
+// placedGang is a cluster in which a session placed a gang.
+type placedGang struct {
 	t        *testing.T
 	cluster  *sessiontest.Cluster
 	session  *sessiontest.Session
 	starting *budget
 }
 
-// place places a gang of so many members, which all draw 400 W, on a node in each of so many racks with 1000 W.
-func place(t *testing.T, members, least, racks int) *world {
+// place runs a session with a gang of members that draw 400 W each. The cluster has one node in each rack, and each rack has
+// 1000 W.
+func place(t *testing.T, members, least, racks int) *placedGang {
 	t.Helper()
 	in := sessiontest.ClusterSpec{}
 	in.PodGroups = append(in.PodGroups, schedtest.MakePodGroup().Name("g").MinMember(int32(least)).Obj())
@@ -62,7 +63,7 @@ func place(t *testing.T, members, least, racks int) *world {
 	for i := range racks {
 		in.Nodes = append(in.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("n%d", i)).Label(RackLabel, fmt.Sprintf("r%d", i)).Obj())
 	}
-	w := &world{t: t, cluster: sessiontest.New(in), starting: newBudget()}
+	w := &placedGang{t: t, cluster: sessiontest.New(in), starting: newBudget()}
 	t.Cleanup(w.cluster.Close)
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(specWith(w.starting))
@@ -74,8 +75,8 @@ func place(t *testing.T, members, least, racks int) *world {
 	return w
 }
 
-// drawn is what pods that start draw, by rack.
-func (w *world) drawn() map[string]int {
+// drawn returns the power reserved for starting pods, by rack.
+func (w *placedGang) drawn() map[string]int {
 	out := map[string]int{}
 	for rack := range w.starting.drawn {
 		out[rack] = w.starting.sum(rack)
@@ -83,8 +84,8 @@ func (w *world) drawn() map[string]int {
 	return out
 }
 
-// leases lists the pods that racks were told of.
-func (w *world) leases() []string {
+// leases lists the pods that have a Lease.
+func (w *placedGang) leases() []string {
 	w.t.Helper()
 	list, err := w.cluster.Kube().CoordinationV1().Leases("racks").List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -98,8 +99,8 @@ func (w *world) leases() []string {
 	return pods
 }
 
-// fail has the creation of the Lease for the pod fail; panics instead if asked to.
-func (w *world) fail(pod string, panics bool) {
+// fail makes the creation of the pod's Lease return an error, or panic if panics is set.
+func (w *placedGang) fail(pod string, panics bool) {
 	w.cluster.Kube().PrependReactor("create", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		name := action.(clienttesting.CreateAction).GetObject().(metav1.Object).GetName()
 		if !strings.HasSuffix(name, pod) {
@@ -112,7 +113,7 @@ func (w *world) fail(pod string, panics bool) {
 	})
 }
 
-func (w *world) expect(drawn map[string]int, leases ...string) {
+func (w *placedGang) expect(drawn map[string]int, leases ...string) {
 	w.t.Helper()
 	if diff := cmp.Diff(drawn, w.drawn()); diff != "" {
 		w.t.Errorf("drawn (-want +got):\n%s", diff)
@@ -122,17 +123,17 @@ func (w *world) expect(drawn map[string]int, leases ...string) {
 	}
 }
 
-// TestTrials: a gang is placed where racks have enough for all of it. What was reserved for one that is not is free again.
+// A gang is placed on racks with enough power for all members. The reservations of a gang that is not placed are released.
 func TestTrials(t *testing.T) {
 	cases := map[string]struct {
 		members, least, racks int
 		want                  map[string]int
 	}{
-		"a rack has enough":                      {members: 2, least: 2, racks: 1, want: map[string]int{"r0": 2 * watts}},
-		"two racks have":                         {members: 4, least: 4, racks: 2, want: map[string]int{"r0": 2 * watts, "r1": 2 * watts}},
-		"enough for the least":                   {members: 3, least: 2, racks: 1, want: map[string]int{"r0": 2 * watts}},
-		"below the minimum no pod has anything":  {members: 3, least: 3, racks: 1, want: map[string]int{}},
-		"nor of a gang that two racks are tried": {members: 5, least: 5, racks: 2, want: map[string]int{}},
+		"one rack has enough":            {members: 2, least: 2, racks: 1, want: map[string]int{"r0": 2 * watts}},
+		"two racks have enough":          {members: 4, least: 4, racks: 2, want: map[string]int{"r0": 2 * watts, "r1": 2 * watts}},
+		"enough for the minimum":         {members: 3, least: 2, racks: 1, want: map[string]int{"r0": 2 * watts}},
+		"below the minimum in one rack":  {members: 3, least: 3, racks: 1, want: map[string]int{}},
+		"below the minimum in two racks": {members: 5, least: 5, racks: 2, want: map[string]int{}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -143,17 +144,17 @@ func TestTrials(t *testing.T) {
 				total += drawn
 			}
 			if n := len(w.session.Binds()); n*watts != total {
-				t.Errorf("%d are handed over", n)
+				t.Errorf("%d pods are handed over", n)
 			}
 		})
 	}
 }
 
-// TestTransactions: whatever becomes of a gang, nothing is left of it once it has ended.
+// When a transaction has ended, no reservation and no Lease of the gang is left, whatever its result.
 func TestTransactions(t *testing.T) {
 	cases := map[string]struct {
 		fate sessiontest.Fate
-		// fails has PreBind fail for the second member, or panic.
+		// fails makes PreBind of the second member fail. With panics it panics instead.
 		fails, panics bool
 		bound         int
 	}{
@@ -179,8 +180,8 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// TestRacksAreUpdatedInTime: while a gang is being bound its racks know of all of it.
-func TestRacksAreUpdatedInTime(t *testing.T) {
+// The Leases of all members exist before the first one is deleted.
+func TestLeasesExistUntilTheGangIsBound(t *testing.T) {
 	w := place(t, 2, 2, 1)
 	w.session.Transact(gang, sessiontest.Fate{Minimum: 2}).Wait()
 	var verbs []string
@@ -194,7 +195,7 @@ func TestRacksAreUpdatedInTime(t *testing.T) {
 	}
 }
 
-// TestRecover: the scheduler died while a gang was being bound. The next leader's plugin finds what it told racks.
+// The scheduler died while a gang was being bound. The next leader's plugin deletes the Leases of the gang.
 func TestRecover(t *testing.T) {
 	w := place(t, 2, 2, 1)
 	for _, bind := range w.session.Handed() {
@@ -215,8 +216,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestWhatAPodSaysWrong is its own verdict.
-func TestWhatAPodSaysWrong(t *testing.T) {
+// A pod with an invalid WattsAnnotation is unschedulable.
+func TestInvalidAnnotations(t *testing.T) {
 	for _, value := range []string{"much", "-1", ""} {
 		pod := schedtest.MakePod().Annotation(WattsAnnotation, value).Obj()
 		_, status := (&PowerUp{}).PreFilter(t.Context(), k8sframework.NewCycleState(), pod, nil)
@@ -226,7 +227,7 @@ func TestWhatAPodSaysWrong(t *testing.T) {
 	}
 }
 
-// A plugin needs the framework of the scheduler and no other package.
+// The plugin imports only the packages framework and kubeplugin of the scheduler.
 func TestImportsOnlyTheFramework(t *testing.T) {
 	const module = "github.com/volcano-prebind/volcano-prebind/"
 	imported := map[string]bool{}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package powerup is an example of a plugin written for kube-scheduler's framework that takes part in the scheduling of gangs. Of the
-// scheduler it imports the framework package and its kubeplugin.
+// Package powerup is an example of a plugin for kube-scheduler's framework that takes part in the scheduling of gangs. It imports
+// only the packages framework and kubeplugin of the scheduler.
 //
-// Pods draw more power while they start than later, and a rack has so much for that. The plugin (plugin.go, budget.go) reserves
-// what a pod says it needs in its rack from the moment it is placed until it is bound, and notifies the rack's agent by a Lease. It
-// is a kube-scheduler plugin like any other; spec.go is all that it needs here.
+// Pods draw more power while they start than later, and a rack's power is limited. The plugin (plugin.go, budget.go) reserves the
+// power of a pod in its rack from placing the pod to binding it, and notifies the rack's agent with a Lease. It is an ordinary
+// kube-scheduler plugin: only spec.go is specific to this scheduler.
 package powerup
 
 import (
@@ -28,8 +28,8 @@ const (
 	defaultWatts      = 1000
 )
 
-// Spec describes the plugin. What is reserved is known to all that are built of one Spec: a reload builds the plugin anew while
-// gangs are being bound on the former one.
+// Spec describes the plugin. All plugins built from one Spec share the reservations, because a reload builds a new plugin while
+// gangs are still being bound by the former one.
 func Spec() framework.PluginSpec { return specWith(newBudget()) }
 
 func specWith(starting *budget) framework.PluginSpec {
