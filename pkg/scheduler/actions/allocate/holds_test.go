@@ -120,7 +120,7 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 		served [2]int
 	}{
 		"a gang":                           {world: two, want: bounded, served: [2]int{80, 80}},
-		"a gang group":                 {world: group, want: bounded[:1], served: [2]int{70, 85}},
+		"a gang group":                     {world: group, want: bounded[:1], served: [2]int{70, 85}},
 		"the idle rest of a node":          {world: alone("10m", node("n2", "ib-a", "4")), want: bounded, served: [2]int{80, 80}},
 		"evictions are for it":             {world: func(t *testing.T) *counting { return promising(two(t), "a-1", "a-0") }},
 		"it has grown since the evictions": {world: func(t *testing.T) *counting { return promising(two(t), "a-1") }, want: []int{20}, served: [2]int{35, 80}},
