@@ -27,7 +27,7 @@ type holder struct {
 
 func holderOf(pod *corev1.Pod) holder { return holder{pod.Namespace, pod.Name, pod.UID} }
 
-// String returns the holder as it is written in holderIdentity of a Lease.
+// String returns the holder in the format of a Lease's holderIdentity.
 func (h holder) String() string { return h.namespace + "/" + h.name + "/" + string(h.uid) }
 
 func parseHolder(identity string) (holder, error) {

@@ -37,7 +37,7 @@ type Cache interface {
 // Snapshotter is a Cache that reuses unchanged parts of a snapshot from session to session.
 type Snapshotter interface {
 	// SessionSnapshot returns the snapshot for the session that opens now, its nodes as Kubernetes' plugins see them, and
-	// the annotations of the pending tasks' pods, which nobody changes. The last session must have ended, because unchanged
+	// the annotations of the pending tasks' pods, which are read-only. The last session must have ended, because unchanged
 	// parts of its snapshot are used again.
 	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, annotations map[api.TaskID]map[string]string)
 	// TrustSession is called when a session has closed whose plugins and actions are known to change placed tasks only

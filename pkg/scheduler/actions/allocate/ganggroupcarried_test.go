@@ -54,7 +54,7 @@ func groupSession(c *counting, action vcframework.Action, w sessiontest.ClusterS
 	return told, placed
 }
 
-// addGroup adds a gang group that compete for the room of a few nodes, including members that packing cannot count.
+// addGroup adds a gang group whose gangs compete for the room of a few nodes, including members that packing cannot count.
 func (c *changing) addGroup(names ...string) {
 	list := `["ns/` + strings.Join(names, `","ns/`) + `"]`
 	for _, name := range names {

@@ -44,13 +44,18 @@ func (c *counting) served(t *testing.T, minutes int, change func(minute int)) (c
 			if was {
 				served++
 			}
-			for range 6 {
-				time.Sleep(10 * time.Second)
-				c.look(func(*sessiontest.Session) {})
-			}
+			c.lookAgain(6, func(*sessiontest.Session) {})
 		}
 	})
 	return changes, served, text
+}
+
+// lookAgain runs so many sessions, each 10 seconds after the one before on the clock of the synctest bubble.
+func (c *counting) lookAgain(sessions int, look func(*sessiontest.Session)) {
+	for range sessions {
+		time.Sleep(10 * time.Second)
+		c.look(look)
+	}
 }
 
 // promises names the tasks to place when the pod that was evicted for the first one has terminated.
@@ -186,10 +191,7 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 				podGroup.Annotations = map[string]string{gangs.GroupsAnnotation: `["holds/a","waits/b"]`}
 			}
 			synctest.Test(t, func(t *testing.T) {
-				for range 6 * 6 {
-					c.look(func(*sessiontest.Session) {})
-					time.Sleep(10 * time.Second)
-				}
+				c.lookAgain(6*6, func(*sessiontest.Session) {})
 				add(on(namespace, "late", "n3", "n4"))
 				c.look(func(ssn *sessiontest.Session) {
 					if says := ssn.Jobs["waits/b"].JobFitErrors; !strings.Contains(says, "the gang is placed on idle resources only: ") {
@@ -209,7 +211,7 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 	}
 }
 
-// TestAGangThatIsBoundHoldsNothing, also on a node of which a gang that waits holds the idle part.
+// TestAGangThatIsBoundHoldsNothing: another gang waits on the same node and holds its idle resources.
 func TestAGangThatIsBoundHoldsNothing(t *testing.T) {
 	c := newCounting(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: []*v1.Pod{leaver("n1", "4")}})
 	for namespace, cpu := range map[string]string{"a-waits": "6", "binds": "1"} {
@@ -218,14 +220,11 @@ func TestAGangThatIsBoundHoldsNothing(t *testing.T) {
 		c.world.Pods, c.world.PodGroups = append(c.world.Pods, pods...), append(c.world.PodGroups, podGroup)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		for range 5*6 + 1 {
-			c.look(func(ssn *sessiontest.Session) {
-				if diff := cmp.Diff([]map[string]string{{"binds/g-0": "n1"}, {"a-waits/g-0": "n1"}}, []map[string]string{ssn.Binds(), ssn.Pipelined()}); diff != "" {
-					t.Fatalf("bound, and waiting (-want +got):\n%s", diff)
-				}
-			})
-			time.Sleep(10 * time.Second)
-		}
+		c.lookAgain(5*6+1, func(ssn *sessiontest.Session) {
+			if diff := cmp.Diff([]map[string]string{{"binds/g-0": "n1"}, {"a-waits/g-0": "n1"}}, []map[string]string{ssn.Binds(), ssn.Pipelined()}); diff != "" {
+				t.Fatalf("bound, and waiting (-want +got):\n%s", diff)
+			}
+		})
 		c.look(func(ssn *sessiontest.Session) {
 			for namespace, want := range map[string]bool{"a-waits": true, "binds": false} {
 				if got := ssn.Pauses.Paused(ssn.Jobs[api.JobID(namespace+"/g")]); got != want {

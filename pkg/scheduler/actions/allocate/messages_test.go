@@ -39,7 +39,7 @@ func (c *counting) grouped(other api.JobID, open func(*framework.Session)) {
 // numbers of members and nodes in them are package explain's.
 func TestMessages(t *testing.T) {
 	got := map[string]string{}
-	// pair is a gang group a and b with a pod each, for one node of 4 cpu.
+	// pair is the gang group of a and b, which have one pod each, for one node of 4 cpu.
 	pair := func(a, b string) *counting { return newGroup(t, []string{a}, []string{b}, node("n1", "ib-a", "4")) }
 	look := func(name string, c *counting, before ...vcframework.Action) {
 		c.cluster.Load(c.world)

@@ -185,7 +185,7 @@ func TestAGroupWaitsForMembersWithSchedulingGates(t *testing.T) {
 	})
 }
 
-// TestTheFirstPodByNameChoosesTheSelector, of those that have one.
+// TestTheFirstPodByNameChoosesTheSelector: pods without a selector do not count.
 func TestTheFirstPodByNameChoosesTheSelector(t *testing.T) {
 	job := api.NewJobInfo("ns/g")
 	job.Namespace = "ns"

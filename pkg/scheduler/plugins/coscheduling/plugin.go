@@ -247,7 +247,7 @@ type session struct {
 type gang struct {
 	*api.JobInfo
 	gangs.Settings
-	// id identifies the gang's gang group.
+	// id identifies the gang group.
 	id      string
 	invalid []gangs.InvalidSetting
 	// minimum is the number of members that the PodGroup's minimum requires.

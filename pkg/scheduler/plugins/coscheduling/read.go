@@ -14,7 +14,7 @@ import (
 type reading struct {
 	uid     types.UID
 	version string
-	// id identifies the gang's gang group.
+	// id identifies the gang group.
 	id       string
 	settings gangs.Settings
 	invalid  []gangs.InvalidSetting
