@@ -127,7 +127,7 @@ func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 			Expected: fmt.Sprintf("absent or %s as in %s", brief.Value(group), v1beta1.KubeGroupNameAnnotationKey),
 		})
 	case g.parked != "":
-		return sentences(invalid, g.parked), true
+		return sentences(invalid, g.parked), !g.hasInvalidName()
 	case pod == g.decider:
 		invalid = append(invalid, g.invalid...)
 	default:
@@ -138,12 +138,13 @@ func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 }
 
 // shortMessageFor returns the message of a pod if enough older pods (reportingMembers) already have full messages. The
-// short message does not depend on other members. If the gang cannot be scheduled, it refers to the older pods.
+// short message does not depend on other members. If the gang cannot be scheduled, it refers to the older pods, because
+// a change of one member may change the reason.
 func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 	if g.parked == "" || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] != "" {
 		return sentences(misnamed(pod))
 	}
-	return sentences(misnamed(pod), fmt.Sprintf("gang %s cannot be scheduled; annotation %s of its %d oldest pods has the reason",
+	return sentences(misnamed(pod), fmt.Sprintf("the pod waits because gang %s cannot be scheduled; the reason is in annotation %s of the gang's %d oldest pods",
 		g.Name, messageAnnotation, reportingMembers))
 }
 

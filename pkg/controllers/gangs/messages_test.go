@@ -4,6 +4,7 @@ package gangs
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,13 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
+
+// others adds n pods that are older than pods added later.
+func (w *world) others(n int, said map[string]string, change ...func(*corev1.Pod)) {
+	for i := range n {
+		w.member(fmt.Sprintf("other-%d", i), said, change...)
+	}
+}
 
 // TestMessages has what users read on pods and PodGroups of gangs that are not defined by a Volcano PodGroup.
 func TestMessages(t *testing.T) {
@@ -41,9 +49,17 @@ func TestMessages(t *testing.T) {
 		"an invalid setting": told(func(w *world) {
 			w.member("p", map[string]string{gangs.MinAvailableAnnotation: "3", gangs.ModeAnnotation: "strict"})
 		}),
-		"no minimum":       told(func(w *world) { w.member("p", nil) }),
-		"a minimum of 0":   told(func(w *world) { w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"}) }),
-		"an invalid name":  told(func(w *world) { w.member("p", minimum(1), named("Upper")) }),
+		"no minimum":      told(func(w *world) { w.member("p", nil) }),
+		"a minimum of 0":  told(func(w *world) { w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"}) }),
+		"an invalid name": told(func(w *world) { w.member("p", minimum(1), named("Upper")) }),
+		"an invalid name, on the last of many pods": told(func(w *world) {
+			w.others(reportingMembers, nil, named("Upper"))
+			w.member("p", nil, named("Upper"))
+		}),
+		"no minimum, on the last of many pods": told(func(w *world) {
+			w.others(reportingMembers, nil)
+			w.member("p", nil)
+		}),
 		"no such PodGroup": told(func(w *world) { w.labelled("p") }),
 		"the API server does not serve PodGroups": told(func(w *world) {
 			w.pod("p", func(pod *corev1.Pod) { pod.Labels = map[string]string{pluginsLabel: "g"} })
@@ -90,15 +106,19 @@ func TestMessages(t *testing.T) {
 		got["a PodGroup of Volcano's defines the gang"] = w.getObject().Annotations[messageAnnotation]
 	})
 	// Kubernetes' words about names are its own.
-	got["an invalid name"] = regexp.MustCompile("a lowercase RFC 1123 subdomain.*; correct").ReplaceAllString(got["an invalid name"], "...; correct")
+	for _, name := range []string{"an invalid name", "an invalid name, on the last of many pods"} {
+		got[name] = regexp.MustCompile("a lowercase RFC 1123 subdomain.*; correct").ReplaceAllString(got[name], "...; correct")
+	}
 	want := map[string]string{
 		"an invalid setting":                       `gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using Strict`,
 		"the API server refuses the PodGroup":      `Volcano PodGroup of the gang cannot be created: podgroups.scheduling.volcano.sh "g" is forbidden: queue q is closed`,
 		"a PodGroup of Volcano's defines the gang": "ignored: Volcano's PodGroup g defines the gang",
 		"the API server does not serve PodGroups":  "the API server does not serve PodGroup.scheduling.x-k8s.io, which label scheduling.x-k8s.io/pod-group refers to; install its CRD and create PodGroup a/g to have the pod scheduled",
-		"no minimum":                                "no pod of gang a/g sets gang.scheduling.koordinator.sh/min-available; set a positive number on at least one pod to have the gang scheduled",
-		"a minimum of 0":                            `gang.scheduling.koordinator.sh/min-available: invalid value "0", must be a positive number on at least one pod; the gang is not scheduled until one sets it`,
-		"an invalid name":                           `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
+		"no minimum":      "no pod of gang a/g sets gang.scheduling.koordinator.sh/min-available; set a positive number on at least one pod to have the gang scheduled",
+		"a minimum of 0":  `gang.scheduling.koordinator.sh/min-available: invalid value "0", must be a positive number on at least one pod; the gang is not scheduled until one sets it`,
+		"an invalid name": `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
+		"an invalid name, on the last of many pods": `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
+		"no minimum, on the last of many pods":      "the pod waits because gang a/g cannot be scheduled; the reason is in annotation coscheduling.volcano-prebind.io/message of the gang's 10 oldest pods",
 		"no such PodGroup":                          "PodGroup.scheduling.sigs.k8s.io a/g does not exist; create it, or correct label pod-group.scheduling.sigs.k8s.io, to have the pod scheduled",
 		"the name is taken":                         "gang name a/g is taken by the Volcano PodGroup of Job job; name another gang to have the pod scheduled",
 		"another scheduler's":                       `gang a/g belongs to scheduler "volcano" already; name another gang to have the pod scheduled`,

@@ -153,10 +153,13 @@ func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	return fmt.Sprintf("PodGroup.%s %s does not exist; create it, or correct label %s, to have the pod scheduled", group, g.Name, label)
 }
 
+// hasInvalidName reports whether a PodGroup cannot have the gang's name.
+func (g *gang) hasInvalidName() bool { return len(validation.IsDNS1123Subdomain(g.Name.Name)) > 0 }
+
 // graceLeft returns for how long the members report no error yet, because an object that the gang needs may still be
 // created. It returns 0 for an invalid gang name, because no other object can correct the name.
 func (g *gang) graceLeft() time.Duration {
-	if g.decider != nil || g.object != nil || g.group != nil || len(g.members) == 0 || len(validation.IsDNS1123Subdomain(g.Name.Name)) > 0 {
+	if g.decider != nil || g.object != nil || g.group != nil || len(g.members) == 0 || g.hasInvalidName() {
 		return 0
 	}
 	return max(0, grace-time.Since(g.members[0].CreationTimestamp.Time))
