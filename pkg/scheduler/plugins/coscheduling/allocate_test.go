@@ -39,6 +39,7 @@ type gangOf struct {
 	name                  string
 	minimum               int32
 	running, waiting      int
+	gated                 int // of the waiting ones
 	large                 string
 	annotations           map[string]string
 	satisfied, completed  bool
@@ -83,6 +84,9 @@ func (g gangOf) pods() []*v1.Pod {
 			}
 		} else if j := i - g.running; j < len(g.waitingFor) {
 			pod.Role(g.waitingFor[j])
+		}
+		if i >= g.running+g.waiting-g.gated {
+			pod.Gate("example.com/mine")
 		}
 		pods = append(pods, pod.Obj())
 	}

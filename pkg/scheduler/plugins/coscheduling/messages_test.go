@@ -5,6 +5,7 @@ package coscheduling
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
+	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -57,11 +59,12 @@ func TestMessages(t *testing.T) {
 		return gangOf{name: "x", minimum: 2, running: running, waiting: waiting, annotations: says(gangs.MatchPolicyAnnotation, name)}
 	}
 	got := map[string]string{
-		"a gang of the group does not exist": waits("9", x),
-		"a gang of another namespace":        waits("9", gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.GroupsAnnotation, `["ns/x","other/y"]`)}),
-		"a gang does not list it":            waits("9", x, gangOf{name: "y", minimum: 1, waiting: 1}),
-		"a gang lacks pods":                  waits("9", x, y(func(g *gangOf) { g.waiting = 2 })),
-		"a gang lacks pods of a role":        waits("9", x, y(func(g *gangOf) { g.roles, g.waitingFor = map[string]int32{"ps": 2}, []string{"w", "w", "w"} })),
+		"a gang of the group does not exist":    waits("9", x),
+		"a gang of another namespace":           waits("9", gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.GroupsAnnotation, `["ns/x","other/y"]`)}),
+		"a gang does not list it":               waits("9", x, gangOf{name: "y", minimum: 1, waiting: 1}),
+		"a gang lacks pods":                     waits("9", x, y(func(g *gangOf) { g.waiting = 2 })),
+		"a gang lacks pods of a role":           waits("9", x, y(func(g *gangOf) { g.roles, g.waitingFor = map[string]int32{"ps": 2}, []string{"w", "w", "w"} })),
+		"a gang has pods with scheduling gates": waits("9", x, y(func(g *gangOf) { g.gated = 1 })),
 		"a gang lacks pending pods": waits("9", x, y(func(g *gangOf) {
 			g.running, g.waiting, g.annotations = 2, 1, says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "only-waiting")
 		})),
@@ -78,6 +81,7 @@ func TestMessages(t *testing.T) {
 		"a gang lacks pods":                         "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 pods",
 		"a gang lacks pods of a role":               "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 3 of 3 pods, but too few of a role or sub-group",
 		"a gang lacks pending pods":                 "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 3 of 5 pods",
+		"a gang has pods with scheduling gates":     "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 required pods without scheduling gates",
 		"the list is invalid":                       `InvalidGangGroup: gang.scheduling.koordinator.sh/groups: invalid value "[ns/x]", must be a JSON list of "namespace/name", such as ["default/trainer","default/ps"]; the gang is not scheduled until this is corrected`,
 		"the group has room for the other gang":     "NotEnoughResources: does not fit beside 1 placed gang of its group: 0/2 members fit: 1 node short of cpu",
 		"an invalid setting":                        `InvalidGangSettings: gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using NonStrict`,
@@ -204,6 +208,30 @@ func TestMessagesOfReservations(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
+}
+
+// TestMessagesOfClosedQueues has why no nodes are reserved for a gang whose queue is closed, and why a reservation ends once it is.
+func TestMessagesOfClosedQueues(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.untilReserved("big")
+		w.session(func(ssn *sessiontest.Session) {
+			m, job, queue := w.plugin.session.reservations, ssn.Jobs["ns/big"], ssn.Queues[schedtest.Queue]
+			r := m.known.active[schedtest.Queue]
+			delete(ssn.Queues, queue.UID)
+			defer func() { ssn.Queues[queue.UID] = queue }()
+			if err, want := m.admits(r), "queue default no longer exists or is not open"; err == nil || err.Error() != want {
+				t.Errorf("the reservation ends with %v, want %s", err, want)
+			}
+			m.reserve(job, time.Now())
+			i := slices.IndexFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == Reserved })
+			want := "Waiting longer than starvationAfter (5m0s), but no nodes can be reserved: queue default does not exist or is not open"
+			if i < 0 || job.PodGroup.Status.Conditions[i].Message != want {
+				t.Errorf("conditions are %v, want one with %s", job.PodGroup.Status.Conditions, want)
+			}
+		})
+	})
 }
 
 // refusal is the reason of a predicate's refusal, as users read it; empty if there is none.
