@@ -3,12 +3,14 @@
 package evictionbackoff
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -42,5 +44,50 @@ func TestWhyNoPodsAreEvictedForAGang(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWhyGangsWaitAfterEvictions has the texts of the waits that evictions begin.
+func TestWhyGangsWaitAfterEvictions(t *testing.T) {
+	p := newPlugin()
+	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
+	lends, wants := jobOf("ns", "lends", api.Releasing), jobOf("ns", "wants", api.Pipelined)
+	ssn := bare(reclaim, lends, wants)
+	ssn.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Obj())
+	for _, task := range wants.Tasks {
+		task.EvictionOccurred = true
+		ssn.Nodes["n"].Tasks[task.UID] = task.Clone()
+	}
+	p.recordEviction(ssn, framework.Eviction{Action: reclaim, Task: lends.Tasks["lends0"]})
+	got := map[string]string{}
+	got["the queue that lends"], _, _ = p.queues.Blocked("q-lends")
+	got["the gang that evicts"], _, _ = p.gangs.Blocked(wants.UID)
+	want := map[string]string{
+		"the queue that lends": "reclaim has just evicted pods of queue q-lends for another queue",
+		"the gang that evicts": "pods were evicted for the gang, and it is not placed yet",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhyAPausedGangDoesNotFit has the text of a node that a paused gang may not use.
+func TestWhyAPausedGangDoesNotFit(t *testing.T) {
+	paused := jobOf("ns", "paused", api.Pending)
+	ssn := bare(preempt, paused)
+	ssn.Pauses = idleOnly{"paused": true}
+	ssn.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Obj())
+	ssn.Nodes["n"].Releasing.MilliCPU = 1000
+	p := &pauses{ssn: ssn, of: newPlugin()}
+	for _, task := range paused.Tasks {
+		p.setAvoided(task)
+		var fit *api.FitError
+		if err := p.accepts(task, ssn.Nodes["n"]); !errors.As(err, &fit) {
+			t.Fatalf("the node is refused with %v", err)
+		}
+		want := []string{"node(s) with resources being released; only idle resources count for the gang now"}
+		if diff := cmp.Diff(want, fit.Status.Reasons()); diff != "" {
+			t.Errorf("reasons (-want +got):\n%s", diff)
+		}
 	}
 }
