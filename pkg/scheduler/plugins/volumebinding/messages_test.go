@@ -160,3 +160,36 @@ func TestEphemeralVolumes(t *testing.T) {
 		})
 	}
 }
+
+// TestMessagesOfReserve has the reasons why a pod's volumes cannot be reserved on a node that fitted the pod before.
+func TestMessagesOfReserve(t *testing.T) {
+	const late, made = `claim "c" (storage class "local"): the node no longer fits the claim: `, `claim "c" (storage class "made"): the node no longer fits the claim: `
+	selected := claimLike("c", "made", func(c *v1.PersistentVolumeClaim) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "n2")
+	})
+	for want, objects := range map[string][]runtime.Object{
+		late + "no volume is available, and none can be provisioned": {schedtest.UnboundClaim("c", "local"), local("v", "n2")},
+		made + "another node is selected":                            {selected},
+		made + "too little storage capacity":                         append(capacity("1Mi", "n1"), schedtest.UnboundClaim("c", "made")),
+	} {
+		run(t, nil, slices.Concat(someNodes("n1", "n2"), classes(), objects), func(w *world) {
+			if err := w.place(member("g-0", "c"), "n1"); err == nil || err.Error() != want {
+				t.Errorf("the error is %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+// TestMessagesOfPreBind has the error of a step whose claims are not bound in time.
+func TestMessagesOfPreBind(t *testing.T) {
+	objects := []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made"), local("v", "n1")}
+	run(t, map[string]any{bindTimeoutArgument: 7}, slices.Concat(someNodes("n1"), classes(), objects), func(w *world) {
+		task := member("g-0", "c", "d")
+		w.mustPlace(task, "n1")
+		const want = `claim "c" (storage class "local"), claim "d" (storage class "made"): no volume was bound within 7s; see the events of the claim`
+		if err := w.preBind(task)(); err == nil || err.Error() != want {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
+		w.rollBack(task)
+	})
+}
