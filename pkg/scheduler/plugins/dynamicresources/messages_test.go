@@ -3,18 +3,23 @@
 package dynamicresources
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -116,6 +121,66 @@ func TestVerdicts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAClaimOfPodsThatAreRolledBack: a pod that shares the claim waits for the end of the rollback.
+func TestAClaimOfPodsThatAreRolledBack(t *testing.T) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+		first := member("first", "shared")
+		w.mustPlace(first, "n")
+		w.mustPreBind(first)
+		fails := w.failing("update", "resourceclaims", apierrors.NewInternalError(errors.New("etcd has no leader")))
+		if err := w.plugin.Rollback(w.t.Context(), first, "n"); err == nil {
+			t.Fatal("the rollback succeeded")
+		}
+		const want = `claim "shared" is used only by pods being deleted; retrying when they are gone`
+		if got := w.fits(member("next", "shared"), "n"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		fails.Store(false)
+		w.rollBack(first)
+	})
+}
+
+// TestMessagesOfSearchLimits has the reasons why no devices are searched for a namespace.
+func TestMessagesOfSearchLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := map[string]string{}
+		// search searches for that long, and returns why it may not.
+		search := func(b *budgets, namespace string, takes time.Duration) string {
+			ctx, end, err := b.beginSearch(namespace, time.Second)
+			if err != nil {
+				return err.Error()
+			}
+			defer end()
+			pause.For(ctx, takes)
+			return ""
+		}
+		until := func(b *budgets, namespace string, takes time.Duration) (refused string) {
+			for range 1000 {
+				if refused = search(b, namespace, takes); refused != "" {
+					break
+				}
+			}
+			return refused
+		}
+		b := newBudgets(time.Second, nil)
+		got["its searches took the limit of a cycle"] = until(b, "slow", 200*time.Millisecond)
+		got["other namespaces took the time for slow searches"] = until(b, "other", 200*time.Millisecond)
+		b = nil
+		for range 3 {
+			b = newBudgets(time.Second, b)
+			got["its searches took the limit of several cycles"] = until(b, "slow", time.Minute)
+		}
+		want := map[string]string{
+			"its searches took the limit of a cycle":           `device search budget of namespace "slow" (1s per cycle) is exhausted; retrying in a later cycle`,
+			"other namespaces took the time for slow searches": `device searches of several namespaces have used their budget (1s per cycle); retrying those of namespace "other" in a later cycle`,
+			"its searches took the limit of several cycles":    `device searches of namespace "slow" take long and get only 1/20 of the time; retrying in a later cycle; fewer requests per claim make them faster`,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("messages (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestStepsThatFail: the claim is not what it was any more.
