@@ -27,27 +27,27 @@ func TestDevicePluginAnnotations(t *testing.T) {
 		vendor, model string
 		gpus          []allocator.DeviceAllocation
 		want          map[string]string
-		err           bool
+		err           string
 	}{
 		"NICs alone":              {},
 		"any":                     {gpus: two, want: map[string]string{gpuMinors: "0,3"}},
 		"Huawei's":                {vendor: "huawei", gpus: two, want: map[string]string{gpuMinors: "0,3", huaweiNPUCore: "0,3"}},
 		"Huawei's by template":    {vendor: "huawei", gpus: share, want: map[string]string{gpuMinors: "1", huaweiNPUCore: "1-vir01"}},
 		"Huawei's 310P":           {vendor: "huawei", model: duo310P, gpus: two, want: map[string]string{gpuMinors: "0,3", huawei310P: "Ascend310P-0,Ascend310P-3"}},
-		"a part of Huawei's 310P": {vendor: "huawei", model: duo310P, gpus: share, err: true},
+		"a part of Huawei's 310P": {vendor: "huawei", model: duo310P, gpus: share, err: "annotating the pod for the device plugin of huawei: model Ascend-310P3-300I-DUO cannot be divided, but the pod has template vir01"},
 		"Cambricon's":             {vendor: "cambricon", gpus: share, want: map[string]string{gpuMinors: "1", cambriconAssigned: "false", cambriconProfile: "1_10_4"}},
-		"two of Cambricon's":      {vendor: "cambricon", gpus: two, err: true},
+		"two of Cambricon's":      {vendor: "cambricon", gpus: two, err: "annotating the pod for the device plugin of cambricon: the pod has 2 devices, must be 1"},
 		"MetaX's":                 {vendor: "metax", gpus: share, want: map[string]string{gpuMinors: "1", metaxAllocated: `[[{"uuid":"c","compute":10,"vRam":1024}]]`}},
-		"MetaX's without memory":  {vendor: "metax", gpus: []allocator.DeviceAllocation{{Amounts: allocator.Amounts{allocator.Core: 10}}}, err: true},
+		"MetaX's without memory":  {vendor: "metax", gpus: []allocator.DeviceAllocation{{Amounts: allocator.Amounts{allocator.Core: 10}}}, err: "annotating the pod for the device plugin of metax: the pod has koordinator.sh/gpu-core 10 and koordinator.sh/gpu-memory 0 of gpu 0, must be above 0 and at least 1Mi"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
 			err := adapt(pod, &allocator.Inventory{Vendor: tc.vendor, Model: tc.model}, &allocator.Allocation{allocator.GPU: tc.gpus})
-			if (err != nil) != tc.err {
-				t.Fatalf("error %v", err)
+			if (err != nil) != (tc.err != "") || err != nil && err.Error() != tc.err {
+				t.Fatalf("error %v, want %q", err, tc.err)
 			}
-			if tc.err {
+			if tc.err != "" {
 				return
 			}
 			if pod.Annotations[bindTimestamp] == "" || (pod.Annotations[predicateTime] != "") != (tc.vendor == "huawei") {

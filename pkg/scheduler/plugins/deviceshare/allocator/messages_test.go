@@ -347,3 +347,20 @@ func TestBadTemplates(t *testing.T) {
 		}
 	}
 }
+
+// TestAllocationsBeyondTheRequest has the error that is logged for a pod whose annotation lists more than the pod requests.
+func TestAllocationsBeyondTheRequest(t *testing.T) {
+	const annotation = "annotation scheduling.koordinator.sh/device-allocated: lists more "
+	const excess = " than the pod requests, the excess is ignored"
+	gpus := whole(0, 1)
+	both := &Allocation{GPU: gpus[GPU], RDMA: nics(100, 1)[RDMA]}
+	for want, pod := range map[string]*v1.Pod{
+		"":                          makePod(list(nvidiaName, "2"), "device-allocated", gpus.Annotation()),
+		annotation + "gpu" + excess: makePod(list(nvidiaName, "1"), "device-allocated", gpus.Annotation()),
+		annotation + "gpu" + excess + "\n" + annotation + "rdma" + excess: makePod(list(nvidiaName, "1"), "device-allocated", both.Annotation()),
+	} {
+		if _, err := AllocationOf(pod); errorText(err) != want {
+			t.Errorf("error %q\nwant  %q", errorText(err), want)
+		}
+	}
+}
