@@ -33,6 +33,11 @@ func TestMessages(t *testing.T) {
 	answers := func(point string, status *fwk.Status) *slots {
 		return &slots{perNode: room, says: when(point, "", "", status)}
 	}
+	// late is why the step of a pod fails for which the plugin has no reservation.
+	late := func() string {
+		w, r := transact(t, &slots{}, fateOf(2), nil)
+		return fmt.Sprint(w.adapted.PreBind(t.Context(), r.Bound[0].Task, r.Bound[0].Node))
+	}
 	got := map[string]string{
 		"a plugin with Permit":          build(&permits{}, nil),
 		"a plugin with Bind":            build(&binds{}, nil),
@@ -48,6 +53,7 @@ func TestMessages(t *testing.T) {
 		"PreFilter refuses":             waits(answers("prefilter", fwk.NewStatus(fwk.Unschedulable, "the licence has expired"))),
 		"PreFilter allows other nodes":  waits(&slots{perNode: room, only: []string{"n2"}}),
 		"Reserve refuses":               waits(answers("reserve", fwk.NewStatus(fwk.Unschedulable, "the licence has expired"))),
+		"PreBind without a reservation": late(),
 	}
 	const uncalled = ", which is not called, because gangs are decided as a whole; use a plugin without it"
 	want := map[string]string{
@@ -65,6 +71,7 @@ func TestMessages(t *testing.T) {
 		"PreFilter refuses":             "the licence has expired",
 		"PreFilter allows other nodes":  "0/1 members fit: 1 node not allowed by plugin slots",
 		"Reserve refuses":               "0/1 members fit: 1 node refused by plugin slots: the licence has expired",
+		"PreBind without a reservation": "the plugin's reservation for the pod was released before the bind",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
