@@ -118,6 +118,15 @@ func TestMessages(t *testing.T) {
 	}})
 	look("a plugin cannot reserve", c)
 
+	c = alone([]string{"1"}, []*v1.Node{node("n1", "ib-a", "4")}, func(ssn *framework.Session) { ssn.HyperNodesReadyToSchedule = false })
+	c.world.PodGroups[0].Spec.NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: v1beta1.SoftNetworkTopologyMode}
+	look("the HyperNodes are not read yet", c)
+
+	registered(t, "broken")
+	look("the node's devices fail", alone([]string{"1"}, []*v1.Node{node("n1", "ib-a", "4")}, func(ssn *framework.Session) {
+		ssn.Nodes["n1"].Others["broken"] = broken{}
+	}))
+
 	planner := sessiontest.TopologyPlannerFn(func(*api.JobInfo) (*framework.TopologyPlanner, error) {
 		return &framework.TopologyPlanner{On: func(slots map[string]int, _ int) framework.TopologyPlans { return onBoth{slots} },
 			Compare: func(*api.TaskInfo, *api.TaskInfo) int { return 0 }}, nil
@@ -149,7 +158,40 @@ func TestMessages(t *testing.T) {
 		"a pod without requests has no room, on gang b": together + "gang ns/a cannot reach its minimum: " + affinity,
 		"an event handler refuses a pod, on gang a":     "0/1 members fit: 1 node refused by a plugin after all filters accepted the node (the scheduler's log has the error)",
 		"a plugin cannot reserve, on gang a":            "0/1 members fit: 1 node refused by plugin helper: the licence server has none left",
+		"the HyperNodes are not read yet, on gang a":    "waiting for HyperNodes: spec.networkTopology of the gang needs them, and the scheduler has not read all of them yet",
+		"the node's devices fail, on gang a":            "0/1 members fit: 1 node refused by the node's devices (broken); the scheduler's log has the error",
 		"the search budget is exhausted, on gang a":     "search not finished: the search budget of this cycle is used up; the search goes on in a later cycle; 0/2 members fit",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// TestMessagesOfPods has the texts that users read on pods of a gang that is not placed.
+func TestMessagesOfPods(t *testing.T) {
+	got := map[string]string{}
+	// look has a gang whose three pods share a role. first are the pods that a plugin places first.
+	look := func(name string, minimum int32, cpu string, first promises, others ...*v1.Pod) {
+		podGroups := []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(minimum).Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}
+		pods := append(each(schedtest.MakePod().Group("g").Role("worker").Req(cores(cpu)), "g-0", "g-1", "g-2"), others...)
+		c := newCounting(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "4")}, Pods: pods, PodGroups: podGroups})
+		if first != nil {
+			c.helped(nothing, first)
+		}
+		c.look(func(ssn *sessiontest.Session) {
+			job := ssn.Jobs["ns/g"]
+			for uid, errs := range job.NodesFitErrors {
+				got[name+", on pod "+job.Tasks[uid].Name] = errs.Error()
+			}
+		})
+	}
+	look("another pod of its role does not fit", 2, "3", nil)
+	look("another pod already waits for resources", 1, "1", promises{"g-0"}, leaving("n1", "4", "old-0")...)
+	want := map[string]string{
+		"another pod of its role does not fit, on pod g-1":    "0/1 nodes are unavailable: 1 Insufficient cpu.",
+		"another pod of its role does not fit, on pod g-2":    `another pod of role "worker" fits no node`,
+		"another pod already waits for resources, on pod g-1": "no node has enough resources until others are released",
+		"another pod already waits for resources, on pod g-2": `another pod of role "worker" fits no node`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
