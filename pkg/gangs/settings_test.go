@@ -156,8 +156,8 @@ func TestTheLongestList(t *testing.T) {
 	}
 }
 
-// TestGroupsThatCannotBeSayWhy: in words that a user can act on.
-func TestGroupsThatCannotBeSayWhy(t *testing.T) {
+// The message for an invalid gang group states what is allowed.
+func TestMessagesOfInvalidGangGroups(t *testing.T) {
 	var many []Name
 	for i := range 3000 {
 		many = append(many, Name{"a", fmt.Sprintf("trainer-%05d", i)})

@@ -182,8 +182,8 @@ func TestTheFenceIsClosedAfterTheRenewDeadline(t *testing.T) {
 	})
 }
 
-// TestTheFenceIsClosedBeforeTheLeaseIsGivenBack: an elector that could not renew it in time gives it back before it says so.
-func TestTheFenceIsClosedBeforeTheLeaseIsGivenBack(t *testing.T) {
+// An elector that could not renew the lease in time releases it before it reports the loss.
+func TestFenceIsClosedBeforeTheLeaseIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{term: time.Minute}
 		lock := &guardedLock{Interface: &lease{update: func() error {

@@ -171,8 +171,8 @@ func TestANodeWithWhichCyclesPanicIsQuarantined(t *testing.T) {
 	}
 }
 
-// TestCyclesThatPanicWhateverTheySee are not searched for ever, and nothing is quarantined for them.
-func TestCyclesThatPanicWhateverTheySee(t *testing.T) {
+// If every cycle panics, the search for the object ends, and nothing is quarantined.
+func TestCyclesThatPanicWithEveryObject(t *testing.T) {
 	s := newTestScheduler(t, crowd(3), builtIn(t, "trap"), action{"trap", func(*framework.Session) { panic("oh no") }})
 	for range 20 {
 		s.cycle()

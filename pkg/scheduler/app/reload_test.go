@@ -77,9 +77,9 @@ func TestTheCauseOfAbandonedCyclesIsReported(t *testing.T) {
 	}
 }
 
-// TestWhatEndsWaits: a new configuration may be what a gang that failed needs, and what it failed of while the API server
-// was away is over with the outage.
-func TestWhatEndsWaits(t *testing.T) {
+// A new configuration ends the backoff of a failed gang, since it may be what the gang needs. The end of an outage of
+// the API server ends it too.
+func TestEndOfBackoffs(t *testing.T) {
 	tests := map[string]func(t *testing.T, s *scheduler, cfg *config.Config){
 		"a new configuration": func(t *testing.T, s *scheduler, cfg *config.Config) {
 			if err := s.use(cfg); err != nil {

@@ -103,8 +103,8 @@ func builtIn(t *testing.T, actions string) *config.Config {
 	return cfg
 }
 
-// TestTiersBeforeThoseOfTheConf: what was made free for a gang comes before what is partially bound.
-func TestTiersBeforeThoseOfTheConf(t *testing.T) {
+// Gangs with reservations for evictions precede partially bound gangs.
+func TestBuiltInTiersPrecedeTheConfiguredTiers(t *testing.T) {
 	var names []string
 	s := newTestScheduler(t, crowd(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {
 		for _, tier := range ssn.Tiers[:2] {
@@ -263,9 +263,8 @@ func TestCycleSurvivesAPanic(t *testing.T) {
 	})
 }
 
-// TestWhatACycleThatPanicsHasPlacedIsTakenBack: what plugins reserve for the claims of a pod that is placed outlives the
-// session, and such a session is not closed.
-func TestWhatACycleThatPanicsHasPlacedIsTakenBack(t *testing.T) {
+// Plugins' reservations for the claims of a placed pod outlive the session, and a session that panicked is not closed.
+func TestPlacementsOfAPanickedCycleAreUndone(t *testing.T) {
 	cluster := gangOf(0)
 	cluster.Put(schedtest.MakePod().Name("p0").Group("g").Req(schedtest.Resources{"cpu": "1"}).ResourceClaim("device").Obj())
 	cfg := builtIn(t, "half")

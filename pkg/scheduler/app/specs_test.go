@@ -15,8 +15,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 )
 
-// TestWhoBindsVolumes: volumebinding does, by default and with the chart's conf; with upstream's confs predicates does, as upstream.
-func TestWhoBindsVolumes(t *testing.T) {
+// By default and with the chart's configuration, volumebinding binds volumes. With upstream's configurations predicates
+// does, as in upstream.
+func TestPluginThatBindsVolumes(t *testing.T) {
 	type binders struct {
 		Named bool
 		// Predicates is the switch of predicates; nil for its default, which is on.

@@ -162,8 +162,8 @@ func TestNoQuorumResultNamesMissingMembers(t *testing.T) {
 	})
 }
 
-// An annotation that the pod already has is staged, too, because it may be gone when the pod is bound.
-func TestStagedAnnotationsIncludeThoseThatThePodHas(t *testing.T) {
+// An annotation that the pod already has is staged too, because it may be removed before the pod is bound.
+func TestStagedAnnotationsIncludeExistingAnnotations(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"same": "v", "other": "v"}}}
 	m := NewMember(api.NewTaskInfo(pod), "n", nil)
 	m.Stage("same", "v")
@@ -173,7 +173,7 @@ func TestStagedAnnotationsIncludeThoseThatThePodHas(t *testing.T) {
 	}
 }
 
-func TestStagedAnnotationsAreThoseOfTheSteps(t *testing.T) {
+func TestStagedAnnotationsComeFromTheSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		m := w.member(gang, "p", "n", script{steps: steps("a")})

@@ -94,7 +94,7 @@ func (c *crowd) held() map[api.JobID]int {
 	return held
 }
 
-func TestNamespacesLeaveSlotsForThoseWhoComeLater(t *testing.T) {
+func TestNamespacesLeaveSlotsForLaterNamespaces(t *testing.T) {
 	tests := map[string]struct {
 		wants []api.JobID
 		want  map[api.JobID]int

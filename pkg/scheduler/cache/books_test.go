@@ -36,9 +36,9 @@ func (w *world) entries() []entry {
 	return all
 }
 
-// TestATaskIsFoundInWhateverJobItIs: the watch is two PodGroups ahead of what the reservation knows, and upstream's cache one. A
-// task that is not found there is taken for lost: sessions see it wait, and at the end it is in two jobs.
-func TestATaskIsFoundInWhateverJobItIs(t *testing.T) {
+// The watch is two PodGroups ahead of the reservation, and one ahead of upstream's cache. If the task were not found in
+// its present job, sessions would see it pending, and at the end it would be in two jobs.
+func TestTaskIsFoundInAnyJob(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePodGroup().Name("third").Obj())
 		m := w.reserved()

@@ -147,8 +147,8 @@ func TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction(t *testing.T) {
 	})
 }
 
-// TestAGangWhosePodGroupIsDeletedIsGivenUp: nobody wants it bound, and what it holds is free at once.
-func TestAGangWhosePodGroupIsDeletedIsGivenUp(t *testing.T) {
+// When the PodGroup of a gang in flight is deleted, the gang's resources are released at once.
+func TestGangWithoutItsPodGroupIsReleased(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")

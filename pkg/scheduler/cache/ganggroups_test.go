@@ -204,8 +204,8 @@ func TestWhichMembersAreBoundWithoutAFailingOne(t *testing.T) {
 	}
 }
 
-// TestMembersOfAGroupSayWhatTheyWereBoundFor: each the minimum of its own gang, and all the group.
-func TestMembersOfAGroupSayWhatTheyWereBoundFor(t *testing.T) {
+// Bound members have the minimum of their own gang, and all of them have the gang group.
+func TestAnnotationsOfBoundMembersOfAGangGroup(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		objects := []runtime.Object{gangWith("x", 3, gangs.GroupsAnnotation, xAndY), gangWith("y", 2, gangs.GroupsAnnotation, xAndY)}
 		for i := range 3 {

@@ -199,8 +199,8 @@ func (w *world) evictIt() {
 	synctest.Wait()
 }
 
-// TestAPodOfWhichTheWatchShowsNoNodeIsNotEvicted: it is about to start, and its transaction decides what becomes of it.
-func TestAPodOfWhichTheWatchShowsNoNodeIsNotEvicted(t *testing.T) {
+// The pod is about to start, and its transaction still decides whether it is bound.
+func TestPodWithoutANodeInTheWatchIsNotEvicted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		w.mustPlace("n", nil, "p0")

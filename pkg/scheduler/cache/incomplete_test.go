@@ -134,8 +134,8 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 	}
 }
 
-// TestWhatAGangWithMembersInFlightLacksIsNotKnown: those that follow are enough with those that are about to be bound.
-func TestWhatAGangWithMembersInFlightLacksIsNotKnown(t *testing.T) {
+// Further members reach the minimum together with members that are about to be bound.
+func TestGangWithMembersInFlightIsNotIncomplete(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(3, 2)
 		goOn := make(chan struct{})

@@ -111,8 +111,8 @@ func TestAnInformerThatItsPluginRunsIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatTheAPIServerDoesNotListIsNotWaitedFor, unless it may do so when it is asked again.
-func TestWhatTheAPIServerDoesNotListIsNotWaitedFor(t *testing.T) {
+// The start waits for a list only if the API server may serve it later.
+func TestStartDoesNotWaitForUnlistableKinds(t *testing.T) {
 	devices := v1alpha1.Resource("devices")
 	tests := map[string]struct {
 		err    error
@@ -162,8 +162,8 @@ func TestWhatTheAPIServerDoesNotListIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestWhatPluginsWatchIsNamedWhileItIsWaitedFor, and the wait ends with the start.
-func TestWhatPluginsWatchIsNamedWhileItIsWaitedFor(t *testing.T) {
+// The wait ends when the start is cancelled.
+func TestStartReportsTheInformersItWaitsFor(t *testing.T) {
 	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(Urgency) {})
 	silent := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
@@ -185,8 +185,8 @@ func TestWhatPluginsWatchIsNamedWhileItIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestWhatNeverListsHoldsUpOnlyThoseThatAskForIt: a reload that waits for it in vain is refused, the next, which does not need it, is not.
-func TestWhatNeverListsHoldsUpOnlyThoseThatAskForIt(t *testing.T) {
+// A reload that waits for the list without success is refused. The next reload, which does not need the list, succeeds.
+func TestUnlistableKindsStopOnlyReloadsThatNeedThem(t *testing.T) {
 	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(Urgency) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -218,8 +218,8 @@ func TestWhatNeverListsHoldsUpOnlyThoseThatAskForIt(t *testing.T) {
 	}
 }
 
-// TestWhatTheHandleIsFor: a plugin changes its own REST config, and wakes the loop.
-func TestWhatTheHandleIsFor(t *testing.T) {
+// A plugin can change its copy of the REST config, and wake the loop.
+func TestHandle(t *testing.T) {
 	var woken []Urgency
 	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(u Urgency) { woken = append(woken, u) })
 	config := c.handle.RestConfig()

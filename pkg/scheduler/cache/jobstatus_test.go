@@ -141,9 +141,8 @@ func TestRegressionRunningWhilePending(t *testing.T) {
 	}
 }
 
-// TestAGangShortOfARoleSaysSo: upstream counts members, so it takes a gang of enough members without their leader for
-// scheduled.
-func TestAGangShortOfARoleSaysSo(t *testing.T) {
+// Upstream counts members only, so it reports a gang without its leader as scheduled if it has enough members.
+func TestGangReportsAMissingRole(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).Obj())
 		w.add(pod(0).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(1).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(2).Role("leader").Obj())

@@ -199,8 +199,8 @@ func TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad(t *testing.T) {
 	})
 }
 
-// TestPodsHoldWhatTheyAskForOnceTheirNodeIsThere: what a session was given does not linger.
-func TestPodsHoldWhatTheyAskForOnceTheirNodeIsThere(t *testing.T) {
+// The reduced amounts of an earlier session do not stay.
+func TestPodsHoldTheirRequestsWhenTheirNodeAppears(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Node("late").Phase(v1.PodRunning).Obj())

@@ -55,8 +55,8 @@ func (w *world) podScheduled(name string) string {
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }
 
-// TestWhatAFailedGangHeldIsForOthersAtOnce: the loop may be idle, for nothing else changes.
-func TestWhatAFailedGangHeldIsForOthersAtOnce(t *testing.T) {
+// The loop may be idle, and no other change would wake it for the released resources.
+func TestFailedGangWakesTheLoop(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
 		w.failGang()

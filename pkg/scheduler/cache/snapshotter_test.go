@@ -129,9 +129,9 @@ func TestCopiesThatAreMadeAgain(t *testing.T) {
 	}
 }
 
-// TestWhatASessionChangesIsNotSeenByTheNext changes each field and each entry that can be changed in a copy, whoever
-// would do such a thing, and fails when a field that upstream adds is not looked at.
-func TestWhatASessionChangesIsNotSeenByTheNext(t *testing.T) {
+// The test changes every field and entry of the session's copies, and fails if upstream adds a field that it does not
+// cover.
+func TestChangesOfASessionDoNotReachTheNext(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.twoGangs()
 		for i, n := 0, 1; i < n; i++ {

@@ -64,8 +64,8 @@ func note(clusters map[string]string, name string, annotations map[string]string
 	}
 }
 
-// TestWhatUpstreamsFrontEndsAsk: a job is terminated once neither its PodGroup nor a pod of it is there.
-func TestWhatUpstreamsFrontEndsAsk(t *testing.T) {
+// A job is terminated when neither its PodGroup nor any of its pods exists.
+func TestIsJobTerminated(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		if !w.IsJobTerminated(gang) {
 			t.Error("a job of which nothing was ever there is not terminated")

@@ -128,8 +128,8 @@ func TestCountHasEachState(t *testing.T) {
 	}
 }
 
-// TestWhatATenantWritesStaysShort: 100 roles are more than an answer shows.
-func TestWhatATenantWritesStaysShort(t *testing.T) {
+// An answer lists only some of 100 roles.
+func TestTextsOfTenantsAreShortened(t *testing.T) {
 	job := gang("g", "")
 	job.PodGroup.Spec.MinTaskMember = map[string]int32{}
 	for i := range 100 {

@@ -57,8 +57,8 @@ func (o *slowOutlet) Send(e Notice, done func(there bool)) {
 	o.messages, o.done = append(o.messages, e.Message), append(o.done, done)
 }
 
-// TestWhatBecomesOfAnEventIsKnownLater: by then the object may have been told something else.
-func TestWhatBecomesOfAnEventIsKnownLater(t *testing.T) {
+// The object may have another event when the result of the first one arrives.
+func TestResultsOfEventsArriveLater(t *testing.T) {
 	tests := map[string]struct {
 		story func(tell func(message string), again func(message string), o *slowOutlet)
 		want  []string

@@ -22,8 +22,8 @@ type evicted func(Eviction)
 
 func (fn evicted) Evicted(e Eviction) { fn(e) }
 
-// TestWhatActionsEvictIsHeldWhereGangsAreGrouped, until the session closes; what a plugin evicts by itself is sent at once.
-func TestWhatActionsEvictIsHeldWhereGangsAreGrouped(t *testing.T) {
+// They wait until the session closes. Evictions by a plugin itself are sent at once.
+func TestEvictionsOfActionsWaitWhereGangsAreGrouped(t *testing.T) {
 	for action, atOnce := range map[string]int{"preempt": 0, "": 1} {
 		t.Run("action "+action, func(t *testing.T) {
 			r := NewRegistry()

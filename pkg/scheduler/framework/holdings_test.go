@@ -11,8 +11,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestWhatAGangHoldsIsNeitherAPromiseNorElastic: as upstream reads it back, it is what the gang holds, of each kind.
-func TestWhatAGangHoldsIsNeitherAPromiseNorElastic(t *testing.T) {
+// Upstream reads the written minResources as the resources that the gang holds, of each kind. None of them is elastic.
+func TestMinResourcesEqualTheHeldResources(t *testing.T) {
 	held := v1.ResourceList{}
 	for name, amount := range map[v1.ResourceName]string{
 		"cpu": "1500m", "memory": "3Gi", "pods": "2", "ephemeral-storage": "7Gi", "nvidia.com/gpu": "8", "hugepages-2Mi": "4Mi",

@@ -11,9 +11,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestWhatSessionsCountDoesNotEndAPause: how much of the minResources of a gang that was let in counts depends on older gangs of its queue, which
-// come and go. Users mend the minResources of a gang that was not let in yet.
-func TestWhatSessionsCountDoesNotEndAPause(t *testing.T) {
+// How much of an admitted gang's minResources counts depends on older gangs of its queue, which come and go. Users
+// correct the minResources of a gang that is not admitted yet.
+func TestChangedCountsDoNotEndAPause(t *testing.T) {
 	cases := map[string]struct {
 		phase scheduling.PodGroupPhase
 		want  string

@@ -268,8 +268,8 @@ func TestASubGroupThatWaitsForGates(t *testing.T) {
 	}
 }
 
-// TestWhoRefusesIsAskedAlone: and all have their say again afterwards.
-func TestWhoRefusesIsAskedAlone(t *testing.T) {
+// The tiers are complete again afterwards.
+func TestRefusingPluginIsFoundByCallingEachAlone(t *testing.T) {
 	ssn := bare()
 	tiers := []conf.Tier{tier("a", "extender"), tier("b", "c")}
 	ssn.Tiers = tiers

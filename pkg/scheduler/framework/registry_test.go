@@ -125,9 +125,9 @@ func TestSessionEndSealsTransactions(t *testing.T) {
 	}
 }
 
-// TestMembersThatAreGivenUpWaitAgain, for what the session finds when it closes. Those that are not its own are as they were:
-// a session that panicked has left them.
-func TestMembersThatAreGivenUpWaitAgain(t *testing.T) {
+// They wait for the reason that the session finds when it closes. Members of another session, one that panicked, are
+// unchanged.
+func TestReleasedMembersWaitAgain(t *testing.T) {
 	r, k := NewRegistry(), newRecordingCache(t)
 	ssn := open(t, r, k, ProfileInput{})
 	ssn.SetPendingReason("ns/g", PendingReason{NotEnoughResources, "no room, before it was placed"})

@@ -169,8 +169,8 @@ func TestReservers(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfReserveSaysWhichPlugin: whoever places asks the event for it, and the error is what the plugin said.
-func TestAnErrorOfReserveSaysWhichPlugin(t *testing.T) {
+// The error contains the plugin's own error.
+func TestErrorOfReserveNamesThePlugin(t *testing.T) {
 	_, registry, _, ssn := reserving(t, &reserver{}, &reserver{refuses: "p0"}, nil)
 	defer registry.CloseSession(ssn)
 	err := ssn.reservers.reserve(taskNamed(ssn, "p0"), ssn.Nodes["n"])
@@ -221,8 +221,8 @@ func TestHandedOverMembersUndoStepsThatDidNotRun(t *testing.T) {
 	}
 }
 
-// TestReservationsOfASessionThatPanickedAreGivenBack, of tasks without claims, too.
-func TestReservationsOfASessionThatPanickedAreGivenBack(t *testing.T) {
+// This includes reservations of tasks without claims.
+func TestReservationsOfAPanickedSessionAreReleased(t *testing.T) {
 	tr, registry, _, ssn := reserving(t, &reserver{}, &reserver{}, nil)
 	if err := vcframework.NewStatement(ssn.Session).Allocate(taskNamed(ssn, "p0"), ssn.Nodes["n"]); err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestPlacementsOfASessionThatPanickedAreGivenBack: plugins reserve for a pod's claims when it is placed. What is handed over
-// keeps that, what is not loses it, also when another plugin panics again.
-func TestPlacementsOfASessionThatPanickedAreGivenBack(t *testing.T) {
+// Plugins reserve for the claims of a pod when it is placed. Handed-over pods keep these reservations. Other pods lose
+// them, even if another plugin panics again.
+func TestPlacementsOfAPanickedSessionAreUndone(t *testing.T) {
 	tr, r, k := &trace{}, NewRegistry(), newRecordingCache(t)
 	for _, name := range []string{"v0", "v1"} {
 		k.AddPod(schedtest.MakePod().Name(name).Group("g").Volume("claim").Req(schedtest.Resources{"cpu": "1"}).Obj())
@@ -53,8 +53,8 @@ func TestPlacementsOfASessionThatPanickedAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestNothingIsGivenBackOfNoSession: a cycle may panic before any session is open.
-func TestNothingIsGivenBackOfNoSession(t *testing.T) {
+// A cycle may panic before it opens a session.
+func TestUndoPlacementsWithoutASession(t *testing.T) {
 	r, k := NewRegistry(), newRecordingCache(t)
 	r.UndoPlacements()
 	r.RegisterPlugin(spec("panics", func(*Session) {}))

@@ -18,8 +18,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestAnotherPodOfAVictimsNameIsNotSaidToBeEvicted: it came since the session began.
-func TestAnotherPodOfAVictimsNameIsNotSaidToBeEvicted(t *testing.T) {
+// The other pod was created after the session began.
+func TestPodWithTheNameOfAVictimGetsNoCondition(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
 		victim := w.cluster.Pod("p0")
@@ -52,7 +52,7 @@ func TestDisruptionTargetOfAnEvictedPod(t *testing.T) {
 	}
 }
 
-func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
+func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 	broken := apierrors.NewInternalError(errBroken)
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
 	tests := map[string]struct {

@@ -408,8 +408,8 @@ func TestHeldGangsAreLookedAtOnceASecond(t *testing.T) {
 	}
 }
 
-// TestThoseThatComeBackTogetherAreOfOneNamespace: one tenant's guilt delays nobody else.
-func TestThoseThatComeBackTogetherAreOfOneNamespace(t *testing.T) {
+// The faulty gangs of one tenant delay no other tenant.
+func TestGangsRetriedTogetherAreOfOneNamespace(t *testing.T) {
 	all := []api.JobID{"a/0", "a/1", "a/2", "a/3", "b/0", "b/1"}
 	now := time.Unix(0, 0)
 	h := holding(now, all...)
@@ -437,8 +437,8 @@ func TestThoseThatComeBackTogetherAreOfOneNamespace(t *testing.T) {
 	}
 }
 
-// TestWhatANamespaceDidIsForgottenWithItsGangs: a new one of its name begins anew, and nothing is kept of thousands.
-func TestWhatANamespaceDidIsForgottenWithItsGangs(t *testing.T) {
+// A new namespace with the same name starts without history, and no state is kept for thousands of deleted namespaces.
+func TestStateOfANamespaceEndsWithItsGangs(t *testing.T) {
 	now := time.Unix(0, 0)
 	h := holding(now, "a/0", "b/0")
 	now = now.Add(firstHold)

@@ -279,8 +279,9 @@ func TestHeldObjectsComeBack(t *testing.T) {
 	}
 }
 
-// TestWhatComesBackFirst: of a namespace, or of all queues or nodes, those that changed and then those that wait longest; in a search none.
-func TestWhatComesBackFirst(t *testing.T) {
+// Among the objects of a namespace, or all queues, or all nodes, changed objects are retried first, then those with the
+// longest wait. None is retried during a search.
+func TestOrderOfRetries(t *testing.T) {
 	for range 10 { // held objects are in no order
 		comesBackFirst(t)
 	}
@@ -315,8 +316,8 @@ func TestManyNodesThatAreCulpritsHoldNoOther(t *testing.T) {
 	}
 }
 
-// TestAPanicBeforeASessionIsNotOfThoseThatCameBack: they were in the session before it.
-func TestAPanicBeforeASessionIsNotOfThoseThatCameBack(t *testing.T) {
+// The retried gangs were in the session before it.
+func TestPanicBeforeASessionIsNotCountedForRetriedGangs(t *testing.T) {
 	for name, panics := range map[string]bool{"after a panic": true, "after a success": false} {
 		now := time.Unix(0, 0)
 		h := holding(now, "a/0", "a/1")

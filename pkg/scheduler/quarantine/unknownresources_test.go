@@ -94,9 +94,9 @@ func TestUnknownResourcesAreLimitedInTotal(t *testing.T) {
 	}
 }
 
-// TestAGangBeyondAllKindsHoldsWhatThereIs: it stays in its queue's books with what it holds of the kinds that there are, and with
-// nothing of what its waiting pods ask for beside.
-func TestAGangBeyondAllKindsHoldsWhatThereIs(t *testing.T) {
+// The gang has too many unknown resources. Its queue still counts the known resources that it holds. The unknown
+// resources that its pending pods request do not count.
+func TestQuarantinedGangHoldsOnlyKnownResources(t *testing.T) {
 	snapshot := kindsWorld(mostUnknown)
 	job := askFor(snapshot, "young", time.Unix(2, 0), "example.com/other")
 	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Req(schedtest.Resources{"cpu": "2", "nvidia.com/gpu": "4", "example.com/mine": "1"}).Node("n").Phase(v1.PodRunning).Obj())

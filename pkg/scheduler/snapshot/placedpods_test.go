@@ -38,8 +38,8 @@ func randomJob(r *rand.Rand, id api.JobID) *api.JobInfo {
 	return job
 }
 
-// TestPlacedPodsAreThoseOfTheSession, whatever sessions before it had and did.
-func TestPlacedPodsAreThoseOfTheSession(t *testing.T) {
+// They do not depend on former sessions.
+func TestPlacedPodsAreThePodsOfTheSession(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		var kept PlacedPods

@@ -74,9 +74,8 @@ func TestRefusedStatusIsDropped(t *testing.T) {
 	}
 }
 
-// TestAWriteIsNotGivenUpForWhatAnOutageLooksLike: an API server that comes back forbids for a moment, and may go away again and
-// again; only what is forbidden in a row counts.
-func TestAWriteIsNotGivenUpForWhatAnOutageLooksLike(t *testing.T) {
+// After an outage the API server may forbid writes for a moment, and fail again. Only consecutive refusals count.
+func TestWriteIsNotAbandonedForAnOutage(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
 		tries := 0

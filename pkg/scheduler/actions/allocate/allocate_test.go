@@ -71,7 +71,7 @@ func TestATaskInTheWayOfALargerOneIsPlacedElsewhere(t *testing.T) {
 	}
 }
 
-func TestAllNodesAreLookedAtUnlessAFlagSaysOtherwise(t *testing.T) {
+func TestAllNodesAreTriedUnlessAFlagLimitsThem(t *testing.T) {
 	tests := map[string]struct {
 		percentage int32
 		wantBest   bool
@@ -199,8 +199,8 @@ func TestAGroupIsNotLeftOutWhileOtherMembersMakeTheMinimum(t *testing.T) {
 	}
 }
 
-// TestAnExplanationSaysWhatStoppedTheTrial: nodes have room for all by arithmetic; what stops the gang is something else.
-func TestAnExplanationSaysWhatStoppedTheTrial(t *testing.T) {
+// The nodes have enough resources for the gang. The explanation reports the anti-affinity that prevents its placement.
+func TestExplanationHasTheCauseOfAFailedTrial(t *testing.T) {
 	pods, podGroup := gang("g", "1", "1", "1")
 	podGroup.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": "required"}
 	for _, pod := range pods {

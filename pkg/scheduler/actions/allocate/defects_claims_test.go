@@ -273,9 +273,9 @@ func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {
 	match(t, "bound then", map[string]string{"h-0": "n1"}, second.Binds())
 }
 
-// TestATaskThatIsTakenBackFreesNoVolumeOfAnother: preempt gives a gang an idle node and reserves no volume, and backfill gives the only one to another
-// pod. It stays with that pod, in that session and in the next one, when the gang's member is taken back.
-func TestATaskThatIsTakenBackFreesNoVolumeOfAnother(t *testing.T) {
+// Preempt places a gang on an idle node and reserves no volume. Backfill then reserves the only volume for another pod.
+// Reverting the gang's member does not release that volume, neither in this session nor in the next.
+func TestRevertedTaskReleasesNoVolumeOfAnotherPod(t *testing.T) {
 	for name, runs := range map[string][]vcframework.Action{
 		"by allocate":                {vcpreempt.New(), vcbackfill.New(), nil},
 		"when the session is closed": {vcpreempt.New(), vcbackfill.New()},

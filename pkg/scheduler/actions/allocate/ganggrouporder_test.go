@@ -72,8 +72,9 @@ func TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang(t *testing.T) {
 	}
 }
 
-// TestAGroupSaysWhatIdleRoomItLacks first: with what is being released it is another gang that finds none.
-func TestAGroupSaysWhatIdleRoomItLacks(t *testing.T) {
+// A gang group reports which gang does not fit on idle resources. With resources that are being released, another gang
+// would not fit.
+func TestGangGroupReportsMissingIdleResources(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"4", "4"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n2").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Terminating().Obj())
 	c.conf = strings.Replace(c.conf, "  - name: capacity\n", "", 1)
@@ -95,8 +96,8 @@ func TestAGroupSaysWhatIdleRoomItLacks(t *testing.T) {
 	})
 }
 
-// TestAGroupSaysWhichPodWithoutRequestsFitsNowhere: its gang has no other pod, and counts as ready.
-func TestAGroupSaysWhichPodWithoutRequestsFitsNowhere(t *testing.T) {
+// The gang of the best-effort pod has no other pod, and counts as ready.
+func TestGangGroupReportsBestEffortPodThatFitsNoNode(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
 	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").NodeSelector("there", "is none").Obj()
 	c.look(func(ssn *sessiontest.Session) {

@@ -74,9 +74,9 @@ func TestTheFirstJobHasTheTurn(t *testing.T) {
 	}
 }
 
-// TestAJobIsPutBackBehindThoseThatMoved: jobs that were placed with their gang group have other places than when the queue was sorted. Among them a job that
-// was put back came before others that go first.
-func TestAJobIsPutBackBehindThoseThatMoved(t *testing.T) {
+// Jobs that were placed with their gang group have another order than when the queue was sorted. A job that returns to
+// the queue must not come before jobs that precede it in the new order.
+func TestReturnedJobKeepsTheQueueOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		q, place, _ := queueOf(30, random)

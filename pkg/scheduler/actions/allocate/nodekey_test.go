@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestANodeKeySaysWhatAPluginKnows: while it is the same the plugin is not asked again, and when it is another, or there is none, the gang is tried.
-func TestANodeKeySaysWhatAPluginKnows(t *testing.T) {
+// While the key is unchanged, the plugin is not called again. If the key changes, or there is none, the gang is tried.
+func TestNodeKeyDecidesWhetherAPluginIsCalledAgain(t *testing.T) {
 	steps := []struct {
 		reserved  string
 		key       uint64

@@ -44,9 +44,9 @@ func (p *refuser) ScoreNodeGroup(*api.JobInfo, *framework.NodeGroupTrial) (float
 	return 0, nil
 }
 
-// TestWhatNumbersAreNotToBlameForIsNotRemembered: gang b fits two nodes of 4 cpus, which numbers know. Whatever else kept it, or one like it,
-// from being placed in former sessions, it is placed once that is gone.
-func TestWhatNumbersAreNotToBlameForIsNotRemembered(t *testing.T) {
+// Gang b fits two nodes of 4 CPUs by resources. If another cause prevented its placement, or that of an equal gang, in
+// former sessions, b is placed when that cause ends.
+func TestFailuresWithOtherCausesThanResourcesAreNotCached(t *testing.T) {
 	nodes := []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4")} // the same objects, as a changed one is another
 	nobody := func(string) bool { return false }
 	plugin := &refuser{waits: nobody}
@@ -123,8 +123,8 @@ func TestWhatNumbersAreNotToBlameForIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsForAnotherRoleIsNotRemembered: members that are not to be placed here count for the minima of roles, and become others.
-func TestWhatWaitsForAnotherRoleIsNotRemembered(t *testing.T) {
+// Members that allocate does not place count for the minima of roles, and may be replaced by members of another role.
+func TestFailuresForLackOfARoleAreNotCached(t *testing.T) {
 	nodes := []*v1.Node{node("n1", "ib-a", "4")}
 	tests := map[string]*schedtest.PodBuilder{
 		"a best-effort member": schedtest.MakePod(),
@@ -172,10 +172,10 @@ func TestIgnoredPortsSeparateNoPods(t *testing.T) {
 	}
 }
 
-// TestWhatTheClockDecidesIsNotRemembered: tdm refuses nodes by the time of day, and usage by the age of what was measured. A gang that waits
-// is tried anew in each session where one of them is asked. volumebinding and dynamicresources keep what they know for themselves, but judge pods
-// with claims only.
-func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
+// Plugin tdm refuses nodes by the time of day, and usage by the age of its measurements. With either of them, a gang
+// that waits is tried again in each session. volumebinding and dynamicresources have caches of their own, and only
+// filter for pods with claims.
+func TestTimeDependentResultsAreNotCached(t *testing.T) {
 	for plugin, again := range map[string]bool{"binpack": false, volumebinding.Name: false, dynamicresources.Name: false, "tdm": true, "usage": true} {
 		t.Run(plugin, func(t *testing.T) {
 			pods, podGroup := gang("g", "5", "3", "3")
@@ -199,9 +199,9 @@ func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestWhatAPluginOfOnesOwnDecidesIsNotRemembered: what it knows is not part of the world. So it is of a plugin that was ported from upstream, which
+// The state of a custom plugin is not part of the snapshot. The same holds for a plugin ported from upstream, which
 // signs nothing and adds its predicate through the embedded session.
-func TestWhatAPluginOfOnesOwnDecidesIsNotRemembered(t *testing.T) {
+func TestResultsOfCustomPluginsAreNotCached(t *testing.T) {
 	reserved := ""
 	predicate := func(task *api.TaskInfo, node *api.NodeInfo) error {
 		if node.Name == reserved {
@@ -268,8 +268,8 @@ func TestAnotherPodOfTheSameNameIsAnother(t *testing.T) {
 	}
 }
 
-// TestWhatVolumesDecideIsNotRemembered: a gang with claims is placed when its nodes have volumes, though all else is as it was.
-func TestWhatVolumesDecideIsNotRemembered(t *testing.T) {
+// A gang with claims is placed when volumes for its nodes are created, although nothing else changed.
+func TestResultsThatDependOnVolumesAreNotCached(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {
 			w, podGroup := rackWorld([]string{"6", "6"}, "5", "3")
@@ -308,9 +308,9 @@ func TestWhatVolumesDecideIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestWhatAnEarlierActionEvictsCounts: a gang that fitted nowhere, and for which nothing has changed since, has room to wait for once an action that runs
-// before allocate evicts a task.
-func TestWhatAnEarlierActionEvictsCounts(t *testing.T) {
+// A gang fitted no node in the last session, and nothing has changed since. When an action before allocate evicts a
+// task, the gang may wait for the task's resources.
+func TestEvictionsOfAnEarlierActionCount(t *testing.T) {
 	pods, podGroup := gang("g", "3", "3")
 	running, other := gang("r", "4")
 	running[0].Spec.NodeName, running[0].Status.Phase = "n1", v1.PodRunning

@@ -32,9 +32,9 @@ func (refusingReserver) Unreserve(*api.TaskInfo)                               {
 func (refusingReserver) PreBind(context.Context, *api.TaskInfo, string) error  { return nil }
 func (refusingReserver) Rollback(context.Context, *api.TaskInfo, string) error { return nil }
 
-// TestWhatRefusesATaskThatHasRoomIsReported: of a gang that fits by numbers the user learns what refused it, and not that its members
+// If the nodes have enough resources for a gang, its message has the refusal, and does not claim that the members
 // filled the nodes.
-func TestWhatRefusesATaskThatHasRoomIsReported(t *testing.T) {
+func TestRefusalOfATaskThatFitsIsReported(t *testing.T) {
 	refusals := map[string]struct {
 		open func(ssn *framework.Session, task string)
 		want string

@@ -76,8 +76,8 @@ func TestRolesOfMembersThatDoNotCount(t *testing.T) {
 	}
 }
 
-// TestWhoseTimeIsLimited: gangs of a group together, those that are satisfied for themselves.
-func TestWhoseTimeIsLimited(t *testing.T) {
+// Gangs of a group have one waiting time. A satisfied gang has none.
+func TestGangsWithAWaitingTime(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	of := func(uid api.JobID, id string, change ...func(g *gang)) *gang {
 		g := gangIn(api.Pending)
@@ -178,8 +178,8 @@ func TestObjectsWithoutGangSettingsGetNoVerdict(t *testing.T) {
 	}
 }
 
-// TestWhatASatisfiedGangSaysStays, however many members it has later.
-func TestWhatASatisfiedGangSaysStays(t *testing.T) {
+// It stays even if the gang has more members later.
+func TestConditionSatisfiedStays(t *testing.T) {
 	s := sessionOf(time.Now())
 	g := gangIn(api.Running)
 	g.MatchPolicy, g.MinAvailable, g.PodGroup.Spec.MinMember = gangs.OnceSatisfied, 1, 1

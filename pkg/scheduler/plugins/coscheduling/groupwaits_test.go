@@ -123,8 +123,8 @@ func TestGangsOfASessionKeepCompany(t *testing.T) {
 	}
 }
 
-// TestCompanyThatIsTakenBackIsNone: of a trial that led nowhere.
-func TestCompanyThatIsTakenBackIsNone(t *testing.T) {
+// Placements of a reverted trial do not attract other members of the gang.
+func TestRevertedPlacementsAttractNoMembers(t *testing.T) {
 	affinityCounts := says(gangs.TopologySelectorAnnotation, "s")
 	pods := waiting("g", 0, 2, func(p *schedtest.PodBuilder) { p.Annotation(gangs.TopologySelectorAnnotation, "s") })
 	pods = append(pods, running("x", 0, "c1"))

@@ -49,8 +49,8 @@ func TestWaitsWhole(t *testing.T) {
 	}
 }
 
-// TestAGangThatIsBeingBoundIsNotSentBack: neither by the backoff that room ended early, nor when its waiting time is up meanwhile.
-func TestAGangThatIsBeingBoundIsNotSentBack(t *testing.T) {
+// A gang that is being bound stays admitted if its backoff ended early, and if its waiting time ends meanwhile.
+func TestGangInFlightDoesNotTimeOut(t *testing.T) {
 	now := time.Now()
 	for _, statuses := range [][]api.TaskStatus{{api.Binding, api.Pending}, {api.Pending, api.Pending}} {
 		g := gangIn(statuses...)

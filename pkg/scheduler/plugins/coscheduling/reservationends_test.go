@@ -110,8 +110,9 @@ func TestNodesThatCannotBeReplacedEndTheReservation(t *testing.T) {
 	}
 }
 
-// TestWhatGangsWaitFor: only room counts, and a gang that lacks members, gates or its group begins again.
-func TestWhatGangsWaitFor(t *testing.T) {
+// Only waits for resources count. The wait restarts while a gang lacks members or partner gangs, or has scheduling
+// gates.
+func TestWaitsForResources(t *testing.T) {
 	type clock struct{ LacksRoom, Restarts bool }
 	given := nodes(1, "4")
 	closed := schedtest.MakeQueue().Name("closed").Obj()

@@ -153,8 +153,8 @@ func (r refuser) OnSessionOpen(ssn *framework.Session) {
 	}})
 }
 
-// TestATrialThatAPluginRefusesIsTakenBack: its members wait as before.
-func TestATrialThatAPluginRefusesIsTakenBack(t *testing.T) {
+// The members wait as before.
+func TestTrialRefusedByAPluginIsReverted(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
 		w.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return refuser{w.registry}, nil }})
 		w.reload(strings.Replace(after5m(50), "  - name: priority\n", "  - name: priority\n  - name: refuser\n", 1))

@@ -229,8 +229,8 @@ func TestReservationsAreBounded(t *testing.T) {
 	})
 }
 
-// TestDrainedNodesAreGivenUp: nodes that are drained, and on which the gang is not placed all the same, are no longer reserved after a while.
-func TestDrainedNodesAreGivenUp(t *testing.T) {
+// Nodes that are drained, but on which the gang is still not placed, are no longer reserved after a while.
+func TestUnusedDrainedNodesAreReleased(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")

@@ -63,8 +63,8 @@ func TestOneReservationPerQueue(t *testing.T) {
 	}
 }
 
-// TestAReservedGangIsNotSentBack while its nodes drain, whatever its waiting time is; it is when the reservation has ended.
-func TestAReservedGangIsNotSentBack(t *testing.T) {
+// It does not time out while its nodes drain, whatever its waiting time. It does when the reservation has ended.
+func TestGangWithReservedNodesDoesNotTimeOut(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
 		w.full()
 		group := schedtest.MakePodGroup().Name("big").MinMember(2).Phase(v1beta1.PodGroupInqueue).Annotation(gangs.WaitingTimeAnnotation, "10m").Obj()

@@ -17,8 +17,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestATrialIsTakenBack: in its session all pods still run, and the gang's members wait.
-func TestATrialIsTakenBack(t *testing.T) {
+// In the session of the trial all pods still run, and the gang's members wait.
+func TestTrialIsReverted(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
@@ -79,8 +79,8 @@ func TestNamespacesTakeTurnsOfTrials(t *testing.T) {
 	})
 }
 
-// TestAQueueSaysThatItKeepsRoom: it would take the pod alone, and not beside the gang that nodes are reserved for.
-func TestAQueueSaysThatItKeepsRoom(t *testing.T) {
+// The queue could take the pod alone, but not beside the gang with the reservation.
+func TestQueueReportsResourcesKeptForAReservation(t *testing.T) {
 	given := nodes(4, "4")
 	given.Nodes = append(given.Nodes, holds("2").Name("n4").Obj())
 	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(cores("16")).Weight(100).Obj()}

@@ -16,9 +16,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRoomForGroupsThatWereSentBack: idle nodes are filled with the largest members that the minima of all gangs need. A session
-// looks at a limited number of nodes and members.
-func TestRoomForGroupsThatWereSentBack(t *testing.T) {
+// Idle nodes are filled with the largest members for the minima of all gangs. A session looks at a limited number of
+// nodes and members.
+func TestRoomForTimedOutGangGroups(t *testing.T) {
 	of := func(minimum int32, sizes ...string) *gang {
 		var all []schedtest.Resources
 		for _, size := range sizes {

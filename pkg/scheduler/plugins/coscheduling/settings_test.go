@@ -136,8 +136,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestWhatGangsAskOfTheNetwork: rules of layers that exist are promised, and what cannot be is an invalid setting, or keeps the gang from being placed.
-func TestWhatGangsAskOfTheNetwork(t *testing.T) {
+// Rules for existing layers apply. A rule that cannot apply is an invalid setting, or prevents the gang's placement.
+func TestNetworkRulesOfGangs(t *testing.T) {
 	type asked struct {
 		Rules    []topologyplan.Layer
 		Must     int

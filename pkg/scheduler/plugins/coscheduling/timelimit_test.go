@@ -43,8 +43,8 @@ func narrow(groups []*schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.Cl
 
 func small() *schedtest.PodBuilder { return schedtest.MakePod().Req(cores("1")) }
 
-// TestAGangThatWaitsTooLongIsSentBack: it says how long it waited for what. Another gang does not wait for it meanwhile.
-func TestAGangThatWaitsTooLongIsSentBack(t *testing.T) {
+// The condition has the waiting time and the missing resources. Another gang does not wait for the gang meanwhile.
+func TestGangTimesOut(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
 		w.session()
 		if got := w.condition("a", TimeLimit).Reason; w.phase("a") != scheduling.PodGroupInqueue || got != gangAdmitted {
@@ -154,8 +154,8 @@ func TestBackoffDoubles(t *testing.T) {
 	})
 }
 
-// TestAGroupIsSentBackTogether: its time is that of the gang whose time is the shortest, also for one that was not let in yet.
-func TestAGroupIsSentBackTogether(t *testing.T) {
+// The shortest waiting time of its gangs counts, even that of a gang that is not admitted yet.
+func TestGangGroupTimesOutTogether(t *testing.T) {
 	group := func(name, time string) *schedtest.PodGroupBuilder {
 		return waits(name).Annotation(gangs.GroupsAnnotation, `["ns/a","ns/b"]`).Annotation(gangs.WaitingTimeAnnotation, time)
 	}
@@ -181,8 +181,8 @@ func TestAGroupIsSentBackTogether(t *testing.T) {
 	}
 }
 
-// TestWhoIsNotSentBack: the time of a gang is that until it is placed, and a gang without settings has none.
-func TestWhoIsNotSentBack(t *testing.T) {
+// The waiting time ends when the gang is placed. A gang without settings has none.
+func TestGangsThatDoNotTimeOut(t *testing.T) {
 	running := small().Node("n1").Phase(v1.PodRunning)
 	tests := map[string]struct {
 		group *schedtest.PodGroupBuilder

@@ -155,8 +155,8 @@ func schedulingDevice(name string) *schedulingv1alpha1.Device {
 	return &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// TestWhatAReloadKeeps: the Device objects' informer is one, and each ConfigMap has templates of its own.
-func TestWhatAReloadKeeps(t *testing.T) {
+// The informer of Device objects is shared, and each ConfigMap has templates of its own.
+func TestStateKeptAcrossReloads(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Devices: []*schedulingv1alpha1.Device{schedulingDevice("n1")}})
 	t.Cleanup(cluster.Close)
 	spec := Spec()
@@ -193,8 +193,8 @@ func (b *backend) HasDeviceRequest(*v1.Pod) bool { return true }
 
 func (b *backend) FilterNode(*v1.Pod, string) (int, string, error) { return b.code, "no room", b.err }
 
-// TestWhatUpstreamsBackendsRefuse is refused, and so is what they cannot tell of.
-func TestWhatUpstreamsBackendsRefuse(t *testing.T) {
+// A node is refused if a backend refuses it or returns an error.
+func TestRefusalsOfUpstreamsBackends(t *testing.T) {
 	before := api.RegisteredDevices
 	t.Cleanup(func() { api.RegisteredDevices = before })
 	api.RegisteredDevices = []string{"b"}

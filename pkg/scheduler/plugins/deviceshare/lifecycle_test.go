@@ -22,8 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestWhatPodsOnANodeHave is told by their annotations, if they ask for devices, and by nobody else's.
-func TestWhatPodsOnANodeHave(t *testing.T) {
+// The annotations of pods that request devices decide which devices they have. Annotations of other pods do not count.
+func TestDevicesOfPodsOnANode(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
 	forged := has("forged", "n1", "100", all...)
 	forged.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}

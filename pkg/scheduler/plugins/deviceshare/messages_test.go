@@ -21,8 +21,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestWhatAVendorCannotServeIsRefusedByTheNode: it would fail each time just before the bind, on one node after the other.
-func TestWhatAVendorCannotServeIsRefusedByTheNode(t *testing.T) {
+// Otherwise the pod would fail right before the bind each time, on one node after the other.
+func TestNodeRefusesRequestsThatItsVendorCannotServe(t *testing.T) {
 	// says has what the PodGroup, and then its pod, say of the only node.
 	says := func(short, whole string) string {
 		return "0/1 members fit: 1 node " + short + "0/1 nodes are unavailable: 1 node(s) " + whole + "."

@@ -249,8 +249,8 @@ func TestAQueueOfAQueueIsHeldToItsLimit(t *testing.T) {
 	}
 }
 
-// TestALimitIsFreeAgainWhenATrialIsTakenBack: a gang that does not fit leaves the whole limit to the next.
-func TestALimitIsFreeAgainWhenATrialIsTakenBack(t *testing.T) {
+// A gang that does not fit leaves the whole limit to the next gang.
+func TestRevertedTrialFreesTheQueueLimit(t *testing.T) {
 	nodes, devices := machines("n1")
 	first, pods := gang("a", 3, oneGPU["nvidia"])
 	second, others := gang("b", 2, oneGPU["nvidia"])

@@ -190,8 +190,9 @@ func TestNoPodIsEvictedUnsuccessfully(t *testing.T) {
 	}
 }
 
-// TestSumsRefuseNothingThatThereIs: whatever makes what pods ask for, and what there is, differ from what they use and may be given.
-func TestSumsRefuseNothingThatThereIs(t *testing.T) {
+// The sums refuse no pod for which devices are free, whatever makes requests and capacity differ from use and free
+// devices.
+func TestSumsRefuseNothingThatFits(t *testing.T) {
 	all := func(name string, change ...func(*v1.Pod)) *v1.Pod {
 		pod := has(name, "n1", "100", 0, 1, 2, 3, 4, 5, 6, 7)
 		for _, do := range change {

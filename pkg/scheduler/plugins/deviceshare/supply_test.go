@@ -42,7 +42,7 @@ func TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers(t *testing.T) {
 	}
 }
 
-func TestATaskThatAllowsAnyModelLeavesTheRareOneToThoseThatNameIt(t *testing.T) {
+func TestTaskForAnyModelLeavesTheRareModelToOthers(t *testing.T) {
 	nodes, devices := machines("n1", "n2", "n3", "n4")
 	for i, model := range []string{"rare", "common", "common", "common"} {
 		nodes[i].Labels[schedulingv1alpha1.GPUModelLabel] = model

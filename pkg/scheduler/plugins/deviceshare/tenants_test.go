@@ -20,9 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestDecidedDevicesReplaceThoseOfThePod: who guesses the devices and writes them onto a pod that waits could change them again before it is
-// bound.
-func TestDecidedDevicesReplaceThoseOfThePod(t *testing.T) {
+// A tenant who guesses the devices and writes them onto a waiting pod could otherwise change them before it is bound.
+func TestDecidedDevicesReplaceThePodsAnnotation(t *testing.T) {
 	const key = schedulingv1alpha1.DeviceAllocatedAnnotation
 	nodes, devices := machines("n1")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "800"})

@@ -72,8 +72,9 @@ func newPickyWorld(t *testing.T, running ...*v1.Pod) *world {
 	return w
 }
 
-// TestWhatMembersHaveIsGivenBack when one that they were given others for is not placed after all.
-func TestWhatMembersHaveIsGivenBack(t *testing.T) {
+// Members were given other devices so that another member fits. They get their former devices back if that member is
+// not placed.
+func TestMembersGetTheirDevicesBack(t *testing.T) {
 	tests := map[string]struct {
 		do   func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo)
 		want map[string]string
@@ -142,8 +143,8 @@ func TestAMemberThatIsHandedOverKeepsItsDevices(t *testing.T) {
 	}
 }
 
-// TestARefusalIsKeptForWhatItWasSaidOf: members in the way of one need not be in that of another, nor for ever.
-func TestARefusalIsKeptForWhatItWasSaidOf(t *testing.T) {
+// Members that prevent one placement need not prevent another, and may be reverted.
+func TestRefusalIsKeptOnlyForItsPlacements(t *testing.T) {
 	w := newPickyWorld(t)
 	w.conf += "    arguments: {scoringStrategy: {type: LeastAllocated}}\n" // which looks at nothing else that changes
 	ssn := w.next(t)

@@ -13,8 +13,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAPlanThatDoesNotHoldAnyMore: nothing of it is assumed.
-func TestAPlanThatDoesNotHoldAnyMore(t *testing.T) {
+// Nothing of an outdated plan is assumed.
+func TestOutdatedPlan(t *testing.T) {
 	easy, onlyA := member("any", "made t"), member("only-a", "made t")
 	changes := map[string]func(w *world){
 		"a device is taken":    func(w *world) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-1")) },

@@ -288,8 +288,9 @@ func TestNodesWherePodsLeaveAreClosedToPausedGangsAlone(t *testing.T) {
 	}
 }
 
-// TestNoRoomSaysWhoMustGo where the candidates are on several nodes, or on none, or nobody knows for whom they are to go.
-func TestNoRoomSaysWhoMustGo(t *testing.T) {
+// There is no room if the candidates are on several nodes or on none, if the gang or its queue is not in the session,
+// or if the gang fits the idle resources of the node.
+func TestRoomOfCandidates(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(ssn *framework.Session, candidates []*api.TaskInfo) []*api.TaskInfo
 		want   bool

@@ -361,8 +361,8 @@ type free struct{}
 func (free) Blocked(api.JobID) (string, bool) { return "", false }
 func (free) Avoid(api.JobID) []string         { return nil }
 
-// TestWhoWaits: waits hold for the actions that evict, and that of a queue for those that take from others.
-func TestWhoWaits(t *testing.T) {
+// Waits hold for actions that evict. The wait of a queue holds for actions that evict from other queues.
+func TestWaitsAfterEvictions(t *testing.T) {
 	var w world
 	w.node("n")
 	w.gang("evicted", "q1", "1", 1, 1)
@@ -444,9 +444,9 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// TestWhatASessionNotesOfEvictions, whether or not it reaches its end: those who wait for room that somebody else's leaving makes have evicted nobody, and a queue
-// whose own gang took the room from another of it was not taken from.
-func TestWhatASessionNotesOfEvictions(t *testing.T) {
+// They do not depend on whether the session completes. A gang that waits for resources that other causes release has
+// evicted no pods. A queue does not wait if one of its own gangs evicted the pods.
+func TestClaimsAndWaitsAfterASession(t *testing.T) {
 	for action, taken := range map[string]bool{preempt: false, reclaim: true, "shuffle": false} {
 		var w world
 		w.node("n")

@@ -105,8 +105,8 @@ func evictedPods(t *testing.T, w sessiontest.ClusterSpec, conf string) (gone []s
 	return ssn.Evicts(), ssn.Pipelined()
 }
 
-// The names are those of the cases in Koordinator's words; what is expected is ours.
-func TestWhoMustGo(t *testing.T) {
+// The names are those of Koordinator's cases; the expected results are ours.
+func TestChoiceOfVictims(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		nodes   map[string]string

@@ -214,9 +214,9 @@ func TestTriedIsForgotten(t *testing.T) {
 	}
 }
 
-// TestALauncherDoesNotSayWhereRoomIsMade: backfill puts a member that asks for nothing somewhere while the others wait. It is
-// not bound there, so room is made for the gang where that takes evictions that are possible.
-func TestALauncherDoesNotSayWhereRoomIsMade(t *testing.T) {
+// Backfill places a best-effort member while the other members wait. It is not bound there, so evictions for the gang
+// happen in a cluster where they are possible.
+func TestLauncherDoesNotDecideWhereEvictionsHappen(t *testing.T) {
 	nodes := nodes("a1 ib-a", "b1 ib-b")
 	nodes[1].Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}} // so that backfill takes the other
 	f := open(t, sessiontest.ClusterSpec{

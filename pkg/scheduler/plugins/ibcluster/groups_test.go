@@ -279,9 +279,8 @@ func TestNodeGroupsFollowEvictions(t *testing.T) {
 	}
 }
 
-// TestSplitIsSaidAsTheSessionFoundIt: what the session places on top changes nothing of what is told, or each session
-// would tell it anew.
-func TestSplitIsSaidAsTheSessionFoundIt(t *testing.T) {
+// Placements of the session do not change the reported split, or each session would report it again.
+func TestSplitIsReportedAsOfTheSessionsStart(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0@a1", "g/1@b1", "g/2", "g/3"),
 	})

@@ -31,9 +31,9 @@ func bound(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// TestWhoseAnnotationsCount: upstream's controllers make PodGroups of Deployments, StatefulSets and Jobs without the
-// annotations of their templates; twelve pods with `mode: required` were spread over two clusters.
-func TestWhoseAnnotationsCount(t *testing.T) {
+// Upstream's controllers create PodGroups of Deployments, StatefulSets and Jobs without the annotations of their
+// templates. Twelve pods with `mode: required` were spread over two clusters.
+func TestAnnotationsOfPodsAndPodGroups(t *testing.T) {
 	const a, b = "ib-a", "ib-b"
 	tests := map[string]struct {
 		podGroup []string
@@ -117,8 +117,8 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 	}
 }
 
-// TestPodsSayWithWhom: affinity groups may be named by pods, too, also by those of gangs that are placed.
-func TestPodsSayWithWhom(t *testing.T) {
+// Pods may name affinity groups too, also pods of gangs that are placed.
+func TestAffinityGroupsOfPods(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
 		PodGroups: []*v1beta1.PodGroup{gang("placed", 1).Obj(), gang("other", 1).Obj(), gang("g", 1).Obj()},

@@ -249,8 +249,8 @@ func TestPluginsThatRecordTurnsHaveNoVote(t *testing.T) {
 	}
 }
 
-// TestWhoseTurnItIs: a panic is laid at the door of the gang that something was done for last.
-func TestWhoseTurnItIs(t *testing.T) {
+// A panic is attributed to the gang of the last call.
+func TestTurns(t *testing.T) {
 	c := newCache(t)
 	sessions(t, c, 0)(func(ssn *framework.Session) {
 		statement := vcframework.NewStatement(ssn.Session)

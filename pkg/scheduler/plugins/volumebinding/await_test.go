@@ -68,8 +68,8 @@ func TestAVolumeThatIsMadeIsAwaited(t *testing.T) {
 	})
 }
 
-// TestWhatEndsTheWait: what cannot come to a good end any more does not hold a gang for as long as binding may take.
-func TestWhatEndsTheWait(t *testing.T) {
+// A bind that can no longer succeed does not hold a gang for the whole time limit of the step.
+func TestEndOfTheWaitForVolumes(t *testing.T) {
 	cases := map[string]struct {
 		class     string
 		meanwhile func(w *world)

@@ -25,9 +25,9 @@ var (
 	differentialSeed  = flag.Uint64("differential.seed", 0, "the only world to try; 0 for all")
 )
 
-// TestTheBinderWouldSayTheSame places random pods with random claims, and takes them back, and holds each verdict, and those kept
-// of equal tasks, against what the Kubernetes binder says of each pod and node.
-func TestTheBinderWouldSayTheSame(t *testing.T) {
+// The test places random pods with random claims, and reverts some placements. It compares each filter result, cached
+// ones included, with the result of the Kubernetes binder for the pod and node.
+func TestResultsEqualTheBinders(t *testing.T) {
 	var sum tally
 	seeds := uint64(differentialSeeds.Of(t))
 	for seed := uint64(1); seed <= seeds; seed++ {

@@ -241,8 +241,8 @@ func TestRollbackLeavesWhatWasTakenUp(t *testing.T) {
 	}
 }
 
-// TestARollbackThatFailsForManyClaimsSaysSoInFewWords: it is told over and over while it is tried again.
-func TestARollbackThatFailsForManyClaimsSaysSoInFewWords(t *testing.T) {
+// The error is reported again at each retry.
+func TestErrorOfARollbackOfManyClaimsIsShort(t *testing.T) {
 	for claims, want := range map[string]string{
 		"c":     `rolling back claim "c": the API server is away`,
 		"c d e": `rolling back claim "c": the API server is away (and 2 more claims)`,

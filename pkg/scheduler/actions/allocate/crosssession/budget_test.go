@@ -54,8 +54,8 @@ func TestEachSearchHasItsTurn(t *testing.T) {
 	}
 }
 
-// TestATurnThatIsNotNeededIsGivenUp: others need not leave its steps.
-func TestATurnThatIsNotNeededIsGivenUp(t *testing.T) {
+// A finished search leaves its steps to other searches.
+func TestFinishedSearchReleasesItsSteps(t *testing.T) {
 	turns := Budget{}
 	turns.Enqueue(Search{Set: "a"})
 	turns.beginSession(sessionPackingSteps)

@@ -10,9 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
-// TestWhatASessionHasNoStepsForIsSearchedInTheNext: a search that did not have all of its steps is no answer, and one that had them
-// is not made again.
-func TestWhatASessionHasNoStepsForIsSearchedInTheNext(t *testing.T) {
+// A search that did not get all of its steps has no answer yet. A complete search is not repeated.
+func TestSearchWithTooFewStepsContinuesInTheNextSession(t *testing.T) {
 	class := func(cpu float64) packing.TaskClass {
 		return packing.TaskClass{Request: []float64{cpu}, Count: 1, Role: -1}
 	}

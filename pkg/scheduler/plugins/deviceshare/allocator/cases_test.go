@@ -118,7 +118,7 @@ func TestVirtualFunctionsOfSeveralGroups(t *testing.T) {
 	}
 }
 
-func TestDevicesThatDoNotSayTheirNUMANodeAreAsNearToOneAsToAnother(t *testing.T) {
+func TestDevicesWithoutANUMANodeHaveNoPreference(t *testing.T) {
 	d := makeDevice()
 	d.gpu(0, 1, "a")
 	d.gpu(1, -1, "")

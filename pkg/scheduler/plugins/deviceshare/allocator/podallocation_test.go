@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestUsersOfAGPUOfWhichTheMemoryIsNotSaid: who has all of it by ratio leaves not even a byte.
-func TestUsersOfAGPUOfWhichTheMemoryIsNotSaid(t *testing.T) {
+// An allocation by ratio may not list its memory. With the whole ratio it uses all the memory.
+func TestAllocationByRatioUsesAllMemory(t *testing.T) {
 	d := makeDevice()
 	d.gpu(0, 0, "a")
 	has := &Allocation{GPU: {{Minor: 0, Amounts: Amounts{Core: 100, MemoryRatio: 100}}}}
@@ -20,8 +20,7 @@ func TestUsersOfAGPUOfWhichTheMemoryIsNotSaid(t *testing.T) {
 	check(t, s.Without(has), parse(t, makePod(list(memoryName, "1Mi"))), Options{}, "gpu 0@0", false)
 }
 
-// TestWhatAnAnnotationSays counts as far as the pod asks for it.
-func TestWhatAnAnnotationSays(t *testing.T) {
+func TestAnnotationCountsUpToTheRequest(t *testing.T) {
 	gpus, half, nic := whole(0, 1, 2, 3).Annotation(), part(50, 2, 3).Annotation(), nics(100, 1, 2).Annotation()
 	both := &Allocation{GPU: whole(0, 2)[GPU], RDMA: nics(50, 1, 2)[RDMA]}
 	all := "gpu 0,1,2,3"

@@ -20,8 +20,8 @@ func (a curious) DeviceScore(s *State, t Type, index int, amounts Amounts) float
 	return a.LeastAllocated.DeviceScore(s, t, index, amounts)
 }
 
-// TestTheStrategyIsAskedWhereThereIsAChoice: it is most of what a search costs, on thousands of nodes.
-func TestTheStrategyIsAskedWhereThereIsAChoice(t *testing.T) {
+// The strategy is the largest part of the cost of a search on thousands of nodes.
+func TestStrategyIsCalledOnlyForChoices(t *testing.T) {
 	empty := nodeA().state(t)
 	joint := func(gpus, rdma string) *Request {
 		return parse(t, makePod(list(nvidiaName, gpus, rdmaName, rdma), "device-joint-allocate", jointPCIe, "device-allocate-hint", vfHint))

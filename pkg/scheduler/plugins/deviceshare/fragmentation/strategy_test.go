@@ -133,7 +133,7 @@ func TestTheNodeForATask(t *testing.T) {
 	}
 }
 
-func TestATaskThatMayGoAnywhereLeavesRareModelsToThoseThatNeedThem(t *testing.T) {
+func TestTaskForAnyModelAvoidsRareModels(t *testing.T) {
 	h := fragmentation.NewHistogram()
 	add(h, fragmentation.TaskClass{GPUs: 1, Core: 100, GPUMemory: 100}, 80)
 	add(h, fragmentation.TaskClass{GPUs: 1, Core: 100, GPUMemory: 100, Models: "rare"}, 10)
