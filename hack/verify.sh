@@ -22,7 +22,7 @@ check() { # NAME COMMAND...
 generated() {
   hack/generate.sh "$tmp" || return 1
   local bad=0
-  for path in config/crd config/install pkg/client docs/configuration.md docs/metrics.md docs/pictures internal/controlplane/testdata; do
+  for path in config/crd config/install pkg/client docs/configuration.md docs/metrics.md docs/pictures docs/plugins/ibcluster.svg internal/controlplane/testdata; do
     diff -ru "$path" "$tmp/$path" || bad=1
   done
   for path in $(cd "$tmp" && find pkg/apis -type f); do

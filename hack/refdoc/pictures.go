@@ -4,8 +4,9 @@ package main
 
 import "fmt"
 
-// pictures are the functions that draw the pictures in docs/concepts.md, by the path of the file.
+// pictures are the functions that draw the pictures of the pages, by the path of the file.
 var pictures = map[string]func() *drawing{
+	"docs/plugins/ibcluster.svg":    levelsPicture,
 	"docs/pictures/gang.svg":        gangPicture,
 	"docs/pictures/group.svg":       groupPicture,
 	"docs/pictures/transaction.svg": transactionPicture,
@@ -164,5 +165,47 @@ func reservationPicture() *drawing {
 	d.text("mid", reserved, 284, "starvationAfter")
 	d.text("mid", placed, 284, "all nodes drained")
 	d.arrow(left, 265, right, 265)
+	return d
+}
+
+// levelsPicture draws the groups that the labels of nodes form at three levels, and nodes that lack some of the labels.
+func levelsPicture() *drawing {
+	d := &drawing{width: 760, height: 380, title: "How clusters, spines and leaves are read from labels", about: "The labels ibcluster, spine and leaf of a node name its group at three levels, each inside the level before. " +
+		"A node that lacks a label is in the wider groups only. A node without the first label is in no group."}
+	const cluster, spine, leaf = "pod", "chosen", "step"
+	d.frame("frame", 20, 20, 180, 138, "labels of node a1")
+	d.box(cluster, 30, 50, 160, 28, "ibcluster: ib-a")
+	d.box(spine, 30, 84, 160, 28, "spine: s1")
+	d.box(leaf, 30, 118, 160, 28, "leaf: l1")
+	d.frame("frame", 20, 170, 180, 100, "groups of node a1")
+	for i, path := range []string{"ib-a", "ib-a/s1", "ib-a/s1/l1"} {
+		d.text("", 30, 213+i*21, "%s", path)
+	}
+	group := func(class string, x, y, w, h int, name string, nodes ...string) {
+		d.frame(class, x, y, w, h, name)
+		for i, node := range nodes {
+			style := "node"
+			if node == "a1" {
+				style = "bound"
+			}
+			d.box(style, x+8, y+30+i*40, w-16, 32, node)
+		}
+	}
+	group(cluster, 215, 20, 315, 250, "ib-a")
+	group(spine, 225, 50, 190, 210, "s1")
+	group(leaf, 235, 82, 80, 168, "l1", "a1", "a2")
+	group(leaf, 325, 82, 80, 168, "l2", "a3", "a4", "a5")
+	group(spine, 425, 50, 95, 210, "s2")
+	group(leaf, 433, 82, 79, 72, "l3", "a6")
+	d.box("node", 441, 184, 63, 32, "a7")
+	group(cluster, 545, 20, 195, 250, "ib-b")
+	group(spine, 555, 50, 95, 210, "s1")
+	group(leaf, 563, 82, 79, 168, "l1", "b1", "b2")
+	d.box("node", 660, 112, 70, 32, "b3")
+	d.box("node", 660, 290, 70, 32, "x")
+	d.text("dim", 20, 302, "a7 has no label leaf: it is in ib-a and ib-a/s2 only.")
+	d.text("dim", 20, 322, "b3 has no label spine: it is in ib-b only, and its label leaf does not count.")
+	d.text("dim", 20, 342, "x has no label ibcluster: it is in no group, and takes no gang of mode required.")
+	d.text("dim", 20, 362, "ib-a/s1 and ib-b/s1 are different groups.")
 	return d
 }
