@@ -114,10 +114,8 @@ func (p *RecoveryPass) record(of Leftover, err error) {
 	}
 }
 
-// nodeToCome stands for the node of a pod that was being bound when withdrawals were resumed.
-const nodeToCome = "to come"
-
-// listPods returns the keys that a withdrawal needs of the pods in the namespace (Withdrawer.PodKeys).
+// listPods returns the keys that a withdrawal needs of the pods in the namespace (Withdrawer.PodKeys). It fails while a
+// pod is still being bound whose bind transaction began before withdrawals were resumed.
 func (u *Unrecovered) listPods(ctx context.Context, namespace string) (sets.Set[string], error) {
 	if ctx.Err() != nil {
 		return nil, errNoTime
@@ -129,14 +127,18 @@ func (u *Unrecovered) listPods(ctx context.Context, namespace string) (sets.Set[
 	u.mu.Lock()
 	inFlight := u.inFlight
 	u.mu.Unlock()
+	beingBound := ""
 	err := eachListed(ctx, list, func(pod *v1.Pod) {
 		if pod.Spec.NodeName == "" && inFlight.Has(pod.UID) {
-			pod.Spec.NodeName = nodeToCome
+			beingBound = pod.Name
 		}
 		keys.Insert(u.withdrawer.PodKeys(pod)...)
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
+	case beingBound != "":
+		return nil, fmt.Errorf("pod %s/%s is being bound", namespace, beingBound)
 	}
 	return keys, nil
 }

@@ -67,7 +67,8 @@ type Unrecovered struct {
 	// while no such goroutine runs.
 	instances int
 	stop      context.CancelFunc
-	// inFlight are the pods that were being bound when withdrawals were resumed. They count as pods with a node.
+	// inFlight are the pods that were being bound when withdrawals were resumed, and in all sessions since then. While
+	// such a pod has no node, nothing is withdrawn in its namespace: another plugin may still write for it, or roll back.
 	inFlight sets.Set[types.UID]
 }
 
@@ -100,20 +101,25 @@ func (u *Unrecovered) Leave() {
 }
 
 // Resume retries withdrawals again after the last instance had left. The plugin calls it with the session's jobs whenever
-// a session opens. Until now, another plugin may have placed pods that use the claims. Writes for the pods that are still
-// being bound are not withdrawn, as for pods with a node.
+// a session opens. Until the withdrawals are resumed, another plugin may have placed pods that use the claims. So they
+// wait in a namespace until the bind transactions of its pods have ended.
 func (u *Unrecovered) Resume(jobs map[api.JobID]*api.JobInfo) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.reasons) == 0 || u.stop != nil {
+	if len(u.reasons) == 0 || u.stop != nil && len(u.inFlight) == 0 {
 		return
 	}
-	u.inFlight = sets.Set[types.UID]{}
+	binding := sets.Set[types.UID]{}
 	for _, job := range jobs {
 		for _, task := range job.TaskStatusIndex[api.Binding] {
-			u.inFlight.Insert(task.Pod.UID)
+			binding.Insert(task.Pod.UID)
 		}
 	}
+	if u.stop != nil {
+		u.inFlight = u.inFlight.Intersection(binding)
+		return
+	}
+	u.inFlight = binding
 	u.start()
 }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	pausing "github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
@@ -48,7 +49,7 @@ func (w *withdrawals) ListPods(ctx context.Context, namespace string, options me
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	list := &v1.PodList{Items: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "pod" + options.Continue}}}}
+	list := &v1.PodList{Items: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "pod" + options.Continue, UID: types.UID("pod" + options.Continue)}}}}
 	if options.Continue == "" {
 		list.Continue = "-of-page-2"
 	}
@@ -304,6 +305,49 @@ func TestRetriesBelongToTheInstancesInUse(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := w.attempts("bad"); n != 0 {
 			t.Errorf("%d attempts after the end", n)
+		}
+	})
+}
+
+// TestNothingIsWithdrawnWhileAnotherPluginMayWrite: a pod that was being bound when the plugin came back may use the claim, and
+// may still be rolled back. A pod that is bound after that has passed the plugin's own filter.
+func TestNothingIsWithdrawnWhileAnotherPluginMayWrite(t *testing.T) {
+	binding := func(pods ...string) map[api.JobID]*api.JobInfo {
+		job := api.NewJobInfo("ns/gang")
+		for _, pod := range pods {
+			task := &api.TaskInfo{UID: api.TaskID(pod), Job: job.UID, Resreq: api.EmptyResource(), Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(pod)}}}
+			task.Status = api.Binding
+			job.AddTaskInfo(task)
+		}
+		return map[api.JobID]*api.JobInfo{job.UID: job}
+	}
+	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
+		claim := claimNamed("ns", "bad")
+		w.fail("bad", true)
+		mustRecover(t, u, w, claim)
+		u.Leave()
+		u.Join()
+		w.fail("bad", false)
+		w.attempts("bad")
+		u.Resume(binding("pod"))
+		for range 3 {
+			u.Resume(binding("pod", "pod-of-page-2"))
+			time.Sleep(retryPause)
+			synctest.Wait()
+			if n := w.attempts("bad"); n != 0 {
+				t.Errorf("%d attempts while the pod is being bound, want none", n)
+			}
+		}
+		want := "the write of a former scheduler leader could not be withdrawn yet; the scheduler retries it; last error: pod ns/pod is being bound"
+		if err := u.Check(claim); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		u.Resume(binding("pod-of-page-2")) // the transaction of the first pod was rolled back
+		u.Resume(binding("pod", "pod-of-page-2"))
+		time.Sleep(retryPause)
+		synctest.Wait()
+		if n, err := w.attempts("bad"), u.Check(claim); n != 1 || err != nil {
+			t.Errorf("%d attempts after the pod was rolled back, want 1; %v", n, err)
 		}
 	})
 }
