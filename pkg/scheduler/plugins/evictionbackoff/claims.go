@@ -80,7 +80,9 @@ func (c *claim) leaving(ssn *framework.Session) bool {
 }
 
 // recordEviction records an eviction when the eviction is sent, so that it is recorded even if the session does not
-// complete. Each gang with pipelined members on the victim's node gets a claim on the victim's resources.
+// complete. Each gang with pipelined members on the victim's node gets a claim on the victim's resources. It replaces
+// the gang's claim of an earlier session, whose victims then count like all other pods until they have terminated.
+// Otherwise a gang that evicts more pods in each session could keep the resources of a victim that never terminates.
 func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 	if job := ssn.Jobs[e.Task.Job]; e.Action == reclaim && job != nil && !p.taken[job.Queue] {
 		p.taken[job.Queue] = true

@@ -78,6 +78,30 @@ func TestOnlyActionsThatEvictTakeTurns(t *testing.T) {
 	}
 }
 
+// TestDeletedGangsLeaveARound: a namespace that gets new gangs in each session never finishes its round.
+func TestDeletedGangsLeaveARound(t *testing.T) {
+	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{"other/gang": {UID: "other/gang", Namespace: "other"}}}, Action: preempt}
+	turns := newTurns()
+	r := round{preempt, "ns"}
+	for i := range 3 {
+		id := api.JobID(fmt.Sprint("ns/new-", i))
+		ssn.Jobs[id], ssn.Jobs["ns/late"] = &api.JobInfo{UID: id, Namespace: "ns"}, &api.JobInfo{UID: "ns/late", Namespace: "ns"}
+		s := newSearches(ssn, turns)
+		if err := s.admit(&api.TaskInfo{Job: id, Namespace: "ns"}); err != nil {
+			t.Fatal(err)
+		}
+		s.spent[r] = searchTime
+		if err := s.admit(&api.TaskInfo{Job: "ns/late", Namespace: "ns"}); err == nil {
+			t.Fatal("a gang searches although its namespace has used up its time")
+		}
+		s.end()
+		if diff := cmp.Diff(map[round]map[string]bool{r: {string(id): true}}, turns.searched); diff != "" {
+			t.Errorf("gangs that have had their search (-want +got):\n%s", diff)
+		}
+		delete(ssn.Jobs, id)
+	}
+}
+
 // TestTheCostOfANodeIsThatOfItsLeastImportantVictims: pods of higher priority stay on a node as far as the preemptor fits beside them. Pods of gangs that
 // the session does not have are no victims.
 func TestTheCostOfANodeIsThatOfItsLeastImportantVictims(t *testing.T) {

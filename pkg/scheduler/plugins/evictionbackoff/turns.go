@@ -4,6 +4,7 @@ package evictionbackoff
 
 import (
 	"errors"
+	"maps"
 	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -113,12 +114,19 @@ func (s *searches) admit(task *api.TaskInfo) error {
 	return nil
 }
 
-// end removes the rounds in which no gang was refused a search in this session. These rounds are finished.
+// end removes the rounds in which no gang was refused a search in this session. These rounds are finished. It also
+// removes gangs that no longer exist from the other rounds: a round does not end while its namespace gets new gangs.
 func (s *searches) end() {
-	for r := range s.turns.searched {
-		if !s.left[r] {
-			delete(s.turns.searched, r)
-		}
+	maps.DeleteFunc(s.turns.searched, func(r round, _ map[string]bool) bool { return !s.left[r] })
+	if len(s.turns.searched) == 0 {
+		return
+	}
+	exists := map[string]bool{}
+	for _, job := range s.ssn.Jobs {
+		exists[searchKey(s.ssn, job)] = true
+	}
+	for _, keys := range s.turns.searched {
+		maps.DeleteFunc(keys, func(key string, _ bool) bool { return !exists[key] })
 	}
 }
 
