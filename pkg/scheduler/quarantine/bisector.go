@@ -147,7 +147,7 @@ func (h *bisector) panicked(now time.Time, turn api.JobID, what string) (found [
 	suspect := object{PodGroup, string(turn)}
 	switch {
 	case len(h.back) > 0:
-		found = h.backPanicked(now)
+		found = h.backPanicked(now, h.inSession(turn) && !h.back[suspect])
 	case h.control:
 		progress = h.controlPanicked(now)
 		return nil, progress

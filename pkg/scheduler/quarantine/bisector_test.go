@@ -129,7 +129,7 @@ func TestAHeldGangComesBack(t *testing.T) {
 					}
 				}
 				waits = append(waits, now.Sub(start))
-				h.panicked(now, "2", "oh no") // whoever's turn it was: the one that came back is it
+				h.panicked(now, "1", "oh no")
 			}
 			if diff := cmp.Diff(tt.waits, waits); diff != "" {
 				t.Errorf("waits (-want +got):\n%s", diff)

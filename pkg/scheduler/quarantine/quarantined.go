@@ -175,12 +175,14 @@ func (h *bisector) retryGroup(name string) *retryGroup {
 }
 
 // backPanicked processes a panic of a cycle with retried objects: they stay quarantined. If there are several, it is
-// unknown which of them caused the panic. Only one is then tried next time.
-func (h *bisector) backPanicked(now time.Time) (found []object) {
+// unknown which of them caused the panic. Only one is then tried next time. ofOther reports whether a gang that is not
+// retried was being scheduled. That gang may be the cause, so a retried object counts as failed only after maxSuspects
+// such panics in a row.
+func (h *bisector) backPanicked(now time.Time, ofOther bool) (found []object) {
 	var f *retryGroup
 	for it := range h.back {
 		f = h.retryGroup(it.retryGroup())
-		if len(h.back) == 1 {
+		if len(h.back) == 1 && (!ofOther || f.failures >= maxSuspects) {
 			found = []object{it}
 			h.quarantine(it, now, 0)
 		}

@@ -158,6 +158,27 @@ func TestAGangThatChangedOnceWaitsLikeOthersThen(t *testing.T) {
 	}
 }
 
+// TestPanicsInOtherGangsTurnsCountAfterAFew: a gang that is tried again may be innocent of them, but not for ever.
+func TestPanicsInOtherGangsTurnsCountAfterAFew(t *testing.T) {
+	now := time.Unix(0, 0)
+	h := holding(now, "a/0")
+	now = now.Add(firstHold)
+	var found [][]object
+	for range maxSuspects + 1 {
+		for h.back = nil; len(h.back) == 0; now = now.Add(time.Second) {
+			h.leaveOut(evilGangs("a/0", "b/0"), now)
+		}
+		objects, progress := h.panicked(now, "b/0", "oh no")
+		if !progress || h.quarantined[object{PodGroup, "b/0"}] != nil {
+			t.Errorf("progress: %t, quarantined: %v; want the next cycle to leave out only the gang that was tried again", progress, h.quarantined)
+		}
+		found = append(found, objects)
+	}
+	if diff := cmp.Diff([][]object{nil, nil, nil, {{PodGroup, "a/0"}}}, found, cmp.AllowUnexported(object{})); diff != "" {
+		t.Errorf("quarantined for a longer time, by panic (-want +got):\n%s", diff)
+	}
+}
+
 // TestAFamilyThatIsWellRestsForAShortTimeAgain: the rest doubles from one guilty return to the next, and begins again after a good one.
 func TestAFamilyThatIsWellRestsForAShortTimeAgain(t *testing.T) {
 	now := time.Unix(0, 0)
