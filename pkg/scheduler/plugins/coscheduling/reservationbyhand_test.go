@@ -52,3 +52,29 @@ func TestAPodWithItsOwnNodeEndsNoPause(t *testing.T) {
 		})
 	}
 }
+
+// TestAReplacedMemberCountsAsPlaced: a member was deleted and created again just before the session that places the gang. The reservation has
+// served its purpose, so the namespace's pause ends.
+func TestAReplacedMemberCountsAsPlaced(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.untilReserved("big")
+		pauses := w.plugin.reservations.pauses
+		pauses["namespace/"+schedtest.Namespace] = &pause{length: shortestPause, until: time.Now()}
+		for _, node := range w.reserved() {
+			w.remove("full-" + node[1:])
+		}
+		w.remove("big-1")
+		w.add(schedtest.MakePod().Name("big-replaced").Group("big").Req(cores("4")).Obj())
+		w.session()
+		time.Sleep(time.Minute)
+		w.session()
+		if got := w.reserved(); len(got) > 0 {
+			t.Fatalf("nodes %v are still reserved", got)
+		}
+		if pauses["namespace/"+schedtest.Namespace] != nil {
+			t.Error("the namespace pauses although its gang was placed")
+		}
+	})
+}
