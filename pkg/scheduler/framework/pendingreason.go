@@ -105,9 +105,8 @@ func countPending(job *api.JobInfo) int {
 // (JobValid), the gang is not admitted, it lacks pods, it lacks resources. Admission comes before pods, because the
 // pods of a Volcano Job are created only after admission.
 func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
-	if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass &&
-		verdict.Reason != NotEnoughPods && verdict.Reason != NotEnoughPodsOfTask {
-		return PendingReason{verdict.Reason, verdict.Message}
+	if invalid := ssn.JobValid(job); invalid != nil && invalid.Reason != NotEnoughPods && invalid.Reason != NotEnoughPodsOfTask {
+		return PendingReason{invalid.Reason, invalid.Message}
 	}
 	if job.IsPending() {
 		if reason, refused := ssn.QueueUse.notEnqueued(job, ssn.pendingReasons); refused {

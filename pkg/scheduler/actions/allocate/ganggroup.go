@@ -93,8 +93,8 @@ func (s *scheduler) groupBlockedBy(name api.JobID, job *api.JobInfo) (reason str
 	case job.IsPending():
 		return "is not admitted to its queue yet", false
 	}
-	if verdict := s.run.Session.JobValid(job); verdict != nil && !verdict.Pass {
-		return "cannot be scheduled: " + brief.Part(verdict.Message), false
+	if invalid := s.run.Session.JobValid(job); invalid != nil {
+		return "cannot be scheduled: " + brief.Part(invalid.Message), false
 	}
 	return "has too few pending pods to reach its minimum", false
 }

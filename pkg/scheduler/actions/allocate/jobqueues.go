@@ -124,8 +124,8 @@ func wanted(ssn *framework.Session, job *api.JobInfo) bool {
 		}
 		job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
 	}
-	if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass {
-		klog.V(4).InfoS("Job is skipped", "podGroup", key, "reason", verdict.Reason, "message", verdict.Message)
+	if invalid := ssn.JobValid(job); invalid != nil {
+		klog.V(4).InfoS("Job is skipped", "podGroup", key, "reason", invalid.Reason, "message", invalid.Message)
 		return false
 	}
 	if ssn.Queues[job.Queue] == nil {

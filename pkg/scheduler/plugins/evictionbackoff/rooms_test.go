@@ -4,11 +4,13 @@ package evictionbackoff
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -96,6 +98,25 @@ func TestGangsWithACommonVictimShareARoom(t *testing.T) {
 		if s.first("e") != "e" {
 			t.Errorf("added as %v, a gang whose victim no other has shares the room of %s", order, s.first("e"))
 		}
+	}
+}
+
+// TestACommonVictimCountsOnce: two gangs evicted the same pod.
+func TestACommonVictimCountsOnce(t *testing.T) {
+	a, b := gangOf("a", api.Pending), gangOf("b", api.Pending)
+	victims := gangOf(framework.DeletedJob("lends"))
+	victims.SetPodGroup(&api.PodGroup{})
+	victims.Queue = "q"
+	victims.AddTaskInfo(&api.TaskInfo{UID: "victim", Job: victims.UID, Resreq: gpus(1), TransactionContext: api.TransactionContext{Status: api.Bound}})
+	c := newClaim()
+	c.victims["victim"] = "lends"
+	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{a.UID: a, b.UID: b, victims.UID: victims}}}
+	r, own := &rooms{ssn: ssn, nominees: map[api.TaskID]bool{}, taken: map[api.QueueID]*api.Resource{}}, newRoom()
+	for _, gang := range []*api.JobInfo{a, b} {
+		r.fill(own, gang, c, map[api.TaskID]api.JobID{"victim": "b"})
+	}
+	if !own.victims["q"].Equal(gpus(1), api.Zero) || len(own.leaving) != 1 {
+		t.Errorf("the room has %v of %d victims, want %v of one", own.victims["q"], len(own.leaving), gpus(1))
 	}
 }
 
@@ -190,6 +211,14 @@ func TestARoomCountsAgainstOtherGangs(t *testing.T) {
 			t.Errorf("a queue that admits at most %v cpus more lets the gang be bound while its victim runs: %t", limit, ready)
 		}
 	}
+	limit = 0
+	for capability, want := range map[string]bool{"8": true, "7.9": false} { // 4 of the victim and 4 of the gang
+		queue.Queue.Spec.Capability = v1.ResourceList{v1.ResourceCPU: resource.MustParse(capability)}
+		if ready := ssn.JobReady(ssn.Jobs["ns/gang"]); ready != want {
+			t.Errorf("a queue with a capability of %s cpus lets the gang be bound while its victim runs: %t, want %t", capability, ready, want)
+		}
+	}
+	queue.Queue.Spec.Capability = nil
 	statement.Discard()
 	admits(other, 5.9, false, "the gang is taken back")
 	admits(other, 6, true, "the gang is taken back")
@@ -200,14 +229,23 @@ func TestARoomCountsAgainstOtherGangs(t *testing.T) {
 func TestPluginsDecideWhetherAGangIsBoundBesideItsVictims(t *testing.T) {
 	w := evicting(map[string]string{"n1": "4"}, nil, 100, []wants{{"n1", "4"}})
 	s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
-	full := false
+	full, asked := false, 0
 	s.registry.RegisterPlugin(helper{Open: func(ssn *framework.Session) {
-		ssn.AddAllocatableFn("helper", func(*api.QueueInfo, *api.TaskInfo) bool { return !full })
+		ssn.AddAllocatableFn("helper", func(_ *api.QueueInfo, task *api.TaskInfo) bool {
+			if _, gone := ssn.QueueUse.Asked(task); slices.ContainsFunc(gone, func(of *api.TaskInfo) bool { return of.UID == "victim" }) {
+				t.Error("the plugin is to leave out a victim that still runs")
+			}
+			asked++
+			return !full
+		})
 	}}.spec())
 	ssn := s.cluster.Open(s.registry, s.conf)
 	defer ssn.Close()
 	gang := ssn.Jobs["ns/gang"]
-	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{gang.UID: newRoom()}, tiers: ssn.Tiers}
+	own := newRoom()
+	own.leaving = []*api.TaskInfo{{UID: "victim"}}
+	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{gang.UID: own}, tiers: ssn.Tiers}
+	ssn.QueueUse.LeaveFor(r.leaving)
 	if !r.ready(gang) {
 		t.Error("a gang of which this session has placed nothing may not be bound")
 	}
@@ -220,5 +258,8 @@ func TestPluginsDecideWhetherAGangIsBoundBesideItsVictims(t *testing.T) {
 		if got := r.ready(gang); got == full {
 			t.Errorf("a plugin refuses the gang: %t, it may be bound: %t", full, got)
 		}
+	}
+	if asked != 2 {
+		t.Errorf("the plugin was asked %d times, want twice", asked)
 	}
 }

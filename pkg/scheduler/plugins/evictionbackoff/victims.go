@@ -129,7 +129,7 @@ type cost struct {
 // preemptor on all nodes. If a plugin forbids a victim, preempt continues with the next node.
 func (v *victims) order(preemptor *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
 	job := v.ssn.Jobs[preemptor.Job]
-	if v.ssn.Action != preempt || job == nil {
+	if v.ssn.Action != preempt {
 		return nil, nil
 	}
 	costs := make(map[string]cost, len(nodes))
