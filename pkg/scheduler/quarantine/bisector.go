@@ -90,7 +90,6 @@ func (h *bisector) searching() bool { return len(h.groups) > 0 }
 // leaveOut removes from the snapshot the objects that the next session must not see. It returns the gangs that the
 // session must not place, because the sums of used resources in their queues lack gangs that a search leaves out.
 func (h *bisector) leaveOut(snapshot *api.ClusterInfo, now time.Time) (paused map[api.JobID]bool) {
-	h.back = nil
 	if len(h.quarantined) > 0 || h.searching() {
 		h.lookUp(snapshot)
 		h.back = h.comeBack(snapshot, now)

@@ -4,6 +4,7 @@ package quarantine
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -172,6 +174,22 @@ func TestPodGroupsAreWithinEachBound(t *testing.T) {
 	for range 20 { // pods are in no order
 		if got, want := tooLarge(job), "pod p-1: spec.volumes: 1001, must be at most 1000"; got != want {
 			t.Errorf("it is told %q, want %q", got, want)
+		}
+	}
+}
+
+// A gang is checked once, until it changes, and then in no further session.
+func TestAGangWithinTheLimitsIsCheckedOnce(t *testing.T) {
+	source := api.NewJobInfo("ns/g", api.NewTaskInfo(schedtest.MakePod().Name("p").Group("g").Obj()))
+	source.SetPodGroup(&api.PodGroup{})
+	copies := snapshot.NewCopies()
+	job := copies.Jobs(maps.All(map[*api.JobInfo]uint64{source: 1}), func(*api.JobInfo) int32 { return 0 })[source.UID]
+	for _, known := range []bool{false, true} {
+		if got := copies.WithinBounds(job.UID, job); got != known {
+			t.Errorf("the gang is known to be within the limits: %t, want %t", got, known)
+		}
+		if gangs := checkObjects(&api.ClusterInfo{Jobs: map[api.JobID]*api.JobInfo{job.UID: job}}, copies); len(gangs) > 0 {
+			t.Errorf("the gang has %v", gangs)
 		}
 	}
 }

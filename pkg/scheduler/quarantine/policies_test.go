@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
@@ -44,6 +45,11 @@ func TestSubGroupPoliciesAreBounded(t *testing.T) {
 			group.Spec.SubGroupPolicy = tt.policies
 			if _, err := Trimmed(group); err != nil {
 				t.Fatal(err)
+			}
+			if !tt.tooLarge {
+				if diff := cmp.Diff(tt.policies, group.Spec.SubGroupPolicy); diff != "" {
+					t.Errorf("policies within the limit have changed (-want +got):\n%s", diff)
+				}
 			}
 			size := 0
 			for _, policy := range group.Spec.SubGroupPolicy {

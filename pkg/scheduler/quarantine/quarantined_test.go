@@ -226,12 +226,34 @@ func TestAHuntWithoutACulpritPauses(t *testing.T) {
 	if h.leaveOut(session, now); len(session.Jobs) != 1 || len(session.Queues) != 1 || len(session.Nodes) != 1 {
 		t.Errorf("after the hunt the session has %d gangs, %d queues and %d nodes, want one of each", len(session.Jobs), len(session.Queues), len(session.Nodes))
 	}
+	h.quarantine(object{PodGroup, "a/0"}, now, 0)
+	session = world()
+	if h.leaveOut(session, now); len(session.Jobs) != 0 || len(session.Queues) != 1 || len(session.Nodes) != 1 {
+		t.Errorf("with a quarantined gang the session has %d gangs, %d queues and %d nodes, want only the gang left out", len(session.Jobs), len(session.Queues), len(session.Nodes))
+	}
+	delete(h.quarantined, object{PodGroup, "a/0"})
 	for after, want := range map[time.Duration]bool{time.Second: false, searchPause: true} {
 		now = time.Unix(0, 0).Add(after)
 		if got := searches(); got != want {
 			t.Errorf("%s after the hunt it goes on: %t, want %t", after, got, want)
 		}
 		h.groups, h.control, h.others = nil, false, false
+	}
+}
+
+// A search in an empty cluster has nothing to try, so it ends with the first cycle that succeeds.
+func TestAHuntInAnEmptyCluster(t *testing.T) {
+	h, now := newBisector(), time.Unix(0, 0)
+	for _, panics := range []bool{true, false, true, true, true} {
+		h.leaveOut(gangs(0), now)
+		if panics {
+			h.panicked(now, "", "oh no")
+		} else {
+			h.succeeded()
+		}
+		if h.searching() || len(h.quarantined) > 0 {
+			t.Errorf("searching: %t, quarantined: %v", h.searching(), h.quarantined)
+		}
 	}
 }
 

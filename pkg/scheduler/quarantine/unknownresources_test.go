@@ -94,6 +94,35 @@ func TestUnknownResourcesAreLimitedInTotal(t *testing.T) {
 	}
 }
 
+// Resources that only a pod requests count, too.
+func TestUnknownResourcesOfPodsAreLimited(t *testing.T) {
+	snapshot := kindsWorld(mostUnknown)
+	young := askFor(snapshot, "young", time.Unix(2, 0), "example.com/k-007", "example.com/other")
+	young.PodGroup.Spec.MinResources = nil
+	if diff := cmp.Diff([]api.JobID{"young"}, slices.Collect(maps.Keys(beyondKinds(snapshot, nil)))); diff != "" {
+		t.Errorf("gangs beyond the limit (-want +got):\n%s", diff)
+	}
+}
+
+// Namespaces take turns, and gangs without unknown resources take no turn.
+func TestOrdinaryGangsTakeNoTurn(t *testing.T) {
+	snapshot := kindsWorld(1)
+	delete(snapshot.Jobs, "old")
+	for i, gang := range []struct {
+		namespace, name string
+		unknown         int
+	}{{"a", "ordinary", 0}, {"a", "asks", 41}, {"b", "first", 60}, {"b", "second", 40}} {
+		kinds := []string{"nvidia.com/gpu"}
+		for k := range gang.unknown {
+			kinds = append(kinds, fmt.Sprintf("example.com/%s-%d", gang.name, k))
+		}
+		askFor(snapshot, gang.name, time.Unix(int64(i), 0), kinds...).Namespace = gang.namespace
+	}
+	if diff := cmp.Diff([]api.JobID{"first"}, slices.Collect(maps.Keys(beyondKinds(snapshot, nil)))); diff != "" {
+		t.Errorf("gangs beyond the limit (-want +got):\n%s", diff)
+	}
+}
+
 // The gang has too many unknown resources. Its queue still counts the known resources that it holds. The unknown
 // resources that its pending pods request do not count.
 func TestQuarantinedGangHoldsOnlyKnownResources(t *testing.T) {
@@ -101,6 +130,7 @@ func TestQuarantinedGangHoldsOnlyKnownResources(t *testing.T) {
 	job := askFor(snapshot, "young", time.Unix(2, 0), "example.com/other")
 	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Req(schedtest.Resources{"cpu": "2", "nvidia.com/gpu": "4", "example.com/mine": "1"}).Node("n").Phase(v1.PodRunning).Obj())
 	job.AddTaskInfo(runs)
+	shared := runs.Resreq
 	a := New()
 	a.wrong = checkObjects(snapshot, nil)
 	a.wrong["ns/left-out"] = Verdict{Reason: ObjectTooLarge}
@@ -109,6 +139,9 @@ func TestQuarantinedGangHoldsOnlyKnownResources(t *testing.T) {
 
 	if snapshot.Jobs["young"] != job || a.wrong["young"].Reason != ObjectTooLarge {
 		t.Fatalf("it is not quarantined, or left out: %v", a.wrong)
+	}
+	if shared.ScalarResources["example.com/mine"] != 1000 {
+		t.Error("the request of the running pod has changed in the cache, too")
 	}
 	for what, names := range map[string]*api.Resource{"what it holds": job.Allocated, "its minResources": job.GetMinResources(), "all it asks for": job.TotalRequest} {
 		if what == "what it holds" && names.MilliCPU != 2000 || names.MilliCPU < 2000 || names.ScalarResources["nvidia.com/gpu"] != 4000 {

@@ -25,7 +25,7 @@ func holdsIdle(run *state.Run, result *trial.Result, bound bool) bool {
 			}
 			continue
 		}
-		if node := run.Session.Nodes[task.NodeName]; node != nil && !node.Pipelined.LessEqual(node.Releasing, api.Zero) {
+		if node := run.Session.Nodes[task.NodeName]; !node.Pipelined.LessEqual(node.Releasing, api.Zero) {
 			return true
 		}
 	}

@@ -234,3 +234,22 @@ func TestAGangThatIsBoundHoldsNothing(t *testing.T) {
 		})
 	})
 }
+
+// TestAFurtherMemberThatHoldsIsPaused: the gang has its minimum and is bound. One more member waits and holds idle resources.
+func TestAFurtherMemberThatHoldsIsPaused(t *testing.T) {
+	pods, podGroup := gang("g", "1", "6")
+	podGroup.Spec.MinMember = 1
+	c := newCounting(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: append(pods, leaver("n1", "4")), PodGroups: []*v1beta1.PodGroup{podGroup}})
+	synctest.Test(t, func(t *testing.T) {
+		c.lookAgain(5*6+1, func(ssn *sessiontest.Session) {
+			if diff := cmp.Diff([]map[string]string{{"ns/g-0": "n1"}, {"ns/g-1": "n1"}}, []map[string]string{ssn.Binds(), ssn.Pipelined()}); diff != "" {
+				t.Fatalf("bound, and waiting (-want +got):\n%s", diff)
+			}
+		})
+		c.look(func(ssn *sessiontest.Session) {
+			if !ssn.Pauses.Paused(ssn.Jobs["ns/g"]) {
+				t.Error("the gang may hold idle resources for more than five minutes")
+			}
+		})
+	})
+}
