@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -44,6 +46,7 @@ type gangOf struct {
 	annotations           map[string]string
 	satisfied, completed  bool
 	whole                 bool
+	ended                 bool // the running ones have succeeded
 	roles                 map[string]int32
 	runningAs, waitingFor []string
 }
@@ -78,7 +81,7 @@ func (g gangOf) pods() []*v1.Pod {
 		}
 		pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%d", g.name, i)).Group(g.name).Req(schedtest.Resources{"cpu": cpu})
 		if i < g.running {
-			pod.Node("n").Phase(v1.PodRunning)
+			pod.Node("n").Phase(map[bool]v1.PodPhase{false: v1.PodRunning, true: v1.PodSucceeded}[g.ended])
 			if i < len(g.runningAs) {
 				pod.Role(g.runningAs[i])
 			}
@@ -354,6 +357,25 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 		!strings.Contains(texts[0], `waiting-time: invalid value "0s", must be a positive duration such as 90s; using 10m0s`) {
 		t.Errorf("conditions of a PodGroup with invalid settings: %q", texts)
 	}
+}
+
+// An invalid setting is an event once, until the message changes.
+func TestInvalidSettingsAreOneEvent(t *testing.T) {
+	group := schedtest.MakePodGroup().Name("a").MinMember(4).Phase(v1beta1.PodGroupPending).Annotation(gangs.ModeAnnotation, "strict")
+	in(t, narrow([]*schedtest.PodGroupBuilder{group}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		recorder := record.NewFakeRecorder(1000)
+		w.cluster.Cache().Recorder = recorder
+		w.pass(3*time.Second, time.Second)
+		var events []string
+		for len(recorder.Events) > 0 {
+			if event := <-recorder.Events; strings.Contains(event, invalidReason) {
+				events = append(events, event)
+			}
+		}
+		if len(events) != 1 || !strings.Contains(events[0], `mode: invalid value "strict", must be Strict or NonStrict; using NonStrict`) {
+			t.Errorf("events of three sessions: %q, want one", events)
+		}
+	})
 }
 
 // A gang is satisfied with its minimum, together with its group, for as long as a member lives.

@@ -322,6 +322,9 @@ func TestWhole(t *testing.T) {
 		"once-satisfied": {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: says(gangs.ModeAnnotation, "Strict")}}, map[string]string{}},
 		"waiting-and-running, of another policy before": {[]gangOf{{name: "x", minimum: 1, running: 1, whole: true, annotations: says(gangs.MatchPolicyAnnotation, "waiting-and-running")}},
 			map[string]string{"x": "WaitingAndRunning"}},
+		"its members were lost": {[]gangOf{{name: "x", minimum: 1, waiting: 1, whole: true, annotations: says(gangs.MatchPolicyAnnotation, "only-waiting")}}, map[string]string{}},
+		"all members of the other have ended": {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: both("only-waiting")}, {name: "y", minimum: 1, running: 1, ended: true, annotations: both("only-waiting")}},
+			map[string]string{}},
 		"once-satisfied, of another policy before": {[]gangOf{{name: "x", minimum: 1, running: 1, whole: true, annotations: says(gangs.ModeAnnotation, "Strict")}}, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {

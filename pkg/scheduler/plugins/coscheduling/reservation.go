@@ -292,8 +292,8 @@ func (m *reservationManager) end(r *reservation, how gangs.ReservationEnd, why s
 			until = known.pauses[of].until
 		}
 	}
-	if job := m.ssn.Jobs[r.gang]; job != nil && job.PodGroup != nil && job.PodGroup.UID == r.uid && why != "" {
-		m.reportReservation(job, reservationEnded, fmt.Sprintf("Released %s, no new reservation before %s: %s",
+	if why != "" { // so the gang still exists
+		m.reportReservation(m.ssn.Jobs[r.gang], reservationEnded, fmt.Sprintf("Released %s, no new reservation before %s: %s",
 			brief.Count(len(r.nodes), "reserved node"), clockTime(until), why))
 	}
 }

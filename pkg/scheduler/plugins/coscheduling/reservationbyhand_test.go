@@ -78,3 +78,25 @@ func TestAReplacedMemberCountsAsPlaced(t *testing.T) {
 		}
 	})
 }
+
+// The gang is placed in the session that begins its reservation, because the nodes have just become free.
+func TestAGangThatIsPlacedAtOnceEndsThePause(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		pauses := w.plugin.reservations.pauses
+		w.pass(5*time.Minute, time.Minute)
+		for i := range 4 {
+			w.remove("full-" + string(rune('0'+i)))
+		}
+		pauses["namespace/"+schedtest.Namespace] = &pause{length: shortestPause, until: time.Now()}
+		w.pass(time.Minute, time.Minute)
+		if got := w.reserved(); len(got) != 2 || !w.runs("big") {
+			t.Fatalf("nodes %v are reserved, and the gang runs: %t, want both in this session", got, w.runs("big"))
+		}
+		w.pass(time.Minute, time.Minute)
+		if got := w.reserved(); len(got) > 0 || pauses["namespace/"+schedtest.Namespace] != nil {
+			t.Errorf("nodes %v are still reserved, the namespace pauses: %t", got, pauses["namespace/"+schedtest.Namespace] != nil)
+		}
+	})
+}

@@ -126,6 +126,9 @@ func TestReservationsOutliveTheConfiguration(t *testing.T) {
 			t.Fatalf("after a reload reserved are %v, and %v have ended", w.reserved(), o.ended)
 		}
 		w.reload(limits)
+		if o.reserved != 0 {
+			t.Errorf("the plugin of the former configuration reports %d reservations after its end", o.reserved)
+		}
 		w.session()
 		w.session()
 		if len(w.reserved()) > 0 || o.reserved != 0 || o.ended[gangs.ReservationOff] != 1 || w.condition("big", Reserved).Type != "" {

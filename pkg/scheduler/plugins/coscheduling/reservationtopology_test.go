@@ -40,6 +40,9 @@ func TestNoNodesAreReservedForAHardTopology(t *testing.T) {
 		"its sub-groups'": {of: func(spec *v1beta1.PodGroupSpec) {
 			spec.SubGroupPolicy = []v1beta1.SubGroupPolicySpec{{Name: "all", NetworkTopology: topology(v1beta1.HardNetworkTopologyMode)}}
 		}},
+		"a hard one without a tier": {of: func(spec *v1beta1.PodGroupSpec) {
+			spec.NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: v1beta1.HardNetworkTopologyMode}
+		}, reserve: true},
 		"a soft one": {of: func(spec *v1beta1.PodGroupSpec) { spec.NetworkTopology = topology(v1beta1.SoftNetworkTopologyMode) }, reserve: true},
 	}
 	for name, tt := range tests {

@@ -3,6 +3,7 @@
 package coscheduling
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -217,7 +218,11 @@ func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
 		w.session()
 		w.pass(40*time.Second, 10*time.Second)
+		former := w.plugin.alarm
 		w.reload(limits)
+		if former.timer != nil {
+			t.Error("the plugin of the former configuration still opens sessions")
+		}
 		w.pass(20*time.Second, 10*time.Second)
 		if got := w.condition("a", TimeLimit); got.Reason != timedOut || !strings.Contains(got.Message, "(timeout 1)") {
 			t.Fatalf("condition %s: %s, want the gang sent back a minute after it was let in", got.Reason, got.Message)
@@ -359,6 +364,59 @@ func TestASessionOpensWhenABackoffEnds(t *testing.T) {
 		}
 		if events != 1 {
 			t.Errorf("there are %d events of it, want one", events)
+		}
+	})
+}
+
+// In its backoff a gang takes no place in its queue, although it comes before the other gang.
+func TestAGangInABackoffIsNotAdmitted(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a").PriorityClass("high")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		w.pass(60*time.Second, 10*time.Second)
+		if got := w.condition("a", TimeLimit).Reason; got != timedOut {
+			t.Fatalf("the gang has the condition %s, want %s", got, timedOut)
+		}
+		other := schedtest.MakePodGroup().Name("b").MinMember(4).MinResources(cores("4")).Phase(v1beta1.PodGroupPending).Obj()
+		w.cluster.Cache().AddPodGroupV1beta1(other)
+		w.add(members(small(), "b", 4)...)
+		w.pass(time.Second, time.Second)
+		if !w.runs("b") {
+			t.Error("the other gang is not placed during the backoff")
+		}
+	})
+}
+
+// After its backoff the queue is full for a while. The next timeout is the second all the same.
+func TestTimeoutsCountUntilTheGangIsPlaced(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		w.pass(60*time.Second, 10*time.Second)
+		w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("b").MinMember(4).MinResources(cores("4")).Phase(v1beta1.PodGroupPending).Obj())
+		w.add(members(small(), "b", 4)...)
+		w.pass(60*time.Second, time.Second)
+		if !w.runs("b") || w.phase("a") != scheduling.PodGroupPending {
+			t.Fatalf("the other gang runs: %t, and the gang is %s, want it to wait for the queue", w.runs("b"), w.phase("a"))
+		}
+		for i := range 4 {
+			w.remove(fmt.Sprint("b-", i))
+		}
+		w.pass(70*time.Second, time.Second)
+		if got := w.condition("a", TimeLimit); got.Reason != timedOut || !strings.Contains(got.Message, "(timeout 2)") {
+			t.Errorf("its condition is %s: %s, want its second timeout", got.Reason, got.Message)
+		}
+	})
+}
+
+// The longest waiting time that can be written is not doubled for a gang that waits for resources being released.
+func TestALongWaitingTimeDoesNotOverflow(t *testing.T) {
+	leaving := schedtest.MakePod().Name("leaving").Group("old").Req(cores("8")).Node("n1").Phase(v1.PodRunning).Obj()
+	groups := []*schedtest.PodGroupBuilder{waits("a").Annotation(gangs.WaitingTimeAnnotation, "2500000h"), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning)}
+	cluster := narrow(groups, append(members(small(), "a", 4), leaving)...)
+	cluster.Queues = nil
+	in(t, cluster, limits, func(t *testing.T, w *world) {
+		w.update("leaving", func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created })
+		if back, _ := w.sentBack("a", time.Minute); len(back) > 0 {
+			t.Errorf("sent back after %v s", back)
 		}
 	})
 }

@@ -4,12 +4,17 @@ package coscheduling
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -85,4 +90,20 @@ func TestTheTopologyIsRead(t *testing.T) {
 	if found, err := known.of(named); found != nil || err == nil || !strings.Contains(err.Error(), "ClusterNetworkTopology default, which defines the layers of the network, does not exist") {
 		t.Errorf("beside a topology of another name it is %v, %v", found, err)
 	}
+}
+
+func TestALayerHasFewLabelKeys(t *testing.T) {
+	for n, want := range map[int]string{maxLayerKeys: "", maxLayerKeys + 1: fmt.Sprintf(`layer "Spine" has %d label keys, want 1 to %d`, maxLayerKeys+1, maxLayerKeys)} {
+		topology := &v1alpha1.ClusterNetworkTopology{}
+		topology.Spec.NetworkTopologySpec = []v1alpha1.NetworkTopologySpec{{TopologyLayer: "Spine", LabelKey: slices.Repeat([]string{"key"}, n)}}
+		if _, err := layersOf(topology); (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%d label keys: got %v, want %s", n, err, want)
+		}
+	}
+}
+
+// A gang that only prefers a layer can be in several of its domains, so no pre-bind step checks them.
+func TestPreferredLayersNeedNoPreBind(t *testing.T) {
+	n := &network{layers: []layer{{name: "Spine"}}, asking: map[api.JobID]*gathered{"prefers": {}, "invalid": {must: 1, err: errors.New("no such layer")}, "nodes": {must: 2}}}
+	n.addPreBind(func() corelisters.NodeLister { t.Error("a pre-bind step is added"); return nil })
 }
