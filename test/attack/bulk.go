@@ -78,7 +78,7 @@ func hugeAnnotations(ctx context.Context, t *tenant) error {
 }
 
 func manyRequirements(ctx context.Context, t *tenant) error {
-	const requirements = 945
+	const requirements = 100 // the limit
 	for n := range 5 {
 		t.submit(ctx, gang{name: fmt.Sprintf("requires-%d", n), size: 20, cpu: "31", pod: func(i int, pod *corev1.Pod) {
 			var expressions []corev1.NodeSelectorRequirement

@@ -179,34 +179,34 @@ var podInputs = map[string]tenantInput{
 			pod.Annotations[key(i)] = "x"
 		}
 	}},
-	"a node selector": {fits: 1_000, most: 20_000, pod: func(pod *v1.Pod, n int) {
+	"a node selector": {fits: 100, most: 20_000, pod: func(pod *v1.Pod, n int) {
 		pod.Spec.NodeSelector = map[string]string{}
 		for i := range n {
 			pod.Spec.NodeSelector[key(i)] = "x"
 		}
 	}},
-	"terms of node affinity": {fits: 1_000, most: 12_000, pod: func(pod *v1.Pod, n int) {
+	"terms of node affinity": {fits: 100, most: 12_000, pod: func(pod *v1.Pod, n int) {
 		var terms []v1.NodeSelectorTerm
 		for i := range n {
 			terms = append(terms, nodeTerm(i))
 		}
 		needing(pod, terms...)
 	}},
-	"values of node affinity": {fits: 10_000, most: 100_000, pod: func(pod *v1.Pod, n int) {
+	"values of node affinity": {fits: 1_000, most: 100_000, pod: func(pod *v1.Pod, n int) {
 		to := v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn}
 		for i := range n {
 			to.Values = append(to.Values, fmt.Sprint("v", i))
 		}
 		needing(pod, v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{to}})
 	}},
-	"names in node affinity": {fits: 1_000, most: 12_000, pod: func(pod *v1.Pod, n int) {
+	"names in node affinity": {fits: 100, most: 12_000, pod: func(pod *v1.Pod, n int) {
 		var terms []v1.NodeSelectorTerm
 		for i := range n {
 			terms = append(terms, v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{key(i)}}}})
 		}
 		needing(pod, terms...)
 	}},
-	"preferred node affinity": {fits: 1_000, most: 12_000, pod: func(pod *v1.Pod, n int) {
+	"preferred node affinity": {fits: 100, most: 12_000, pod: func(pod *v1.Pod, n int) {
 		var terms []v1.PreferredSchedulingTerm
 		for i := range n {
 			terms = append(terms, v1.PreferredSchedulingTerm{Weight: 1, Preference: nodeTerm(i)})
@@ -234,7 +234,7 @@ var podInputs = map[string]tenantInput{
 				v1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: toLack(1)}})
 		}
 	}},
-	"the selector of pod affinity": {fits: 1_000, most: 15_000, pod: func(pod *v1.Pod, n int) {
+	"the selector of pod affinity": {fits: 100, most: 15_000, pod: func(pod *v1.Pod, n int) {
 		pod.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
 			{TopologyKey: "zone", LabelSelector: toLack(n)},
 		}}}

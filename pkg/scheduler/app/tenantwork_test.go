@@ -20,6 +20,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -125,7 +126,15 @@ func TestACyclesWorkIsLinearInATenantsInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var some work
 			t.Run("some", func(t *testing.T) { some = newTenantRun(t, in, in.fits/4).work() })
-			t.Run("all", func(t *testing.T) { newTenantRun(t, in, in.fits).worksLike(some, in.fits/4, in.fits) })
+			t.Run("all", func(t *testing.T) {
+				r := newTenantRun(t, in, in.fits)
+				r.worksLike(some, in.fits/4, in.fits)
+				for _, c := range r.cluster.PodGroup("t").Status.Conditions {
+					if c.Reason == quarantine.ObjectTooLarge {
+						t.Errorf("the scheduler does not take %d: %s", in.fits, c.Message)
+					}
+				}
+			})
 			if in.most > 0 {
 				t.Run("too much", func(t *testing.T) {
 					r := newTenantRun(t, in, in.most)

@@ -29,8 +29,9 @@ const (
 	// mostTerms is how many tolerations a pod may have. The same limit applies to its volumes, containers and host
 	// ports.
 	mostTerms = 1000
-	// mostValues is how many values the requirements on labels of one pod may list together.
-	mostValues = 10_000
+	// mostValues is how many values the requirements on labels of one pod may list together. A label of each node is
+	// compared with one value after the other.
+	mostValues = 1000
 	// mostOfPolicies is how many keys and values all sub-group policies of a PodGroup may have together.
 	mostOfPolicies = 100
 )

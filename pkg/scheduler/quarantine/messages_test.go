@@ -96,7 +96,7 @@ func TestMessages(t *testing.T) {
 		"many resource names of a pod":   "resource names in requests of containers and in spec.overhead: 101, must be at most 100",
 		"many terms over pods":           "pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		"many requirements":              "requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
-		"many values":                    "values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints: 10001, must be at most 10000",
+		"many values":                    "values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints: 1001, must be at most 1000",
 		"many tolerations":               "spec.tolerations: 1001, must be at most 1000",
 		"many volumes":                   "spec.volumes: 1001, must be at most 1000",
 		"many containers":                "containers: 1002, must be at most 1000",
