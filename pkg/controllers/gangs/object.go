@@ -30,7 +30,7 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	if g.object == nil || len(g.members) == 0 && !c.ourGroup(g) {
 		return nil
 	}
-	status := statusOf(g.object.Status, g.members, max(1, g.minMember), g.handed(), metav1.Now().Rfc3339Copy())
+	status := statusOf(g.object.Status, g.members, max(1, g.minMember), g.minimumInGroup(), metav1.Now().Rfc3339Copy())
 	if g.source.hasStatus {
 		status.Scheduled = 0 // PodGroups with the subresource status have no such field
 	}
@@ -74,8 +74,8 @@ func reportOf(text string) string {
 	return strconv.FormatUint(digest.Sum64(), 36)
 }
 
-// handed reports whether enough members for the gang's minimum have been put into its Volcano PodGroup.
-func (g *gang) handed() bool {
+// minimumInGroup reports whether enough members for the gang's minimum have been put into its Volcano PodGroup.
+func (g *gang) minimumInGroup() bool {
 	n := int32(0)
 	for _, pod := range g.members {
 		if pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == g.Name.Name {

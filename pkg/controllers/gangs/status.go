@@ -13,9 +13,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 )
 
-// statusOf computes the status of a user's PodGroup from its former status and from the gang's members and minimum. handed
-// reports whether at least the minimum number of members are in the gang's Volcano PodGroup.
-func statusOf(was v1alpha1.PodGroupStatus, members []*corev1.Pod, minMember int32, handed bool, now metav1.Time) v1alpha1.PodGroupStatus {
+// statusOf computes the status of a user's PodGroup from its former status and from the gang's members and minimum.
+// minimumInGroup reports whether at least the minimum number of members are in the gang's Volcano PodGroup.
+func statusOf(was v1alpha1.PodGroupStatus, members []*corev1.Pod, minMember int32, minimumInGroup bool, now metav1.Time) v1alpha1.PodGroupStatus {
 	is := v1alpha1.PodGroupStatus{OccupiedBy: was.OccupiedBy, ScheduleStartTime: was.ScheduleStartTime}
 	for _, pod := range members {
 		if pod.Spec.NodeName != "" {
@@ -31,7 +31,7 @@ func statusOf(was v1alpha1.PodGroupStatus, members []*corev1.Pod, minMember int3
 		}
 	}
 	unfinished := int32(len(members)) - is.Succeeded - is.Failed
-	is.Phase = phaseOf(is, int32(len(members)), minMember, handed)
+	is.Phase = phaseOf(is, int32(len(members)), minMember, minimumInGroup)
 	if over(was.Phase) && unfinished == 0 && !over(is.Phase) {
 		return was // a finished gang keeps its status when its pods are deleted
 	}
@@ -49,7 +49,7 @@ func over(phase v1alpha1.PodGroupPhase) bool {
 	return phase == v1alpha1.PodGroupFinished || phase == v1alpha1.PodGroupFailed
 }
 
-func phaseOf(is v1alpha1.PodGroupStatus, members, minMember int32, handed bool) v1alpha1.PodGroupPhase {
+func phaseOf(is v1alpha1.PodGroupStatus, members, minMember int32, minimumInGroup bool) v1alpha1.PodGroupPhase {
 	switch {
 	case is.Succeeded >= minMember:
 		return v1alpha1.PodGroupFinished
@@ -59,7 +59,7 @@ func phaseOf(is v1alpha1.PodGroupStatus, members, minMember int32, handed bool) 
 		return v1alpha1.PodGroupRunning
 	case is.Scheduled >= minMember:
 		return v1alpha1.PodGroupScheduled
-	case is.Scheduled > 0 || members >= minMember && handed:
+	case is.Scheduled > 0 || members >= minMember && minimumInGroup:
 		return v1alpha1.PodGroupScheduling
 	case members >= minMember:
 		return v1alpha1.PodGroupPreScheduling

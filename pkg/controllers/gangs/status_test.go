@@ -46,11 +46,11 @@ func TestPhases(t *testing.T) {
 	tests := map[string]struct {
 		was  v1alpha1.PodGroupPhase
 		pods []*corev1.Pod
-		kept bool // not all members are handed over
+		kept bool // not all members are in the Volcano PodGroup
 		want v1alpha1.PodGroupPhase
 	}{
 		"too few":                                     {"", pods(pending, pending), false, v1alpha1.PodGroupPending},
-		"enough, not handed over":                     {"", pods(pending, pending, pending), true, v1alpha1.PodGroupPreScheduling},
+		"enough, not in the PodGroup":                 {"", pods(pending, pending, pending), true, v1alpha1.PodGroupPreScheduling},
 		"G22 none of 3 is bound":                      {v1alpha1.PodGroupPending, pods(pending, pending, pending), false, v1alpha1.PodGroupScheduling},
 		"G22 one of 3":                                {v1alpha1.PodGroupScheduling, pods(bound, pending, pending), false, v1alpha1.PodGroupScheduling},
 		"G23 3 are bound, 2 run":                      {v1alpha1.PodGroupScheduling, pods(running, running, bound), false, v1alpha1.PodGroupScheduled},
