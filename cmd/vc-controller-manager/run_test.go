@@ -45,10 +45,10 @@ func TestEnabled(t *testing.T) {
 	}
 }
 
-// TestAllInformersOfControllersAreSoonBack: each kind's watch is refused as too old four times. With client-go's pauses the fifth
+// TestAllInformersOfControllersAreSoonBack: each kind's watch is rejected as too old four times. With client-go's pauses the fifth
 // is begun after 12 s at the earliest.
 func TestAllInformersOfControllersAreSoonBack(t *testing.T) {
-	const refusals = 4
+	const rejections = 4
 	var mu sync.Mutex
 	watches := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,9 +59,9 @@ func TestAllInformersOfControllersAreSoonBack(t *testing.T) {
 		}
 		mu.Lock()
 		watches[r.URL.Path]++
-		refuse := watches[r.URL.Path] <= refusals
+		reject := watches[r.URL.Path] <= rejections
 		mu.Unlock()
-		if refuse {
+		if reject {
 			http.Error(w, "too old", http.StatusGone)
 			return
 		}
@@ -96,14 +96,14 @@ func TestAllInformersOfControllersAreSoonBack(t *testing.T) {
 			}
 			return false
 		})
-		behind := slices.DeleteFunc(slices.Sorted(maps.Keys(now)), func(path string) bool { return now[path] > refusals })
+		behind := slices.DeleteFunc(slices.Sorted(maps.Keys(now)), func(path string) bool { return now[path] > rejections })
 		if len(missing) == 0 && len(behind) == 0 {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not watched: %q; refused and not watched again: %q; watches by path: %v", missing, behind, now)
+			t.Fatalf("not watched: %q; rejected and not watched again: %q; watches by path: %v", missing, behind, now)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (w *podWatcher) Run(stop <-chan struct{}) { w.pods.Run(stop) }
 // TestControllersSeeTheClusterSoonAfterAnOutage: their informers wait inside their requests. With client-go's own pauses, which begin
 // with 0.8 s and double, the sixth list would be sent after more than twenty seconds.
 func TestControllersSeeTheClusterSoonAfterAnOutage(t *testing.T) {
-	const refusals = 6
+	const rejections = 6
 	var lists atomic.Int32
 	listed := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -134,7 +134,7 @@ func TestControllersSeeTheClusterSoonAfterAnOutage(t *testing.T) {
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
-		case lists.Add(1) <= refusals:
+		case lists.Add(1) <= rejections:
 			http.Error(w, "starting", http.StatusServiceUnavailable)
 		default:
 			w.Header().Set("Content-Type", "application/json")

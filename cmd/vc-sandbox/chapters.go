@@ -25,7 +25,7 @@ const (
 	leastBackoff = time.Second
 )
 
-// refused shows a failed pre-bind step. A gang needs every node of a cluster, and plugin bindpolicy rejects one of the
+// refused shows a failed pre-bind step. A gang needs every node of a cluster, and plugin bindpolicy refuses one of the
 // nodes because of a label that placement ignores. No member is bound. As soon as the label is removed, the gang is
 // bound.
 func (s *story) refused(ctx context.Context) error {
@@ -77,7 +77,7 @@ func (s *story) refused(ctx context.Context) error {
 	return nil
 }
 
-// moves shows a gang that moves to another cluster. Two clusters can hold the gang, and plugin bindpolicy rejects a
+// moves shows a gang that moves to another cluster. Two clusters can hold the gang, and plugin bindpolicy refuses a
 // node of the cluster where the gang is placed first. The whole gang is then placed in the other cluster.
 func (s *story) moves(ctx context.Context) error {
 	for _, former := range []gang{newGang("train-c", s.clusters[0]), s.done} {

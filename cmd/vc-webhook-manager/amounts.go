@@ -19,9 +19,9 @@ import (
 // maxReported is the maximum number of invalid amounts that one response names.
 const maxReported = 5
 
-// refuseNegative makes the webhooks for PodGroups and queues reject negative amounts of resources, because upstream's
+// rejectNegative makes the webhooks for PodGroups and queues reject negative amounts of resources, because upstream's
 // scheduler panics on such amounts. The CRDs of this project reject them, too, but a cluster may have upstream's CRDs.
-func refuseNegative(service *router.AdmissionService) error {
+func rejectNegative(service *router.AdmissionService) error {
 	var amounts func(raw []byte) (map[string]corev1.ResourceList, error)
 	switch service.Path {
 	case "/podgroups/validate":

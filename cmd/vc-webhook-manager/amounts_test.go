@@ -18,11 +18,11 @@ func review(operation admissionv1.Operation, object string) admissionv1.Admissio
 	}}
 }
 
-func TestNegativeAmountsAreRefused(t *testing.T) {
+func TestNegativeAmountsAreRejected(t *testing.T) {
 	tests := map[string]struct {
 		path, object string
 		operation    admissionv1.Operation
-		// want is what the refusal says; empty when the review is upstream's to judge.
+		// want is what the rejection says; empty when the review is upstream's to judge.
 		want string
 	}{
 		"a PodGroup": {
@@ -50,7 +50,7 @@ func TestNegativeAmountsAreRefused(t *testing.T) {
 				asked = true
 				return &admissionv1.AdmissionResponse{Allowed: true}
 			}}
-			if err := refuseNegative(service); err != nil {
+			if err := rejectNegative(service); err != nil {
 				t.Fatal(err)
 			}
 			answer := service.Func(review(tt.operation, tt.object))
@@ -64,8 +64,8 @@ func TestNegativeAmountsAreRefused(t *testing.T) {
 	}
 }
 
-// TestServicesRefuseNegativeAmounts: what upstream registered, as main prepares it.
-func TestServicesRefuseNegativeAmounts(t *testing.T) {
+// TestServicesRejectNegativeAmounts: what upstream registered, as main prepares it.
+func TestServicesRejectNegativeAmounts(t *testing.T) {
 	for path, object := range map[string]string{
 		"/podgroups/validate": `{"spec":{"minResources":{"cpu":"-5"}}}`, "/queues/validate": `{"spec":{"deserved":{"cpu":"-5"}}}`,
 	} {

@@ -29,17 +29,17 @@ func boundBody(service *router.AdmissionService) error {
 func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxBody {
-			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has %d bytes, the limit is %d", r.ContentLength, maxBody))
+			reject(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has %d bytes, the limit is %d", r.ContentLength, maxBody))
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		var tooLarge *http.MaxBytesError
 		switch {
 		case errors.As(err, &tooLarge):
-			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has more than %d bytes", tooLarge.Limit))
+			reject(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has more than %d bytes", tooLarge.Limit))
 			return
 		case err != nil:
-			refuse(w, http.StatusBadRequest, fmt.Sprintf("reading the review: %v", err))
+			reject(w, http.StatusBadRequest, fmt.Sprintf("reading the review: %v", err))
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -47,8 +47,8 @@ func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
 	}
 }
 
-// refuse responds with an error status and closes the connection, because the rest of the body was not read.
-func refuse(w http.ResponseWriter, code int, message string) {
+// reject responds with an error status and closes the connection, because the rest of the body was not read.
+func reject(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Connection", "close")
 	http.Error(w, message, code)
 }

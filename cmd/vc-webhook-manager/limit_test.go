@@ -22,10 +22,10 @@ func TestLimitBody(t *testing.T) {
 		want     int
 		wantRead int
 	}{
-		"a usual review is handled":                       {size: 4 << 10, want: http.StatusOK, wantRead: 4 << 10},
-		"a review of the limit is handled":                {size: maxBody, want: http.StatusOK, wantRead: maxBody},
-		"an oversized review is refused by its length":    {size: maxBody + 1, want: http.StatusRequestEntityTooLarge, wantRead: -1},
-		"an oversized review without a length is refused": {size: maxBody + 1, chunked: true, want: http.StatusRequestEntityTooLarge, wantRead: -1},
+		"a usual review is handled":                        {size: 4 << 10, want: http.StatusOK, wantRead: 4 << 10},
+		"a review of the limit is handled":                 {size: maxBody, want: http.StatusOK, wantRead: maxBody},
+		"an oversized review is rejected by its length":    {size: maxBody + 1, want: http.StatusRequestEntityTooLarge, wantRead: -1},
+		"an oversized review without a length is rejected": {size: maxBody + 1, chunked: true, want: http.StatusRequestEntityTooLarge, wantRead: -1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

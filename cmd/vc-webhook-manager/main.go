@@ -80,5 +80,5 @@ func prepare(service *router.AdmissionService) error {
 	if err := boundBody(service); err != nil {
 		return err
 	}
-	return refuseNegative(service)
+	return rejectNegative(service)
 }

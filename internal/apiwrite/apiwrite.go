@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RefusedForGood reports whether err means that the API server will reject the same write each time. This includes
+// RejectedForGood reports whether err means that the API server will reject the same write each time. This includes
 // internal errors which the API server returns for an object that is too large for etcd.
-func RefusedForGood(err error) bool {
+func RejectedForGood(err error) bool {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
 		apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestRefusedForGood(t *testing.T) {
+func TestRejectedForGood(t *testing.T) {
 	pods, kind := schema.GroupResource{Resource: "pods"}, schema.GroupKind{Kind: "Pod"}
 	tests := map[string]struct {
 		err  error
@@ -31,8 +31,8 @@ func TestRefusedForGood(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := RefusedForGood(tt.err); got != tt.want {
-				t.Errorf("RefusedForGood(%v) is %t, want %t", tt.err, got, tt.want)
+			if got := RejectedForGood(tt.err); got != tt.want {
+				t.Errorf("RejectedForGood(%v) is %t, want %t", tt.err, got, tt.want)
 			}
 		})
 	}

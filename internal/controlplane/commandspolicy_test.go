@@ -50,9 +50,9 @@ func TestCommandsForQueues(t *testing.T) {
 	tests := map[string]struct {
 		namespace string
 		target    map[string]any
-		refused   bool
+		rejected  bool
 	}{
-		"for a queue, in a tenant's namespace":      {namespace: "tenant", target: map[string]any{"kind": "Queue", "name": "default"}, refused: true},
+		"for a queue, in a tenant's namespace":      {namespace: "tenant", target: map[string]any{"kind": "Queue", "name": "default"}, rejected: true},
 		"for a queue, in the chart's namespace":     {namespace: "volcano-system", target: map[string]any{"kind": "Queue", "name": "default"}},
 		"for a job, in a tenant's namespace":        {namespace: "tenant", target: map[string]any{"kind": "Job", "name": "j"}},
 		"without a target, in a tenant's, likewise": {namespace: "tenant"},
@@ -63,9 +63,9 @@ func TestCommandsForQueues(t *testing.T) {
 			if tt.target != nil {
 				command["target"] = tt.target
 			}
-			refused := holds(policy.Spec.MatchConditions[0].Expression, command) && !holds(policy.Spec.Validations[0].Expression, command)
-			if refused != tt.refused {
-				t.Errorf("refused: %t, want %t", refused, tt.refused)
+			rejected := holds(policy.Spec.MatchConditions[0].Expression, command) && !holds(policy.Spec.Validations[0].Expression, command)
+			if rejected != tt.rejected {
+				t.Errorf("rejected: %t, want %t", rejected, tt.rejected)
 			}
 		})
 	}

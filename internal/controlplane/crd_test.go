@@ -14,9 +14,9 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 )
 
-// TestCRDsRefuseLessThanNothing: amounts of resources below 0 make upstream's scheduler panic. The API server refuses
+// TestCRDsRejectLessThanNothing: amounts of resources below 0 make upstream's scheduler panic. The API server rejects
 // them by the CRDs alone, whatever webhooks there are.
-func TestCRDsRefuseLessThanNothing(t *testing.T) {
+func TestCRDsRejectLessThanNothing(t *testing.T) {
 	cp, err := Start(t.Context(), Options{Progress: t.Output(), NoControllerManager: true, NoKWOK: true})
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func TestProcesses(t *testing.T) {
 	if n := proxy.Writes()["pods/binding"]; n != 3 {
 		t.Errorf("the proxy saw %d bindings, want 3", n)
 	}
-	refusesJob(t, client)
+	rejectsJob(t, client)
 	boundsWebhooks(t, cp)
 	measures(t, scheduler)
 
@@ -82,8 +82,8 @@ func runsJob(t *testing.T, client vcclient.Interface) {
 	})
 }
 
-// refusesJob shows that admission is in the way: a job that asks for more than it has is refused.
-func refusesJob(t *testing.T, client vcclient.Interface) {
+// rejectsJob shows that admission is in the way: a job that asks for more than it has is rejected.
+func rejectsJob(t *testing.T, client vcclient.Interface) {
 	t.Helper()
 	bad := job("greedy", 1)
 	bad.Spec.MinAvailable = 5
@@ -93,7 +93,7 @@ func refusesJob(t *testing.T, client vcclient.Interface) {
 	}
 }
 
-// boundsWebhooks looks at the webhook manager's port as an attacker would: an oversized review is refused
+// boundsWebhooks looks at the webhook manager's port as an attacker would: an oversized review is rejected
 // (CVE-2026-44247), and nothing but the webhooks is served.
 func boundsWebhooks(t *testing.T, cp *ControlPlane) {
 	t.Helper()

@@ -27,9 +27,9 @@ func createsPodsWithoutWebhooks(t *testing.T, cp *ControlPlane, client kubernete
 	t.Cleanup(func() { removeWebhooks(t, client) })
 
 	do(t, installWebhooks(t.Context(), cp.Config(), manifestPath, nobody))
-	// A PodGroup that is refused shows that the configurations are in force.
+	// A PodGroup that is rejected shows that the configurations are in force.
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{GenerateName: "unseen-"}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: 1}}
-	eventuallyRefused(t, func(ctx context.Context) error {
+	eventuallyRejected(t, func(ctx context.Context) error {
 		_, err := volcano.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault).Create(ctx, group, metav1.CreateOptions{})
 		return err
 	})
@@ -39,7 +39,7 @@ func createsPodsWithoutWebhooks(t *testing.T, cp *ControlPlane, client kubernete
 
 	do(t, installWebhooks(t.Context(), cp.Config(), filepath.Join("internal", "controlplane", "testdata", "pod-webhooks.yaml"), nobody))
 	for _, scheduler := range []string{"volcano", "second"} {
-		eventuallyRefused(t, func(ctx context.Context) error { return createPod(ctx, client, scheduler) })
+		eventuallyRejected(t, func(ctx context.Context) error { return createPod(ctx, client, scheduler) })
 	}
 	do(t, createPod(t.Context(), client, corev1.DefaultSchedulerName))
 }
@@ -53,7 +53,7 @@ func createPod(ctx context.Context, client kubernetes.Interface, scheduler strin
 	return err
 }
 
-func eventuallyRefused(t *testing.T, create func(context.Context) error) {
+func eventuallyRejected(t *testing.T, create func(context.Context) error) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		if err := create(ctx); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {

@@ -17,8 +17,8 @@ type twoKinds struct {
 	away, broken atomic.Bool
 	// forbids is until when all is forbidden, in nanoseconds.
 	forbids atomic.Int64
-	// refused counts what was forbidden to informers.
-	over, refused atomic.Int32
+	// rejected counts what was forbidden to informers.
+	over, rejected atomic.Int32
 }
 
 const brokenKind = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
@@ -47,7 +47,7 @@ func (k *twoKinds) askAlways(ctx context.Context, t *testing.T, path string) {
 		response, err := (&outageTransport{k, k.Outage}).RoundTrip(request)
 		if err == nil {
 			if response.StatusCode == http.StatusForbidden {
-				k.refused.Add(1)
+				k.rejected.Add(1)
 			}
 			_ = response.Body.Close()
 		}
@@ -89,7 +89,7 @@ func (k *twoKinds) want(t *testing.T, over int32, when string) {
 	if got := k.over.Load(); got != over {
 		t.Errorf("%s the end of an outage was told %d times, want %d", when, got, over)
 	}
-	if got := k.refused.Load(); got != 0 {
+	if got := k.rejected.Load(); got != 0 {
 		t.Errorf("%s %d informers were told that it is forbidden", when, got)
 	}
 }
@@ -160,7 +160,7 @@ func TestEachOutageHasAStart(t *testing.T) {
 					time.Sleep(10 * time.Second)
 				}
 				time.Sleep(time.Minute)
-				if got := k.refused.Load(); got != 0 {
+				if got := k.rejected.Load(); got != 0 {
 					t.Errorf("%d informers were told that it is forbidden", got)
 				}
 				if got := k.over.Load(); got == 0 {

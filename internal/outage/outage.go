@@ -80,7 +80,7 @@ type Outage struct {
 type failure struct {
 	since  time.Time
 	reason string
-	// passing reports whether the API server was unreachable or could not answer. It is false if the API server refused
+	// passing reports whether the API server was unreachable or could not answer. It is false if the API server rejected
 	// the request, or if the client gave up the request.
 	passing bool
 	// alone is when the API server first responded to a request for another path while requests for this path failed;
@@ -112,9 +112,9 @@ func (o *Outage) Wrap(config *rest.Config) *rest.Config {
 	return config
 }
 
-// Refused returns a text that lists the collections that informers cannot list now, with the reasons; empty if they can
+// Rejected returns a text that lists the collections that informers cannot list now, with the reasons; empty if they can
 // list all.
-func (o *Outage) Refused() string {
+func (o *Outage) Rejected() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var all []string

@@ -85,12 +85,12 @@ func TestRejectedRequestsAreReported(t *testing.T) {
 		ask(t.Context(), t, o, &server{up: time.Hour, down: 403}, http.MethodGet, "/api/v1/pods")
 		time.Sleep(time.Minute)
 		want := "/api/v1/pods: Forbidden (for 1m0s); /apis/topology.volcano.sh/v1alpha1/hypernodes: Not Found (for 1m0s)"
-		if diff := cmp.Diff(want, o.Refused()); diff != "" {
-			t.Errorf("what is refused (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, o.Rejected()); diff != "" {
+			t.Errorf("what is rejected (-want +got):\n%s", diff)
 		}
 		ask(t.Context(), t, o, &server{}, http.MethodGet, "/api/v1/pods")
 		ask(t.Context(), t, o, &server{}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
-		if got := o.Refused(); got != "" {
+		if got := o.Rejected(); got != "" {
 			t.Errorf("%s is still told", got)
 		}
 	})
@@ -119,8 +119,8 @@ func TestAFailingRequestIsReported(t *testing.T) {
 						t.Fatalf("the answer is %d, want %d", got, answer)
 					}
 				}
-				if got := o.Refused(); got != tt.want {
-					t.Errorf("refused is %q, want %q", got, tt.want)
+				if got := o.Rejected(); got != tt.want {
+					t.Errorf("rejected is %q, want %q", got, tt.want)
 				}
 			})
 		})
@@ -158,7 +158,7 @@ func TestTheEndOfAnOutageIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestAnAnswerOfAnyKindEndsAnOutage: the API server that refuses what it could not be asked for before is back.
+// TestAnAnswerOfAnyKindEndsAnOutage: the API server that rejects what it could not be asked for before is back.
 func TestAnAnswerOfAnyKindEndsAnOutage(t *testing.T) {
 	const pods, nodes = "/api/v1/pods", "/api/v1/nodes"
 	tests := map[string]struct {

@@ -61,7 +61,7 @@ func TestAnInformerIsSoonBackHoweverOftenItFailed(t *testing.T) {
 	})
 }
 
-// TestAnInformerThatFailsAtOnceAgainAndAgainPauses: what is refused is not asked for twenty times a second.
+// TestAnInformerThatFailsAtOnceAgainAndAgainPauses: what is rejected is not asked for twenty times a second.
 func TestAnInformerThatFailsAtOnceAgainAndAgainPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())

@@ -38,10 +38,10 @@ func (t *outageTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		case err != nil:
 			reason = err.Error()
 		case response.StatusCode == http.StatusTooManyRequests:
-			least, reason = retryAfter(response), refusal(response)
+			least, reason = retryAfter(response), rejection(response)
 		case response.StatusCode >= http.StatusInternalServerError,
 			(response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden) && t.outage.unready():
-			reason = refusal(response)
+			reason = rejection(response)
 		default:
 			return t.answered(request, response, began, watch), nil
 		}
@@ -125,8 +125,8 @@ func IsWatch(request *http.Request) bool {
 	return query.Has("watch") && query.Get("watch") != "false"
 }
 
-// refusal returns the status and the beginning of the body of a response, and closes the body.
-func refusal(response *http.Response) string {
+// rejection returns the status and the beginning of the body of a response, and closes the body.
+func rejection(response *http.Response) string {
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, snippet))
 	if err != nil {

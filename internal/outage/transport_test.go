@@ -278,20 +278,20 @@ func (s stages) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// TestARefusalOfAStartingAPIServerIsNoAnswer: it listens before it knows its roles. An informer that is refused pauses, and the
+// TestARejectionOfAStartingAPIServerIsNoAnswer: it listens before it knows its roles. An informer that is rejected pauses, and the
 // outage must not be taken for over.
-func TestARefusalOfAStartingAPIServerIsNoAnswer(t *testing.T) {
+func TestARejectionOfAStartingAPIServerIsNoAnswer(t *testing.T) {
 	tests := map[string]struct {
-		refusal int
-		lasts   time.Duration
-		want    int
+		rejection int
+		lasts     time.Duration
+		want      int
 		// late is how much later than the API server's return the answer may be there.
 		late time.Duration
 	}{
-		"it does not know its roles":             {refusal: 403, lasts: time.Second, want: 200, late: 3 * time.Second},
-		"it does not know who asks":              {refusal: 401, lasts: time.Second, want: 200, late: 3 * time.Second},
-		"it refuses for good":                    {refusal: 403, lasts: time.Hour, want: 403, late: starting + 2*(lastPause+lastPause/2)},
-		"that the kind is not there is for good": {refusal: 404, lasts: time.Hour, want: 404, late: 2 * time.Second},
+		"it does not know its roles":             {rejection: 403, lasts: time.Second, want: 200, late: 3 * time.Second},
+		"it does not know who asks":              {rejection: 401, lasts: time.Second, want: 200, late: 3 * time.Second},
+		"it rejects for good":                    {rejection: 403, lasts: time.Hour, want: 403, late: starting + 2*(lastPause+lastPause/2)},
+		"that the kind is not there is for good": {rejection: 404, lasts: time.Hour, want: 404, late: 2 * time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestARefusalOfAStartingAPIServerIsNoAnswer(t *testing.T) {
 				told := 0
 				o.WhenOver(func() { told++ })
 				up := time.Now().Add(time.Minute)
-				answers := stages{{up, 0}, {up.Add(tt.lasts), tt.refusal}}
+				answers := stages{{up, 0}, {up.Add(tt.lasts), tt.rejection}}
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/pods", nil)
 				if err != nil {
 					t.Fatal(err)
@@ -321,7 +321,7 @@ func TestARefusalOfAStartingAPIServerIsNoAnswer(t *testing.T) {
 				_ = response.Body.Close()
 				time.Sleep(time.Minute)
 				if status, _ := ask(t.Context(), t, o, &server{up: time.Hour, down: 403}, http.MethodGet, "/api/v1/pods"); status != 403 {
-					t.Errorf("a refusal long after the outage is answered with %d", status)
+					t.Errorf("a rejection long after the outage is answered with %d", status)
 				}
 			})
 		})

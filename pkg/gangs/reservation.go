@@ -23,7 +23,7 @@ const (
 	// nodes.
 	ReservationExpired ReservationEnd = "expired"
 	// ReservationBelowMinimum means that members of the gang are bound, but too few of them waited for the reserved nodes to
-	// reach the minimum. The others were created on a node, or Bindings were refused.
+	// reach the minimum. The others were created on a node, or Bindings were rejected.
 	ReservationBelowMinimum ReservationEnd = "below_minimum"
 	// ReservationGone means that the gang, or a member that its minimum needs, no longer exists, or that the gang is in
 	// another queue.

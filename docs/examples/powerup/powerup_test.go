@@ -163,7 +163,7 @@ func TestTransactions(t *testing.T) {
 		"one fails, and one is enough":       {fate: sessiontest.Fate{Minimum: 1}, fails: true, bound: 1},
 		"one crashes, and both are needed":   {fate: sessiontest.Fate{Minimum: 2}, fails: true, panics: true},
 		"one is lost before its step begins": {fate: sessiontest.Fate{Minimum: 2, Lost: map[string]error{"ns/g-1": errors.New("deleted")}}},
-		"the bind of one is refused":         {fate: sessiontest.Fate{Minimum: 2, Refused: map[string]bool{"ns/g-1": true}}, bound: 1},
+		"the bind of one is rejected":        {fate: sessiontest.Fate{Minimum: 2, Rejected: map[string]bool{"ns/g-1": true}}, bound: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

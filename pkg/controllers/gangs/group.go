@@ -57,7 +57,7 @@ func (c *controller) createGroup(ctx context.Context, g *gang) error {
 	defer cancel()
 	made, err := c.volcano.SchedulingV1beta1().PodGroups(g.Namespace).Create(ctx, w.apply(empty, inherited), metav1.CreateOptions{})
 	if err != nil {
-		return g.refused("created", err)
+		return g.rejected("created", err)
 	}
 	g.group = made
 	return nil
@@ -80,19 +80,19 @@ func (c *controller) updateGroup(ctx context.Context, g *gang) error {
 	defer cancel()
 	changed, err := c.volcano.SchedulingV1beta1().PodGroups(g.Namespace).Patch(ctx, g.Name.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
-		return g.refused("updated", err)
+		return g.rejected("updated", err)
 	}
 	g.group = changed
 	return nil
 }
 
-// refused records that the API server rejected a write of the Volcano PodGroup, and why, so that the pods and the
+// rejected records that the API server rejected a write of the Volcano PodGroup, and why, so that the pods and the
 // user's object report the reason. what is the failed write: created or updated.
-func (g *gang) refused(what string, err error) error {
+func (g *gang) rejected(what string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
-	case apiwrite.RefusedForGood(err) || apierrors.IsForbidden(err):
+	case apiwrite.RejectedForGood(err) || apierrors.IsForbidden(err):
 		g.parked = fmt.Sprintf("Volcano PodGroup of the gang cannot be %s: %s", what, brief.Part(err.Error()))
 	}
 	return fmt.Errorf("PodGroup %s cannot be %s: %w", g.Name, what, err)

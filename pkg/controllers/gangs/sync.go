@@ -52,9 +52,9 @@ func (c *controller) sync(ctx context.Context, name gangs.Name) error {
 	if err != nil {
 		return err
 	}
-	refused := c.syncGroup(ctx, g)
+	rejected := c.syncGroup(ctx, g)
 	if g.group != nil && g.group.DeletionTimestamp != nil {
-		return refused // once the Volcano PodGroup, which is being deleted, is gone, another sync creates it again
+		return rejected // once the Volcano PodGroup, which is being deleted, is gone, another sync creates it again
 	}
 	if err := c.syncPods(ctx, g); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *controller) sync(ctx context.Context, name gangs.Name) error {
 	if err := c.syncObject(ctx, g); err != nil {
 		return err
 	}
-	return refused
+	return rejected
 }
 
 // read reads the gang from the caches.

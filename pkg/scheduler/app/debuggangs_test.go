@@ -141,7 +141,7 @@ func TestGangsAreShown(t *testing.T) {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/debug/gangs"+query, nil))
 		if answer.Code != http.StatusBadRequest {
-			t.Errorf("%q answers %d, want that it is refused", query, answer.Code)
+			t.Errorf("%q answers %d, want that it is rejected", query, answer.Code)
 		}
 	}
 	// The conditions are those of the PodGroup, which come back from the API server.

@@ -39,9 +39,9 @@ func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead f
 	defer endElection()
 	leading := make(chan struct{})
 	drained := make(chan error, 1)
-	refused := make(chan error, 1)
-	lock = &guardedLock{Interface: lock, refusalLimit: p.opts.LeaderElection.LeaseDuration.Duration, refused: func(err error) {
-		refused <- err
+	rejected := make(chan error, 1)
+	lock = &guardedLock{Interface: lock, rejectionLimit: p.opts.LeaderElection.LeaseDuration.Duration, rejected: func(err error) {
+		rejected <- err
 		endElection()
 	}, fence: &p.fence}
 	p.fence.term = p.opts.LeaderElection.RenewDeadline.Duration
@@ -75,7 +75,7 @@ func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead f
 	select {
 	case err := <-drained:
 		return err
-	case err := <-refused:
+	case err := <-rejected:
 		return err
 	default:
 	}

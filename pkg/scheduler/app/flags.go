@@ -52,40 +52,40 @@ func checkPositional(args []string) error {
 
 func (o *Options) checkNames() error {
 	var errs []error
-	refuse := func(flag, value, want string) {
+	reject := func(flag, value, want string) {
 		errs = append(errs, fmt.Errorf("--%s is %q; it must be %s", flag, shorten(value), want))
 	}
 	for _, name := range o.SchedulerNames {
 		if name == "" {
-			refuse("scheduler-name", name, "the schedulerName of the pods to schedule")
+			reject("scheduler-name", name, "the schedulerName of the pods to schedule")
 		}
 	}
 	if problems := validation.IsDNS1123Subdomain(o.DefaultQueue); len(problems) > 0 {
-		refuse("default-queue", o.DefaultQueue, "the name of a queue: "+problems[0])
+		reject("default-queue", o.DefaultQueue, "the name of a queue: "+problems[0])
 	}
 	election := o.LeaderElection
 	if namespace := o.leaseNamespace(); election.LeaderElect && len(validation.IsDNS1123Label(namespace)) > 0 {
-		refuse("leader-elect-resource-namespace", namespace, "the name of a namespace")
+		reject("leader-elect-resource-namespace", namespace, "the name of a namespace")
 	}
 	if problems := validation.IsDNS1123Subdomain(election.ResourceName); election.LeaderElect && election.ResourceName != "" && len(problems) > 0 {
-		refuse("leader-elect-resource-name", election.ResourceName, "the name of a lease: "+problems[0])
+		reject("leader-elect-resource-name", election.ResourceName, "the name of a lease: "+problems[0])
 	}
 	if election.LeaderElect && election.ResourceLock != "" && election.ResourceLock != resourcelock.LeasesResourceLock {
-		refuse("leader-elect-resource-lock", election.ResourceLock, resourcelock.LeasesResourceLock)
+		reject("leader-elect-resource-lock", election.ResourceLock, resourcelock.LeasesResourceLock)
 	}
 	for _, selector := range o.NodeSelector {
 		key, value, ok := strings.Cut(selector, ":")
 		if !ok || strings.TrimSpace(key) == "" || strings.TrimSpace(value) == "" {
-			refuse("node-selector", selector, "a label such as volcano.sh/role:train")
+			reject("node-selector", selector, "a label such as volcano.sh/role:train")
 		}
 	}
 	switch o.ShardingMode {
 	case util.NoneShardingMode, util.HardShardingMode, util.SoftShardingMode:
 	default:
-		refuse("scheduler-sharding-mode", o.ShardingMode, fmt.Sprintf("%s, %s or %s", util.NoneShardingMode, util.HardShardingMode, util.SoftShardingMode))
+		reject("scheduler-sharding-mode", o.ShardingMode, fmt.Sprintf("%s, %s or %s", util.NoneShardingMode, util.HardShardingMode, util.SoftShardingMode))
 	}
 	if o.ShardingMode != util.NoneShardingMode && o.ShardName == "" {
-		refuse("scheduler-sharding-name", o.ShardName, "the name of a NodeShard when --scheduler-sharding-mode is given")
+		reject("scheduler-sharding-name", o.ShardName, "the name of a NodeShard when --scheduler-sharding-mode is given")
 	}
 	return errors.Join(errs...)
 }

@@ -14,27 +14,27 @@ import (
 
 // guardedLock ends an election that cannot succeed, because the lease may not be read or written, or its namespace does
 // not exist. Without guardedLock, the elector would retry forever, and the process would look healthy. An API server
-// that has just started may at first refuse requests that it allows later, so only lasting refusals count. Once this
+// that has just started may at first reject requests that it allows later, so only lasting rejections count. Once this
 // process has held the lease, the elector itself gives up in time. The lock also reports each renewal to the fence.
 //
 // The elector calls all methods on one goroutine.
 type guardedLock struct {
 	resourcelock.Interface
-	// refusalLimit is how long the API server must have refused all reads, or all writes, of the lease before the election
+	// rejectionLimit is how long the API server must have rejected all reads, or all writes, of the lease before the election
 	// ends.
-	refusalLimit time.Duration
-	// refused is called once, when the API server has refused reads or writes of the lease for the duration in
-	// refusalLimit.
-	refused func(error)
-	fence   *fence
+	rejectionLimit time.Duration
+	// rejected is called once, when the API server has rejected reads or writes of the lease for the duration in
+	// rejectionLimit.
+	rejected func(error)
+	fence    *fence
 
-	reading, writing refusals
+	reading, writing rejections
 	held, ended      bool
 }
 
-// refusals records since when the API server has refused calls of one kind: reads or writes of the lease. since is zero
-// if the last call was not refused.
-type refusals struct{ since time.Time }
+// rejections records since when the API server has rejected calls of one kind: reads or writes of the lease. since is zero
+// if the last call was not rejected.
+type rejections struct{ since time.Time }
 
 // Get implements resourcelock.Interface.
 func (l *guardedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
@@ -73,17 +73,17 @@ func (l *guardedLock) written(record resourcelock.LeaderElectionRecord, begun mo
 	l.fence.held(begun)
 }
 
-func (l *guardedLock) record(calls *refusals, err error, refusal bool) {
+func (l *guardedLock) record(calls *rejections, err error, rejection bool) {
 	switch {
 	case l.held || l.ended:
-	case !refusal:
+	case !rejection:
 		calls.since = time.Time{}
 	case calls.since.IsZero():
 		calls.since = time.Now()
-		klog.ErrorS(err, "The lease cannot be used, the process ends if this lasts", "lease", l.Describe(), "refusalLimit", l.refusalLimit)
-	case time.Since(calls.since) >= l.refusalLimit:
+		klog.ErrorS(err, "The lease cannot be used, the process ends if this lasts", "lease", l.Describe(), "rejectionLimit", l.rejectionLimit)
+	case time.Since(calls.since) >= l.rejectionLimit:
 		l.ended = true
-		l.refused(fmt.Errorf("the lease %s cannot be used: %w; allow the scheduler's account to get, create and update leases in that namespace, "+
+		l.rejected(fmt.Errorf("the lease %s cannot be used: %w; allow the scheduler's account to get, create and update leases in that namespace, "+
 			"or set --leader-elect-resource-namespace", l.Describe(), err))
 	}
 }

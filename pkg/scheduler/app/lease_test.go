@@ -68,8 +68,8 @@ func TestElectionThatCannotBeWonEnds(t *testing.T) {
 	}
 }
 
-// TestRefusalsThatPass: an API server that has just started refuses what it allows when it has read the roles.
-func TestRefusalsThatPass(t *testing.T) {
+// TestRejectionsThatPass: an API server that has just started rejects what it allows when it has read the roles.
+func TestRejectionsThatPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		lock := &lease{
@@ -88,8 +88,8 @@ func TestRefusalsThatPass(t *testing.T) {
 	})
 }
 
-// TestRefusalsWithAPause: refusals with answers between them are no refusal that lasts.
-func TestRefusalsWithAPause(t *testing.T) {
+// TestRejectionsWithAPause: rejections with answers between them are no rejection that lasts.
+func TestRejectionsWithAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		lock := &lease{get: func() error {

@@ -90,7 +90,7 @@ func TestALostLeaseAborts(t *testing.T) {
 	}
 }
 
-// TestAStartThatWaitsCanBeEnded: the list of PodGroups is refused, as when the CRD is missing, so the cache is never full.
+// TestAStartThatWaitsCanBeEnded: the list of PodGroups is rejected, as when the CRD is missing, so the cache is never full.
 func TestAStartThatWaitsCanBeEnded(t *testing.T) {
 	tests := map[string]struct {
 		end  func(told, lease context.CancelFunc)

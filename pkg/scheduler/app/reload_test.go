@@ -198,14 +198,14 @@ func closingScheduler(t *testing.T, recovers *error, happened *[]string, own ...
 }
 
 // TestAReplacedPluginIsClosed: once, when its successor is in force and before that is in a session; and the successor instead, if it
-// is refused.
+// is rejected.
 func TestAReplacedPluginIsClosed(t *testing.T) {
 	var happened []string
 	var recovers error
 	s, with := closingScheduler(t, &recovers, &happened)
 	use := func(cfg *config.Config) {
 		if err := s.use(cfg); (err == nil) != (recovers == nil) {
-			t.Fatalf("the configuration is refused with %v", err)
+			t.Fatalf("the configuration is rejected with %v", err)
 		}
 	}
 	use(with(builtIn(t, "allocate")))

@@ -194,14 +194,14 @@ func (s *scheduler) recover(ctx context.Context, recoverers []framework.NamedRec
 	return nil
 }
 
-// unfilled describes the initial lists that the cache still has to read, and the requests that the API server refuses.
+// unfilled describes the initial lists that the cache still has to read, and the requests that the API server rejects.
 func (s *scheduler) unfilled() string {
 	what := "the initial lists"
 	if kinds := s.cache.NotSynced(); len(kinds) > 0 {
 		what += " of " + strings.Join(kinds, ", ")
 	}
-	if refused := s.outage.Refused(); refused != "" {
-		what += "; the API server does not answer " + refused
+	if rejected := s.outage.Rejected(); rejected != "" {
+		what += "; the API server does not answer " + rejected
 	}
 	return what
 }

@@ -287,7 +287,7 @@ func TestPlacementsOfAPanickedCycleAreUndone(t *testing.T) {
 	}
 }
 
-func TestRefusedProfileLeavesTheFormerInForce(t *testing.T) {
+func TestRejectedProfileLeavesTheFormerInForce(t *testing.T) {
 	s := newTestScheduler(t, gangOf(1), builtIn(t, "allocate"))
 	former := s.current()
 	if err := s.use(builtIn(t, "nonsense")); err == nil {

@@ -67,7 +67,7 @@ func TestBind(t *testing.T) {
 			[]reply{{err: errForbidden}, {err: errThrottled, lost: true}, {err: errForbidden}}, nil, "a bind bind bind bind bound"),
 		"invalid for good":                one([]reply{{err: errInvalid}}, nil, "a bind -a released(bind failed)"),
 		"a pod that is not found is gone": one([]reply{{err: errNotFound}}, nil, "a bind -a released(pod gone)"),
-		"refused after an unclear answer that had been applied": one(
+		"rejected after an unclear answer that had been applied": one(
 			[]reply{{err: errCut, late: 5 * time.Second}, {takes: 10 * time.Second, err: errInvalid}}, nil, "a bind lookup bind lookup bound"),
 		"a read that finds no pod": one(
 			[]reply{{err: errCut, lost: true}}, []error{errNotFound}, "a bind lookup -a released(pod gone)"),
@@ -77,7 +77,7 @@ func TestBind(t *testing.T) {
 			pods:    []script{{steps: steps("a"), binds: slices.Repeat([]reply{{err: errServer, lost: true}}, 5)}},
 			want:    []string{"a bind lookup bind lookup bind lookup -a released(bind failed)"},
 		},
-		"a bind refused for good rolls that member back alone": {
+		"a bind rejected for good rolls that member back alone": {
 			minimum: 2,
 			pods:    []script{{steps: steps("a")}, {steps: steps("a"), binds: []reply{{err: errInvalid}}}},
 			want:    []string{"a bind bound", "a bind -a released(bind failed)"},

@@ -14,7 +14,7 @@
 // Invariants:
 //
 //   - No Binding of a transaction is sent before the Gatekeeper has found the members that have not failed at that moment
-//     to be enough. A later loss (a Binding refused for good, a pod or node deleted) fails its member alone.
+//     to be enough. A later loss (a Binding rejected for good, a pod or node deleted) fails its member alone.
 //   - A bound member is never rolled back. If a member is not bound, each of its steps that has begun, or is marked with
 //     RollbackIfNotRun, is rolled back successfully exactly once, while no step of the member runs.
 //   - Whether a member is bound is never guessed: an unclear answer to a Binding is settled by reading the pod.

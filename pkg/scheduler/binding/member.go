@@ -27,7 +27,7 @@ const (
 //	           perGang prepare    returned nil     has enough               Binding is known to hold
 //	waiting ───────────────► preparing ─────► passed ─────────────► binding ────────────────────────► bound
 //	   │                         │              │                      │
-//	   │ cancelled               │ step failed  │ cancelled            │ refused for good, overtaken,
+//	   │ cancelled               │ step failed  │ cancelled            │ rejected for good, overtaken,
 //	   │                         │ or overdue,  │                      │ tried too often, or
 //	   │                         │ cancelled    │                      │ cancelled and known not to hold
 //	   ▼                         ▼              ▼                      ▼

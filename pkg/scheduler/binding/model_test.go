@@ -25,7 +25,7 @@ var (
 	modelSeed  = flag.Uint64("model.seed", 0, "play only the sequence of this seed")
 )
 
-// TestModel plays random sequences of step results, panics, timeouts, late returns, lost, late and refused binds,
+// TestModel plays random sequences of step results, panics, timeouts, late returns, lost, late and rejected binds,
 // pod and node deletions, cancellations, drains and aborts, and checks, as they go and at their end, that
 //
 //   - no member is bound while a gang of its gang group is under its minimum, or a strict one lost a member, because of us,

@@ -31,8 +31,8 @@ const (
 	// unclear means that the Binding may have been applied. The error is a server error, a timeout, a lost connection,
 	// or a conflict, which an earlier try of this engine may have caused.
 	unclear answer = iota
-	// refused means that the Binding was not applied, and never will be.
-	refused
+	// rejected means that the Binding was not applied, and never will be.
+	rejected
 	// postponed means that the Binding was not applied, but may be later.
 	postponed
 )
@@ -45,7 +45,7 @@ func classify(err error) answer {
 	case code == http.StatusConflict, code == http.StatusRequestTimeout:
 		return unclear
 	case code >= 400 && code < 500:
-		return refused
+		return rejected
 	}
 	return unclear
 }
@@ -58,12 +58,12 @@ type tries struct {
 }
 
 // last reports whether the engine sends no further Binding after this error: it has sent too many, or the Binding is
-// refused for good.
+// rejected for good.
 func (t *tries) last(err error) bool {
 	t.sent++
 	if statusCode(err) != http.StatusForbidden {
 		t.forbidden = time.Time{}
-		return classify(err) == refused || t.sent >= t.most
+		return classify(err) == rejected || t.sent >= t.most
 	}
 	if t.forbidden.IsZero() {
 		t.forbidden = time.Now()

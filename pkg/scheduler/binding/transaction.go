@@ -228,7 +228,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return brief.Part(fmt.Sprintf("panic: %v", e.Value)) }
 
-// BindError is a bind that failed for good: the API server refused it, another client bound the pod first, or it was
+// BindError is a bind that failed for good: the API server rejected it, another client bound the pod first, or it was
 // tried too often.
 type BindError struct {
 	Pod, Node string

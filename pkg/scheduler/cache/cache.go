@@ -43,9 +43,10 @@ const (
 // Observer is notified of bind transactions, statuses and events, for metrics. Its methods must not block.
 type Observer interface {
 	binding.Observer
-	// StatusRejected reports that the API server refused a status of an object of this kind, and that the write is not retried.
+	// StatusRejected reports that the API server rejected a status of an object of this kind for good.
 	StatusRejected(kind string)
-	// EventDone reports the result of writing an event: written, refused by the API server, or lost.
+	// EventDone reports the result of an event: written, rejected (by the API server), or dropped (too many at once, or the
+	// API server was unavailable).
 	EventDone(result string)
 }
 

@@ -27,11 +27,11 @@ type pluginInformers struct {
 	own   []*ownInformer
 }
 
-// ownInformer is an informer that the factories of the cache do not run. It becomes refused when the API server answers
-// that it does not serve the kind or does not allow to list it. A refused informer still retries the list.
+// ownInformer is an informer that the factories of the cache do not run. It becomes rejected when the API server answers
+// that it does not serve the kind or does not allow to list it. A rejected informer still retries the list.
 type ownInformer struct {
 	toolscache.SharedIndexInformer
-	refused atomic.Bool
+	rejected atomic.Bool
 	// givenUp reports whether a reload of the configuration stopped waiting for this informer because of a timeout.
 	// Later reloads do not wait for this informer until a plugin requests it again.
 	givenUp atomic.Bool
@@ -66,7 +66,7 @@ func (p *pluginInformers) run(informers []toolscache.SharedIndexInformer) error 
 			continue
 		}
 		own := &ownInformer{SharedIndexInformer: informer}
-		if err := informer.SetWatchErrorHandlerWithContext(outage.Relist(own.isRefused)); err != nil {
+		if err := informer.SetWatchErrorHandlerWithContext(outage.Relist(own.isRejected)); err != nil {
 			return fmt.Errorf("setting the watch error handler of an informer: %w", err)
 		}
 		p.known[informer] = true
@@ -86,25 +86,25 @@ func (p *pluginInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
 	}
 }
 
-// isRefused reports whether the error says that the API server does not list the kind, and the informer has never
+// isRejected reports whether the error says that the API server does not list the kind, and the informer has never
 // synced. Such errors may repeat for a long time, so only the first is logged.
-func (i *ownInformer) isRefused(kind string, err error) bool {
+func (i *ownInformer) isRejected(kind string, err error) bool {
 	if i.HasSynced() || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return false
 	}
-	if i.refused.CompareAndSwap(false, true) {
+	if i.rejected.CompareAndSwap(false, true) {
 		logger().Info("Listing a resource that a plugin watches failed, retrying", "kind", kind, "reason", err.Error())
 	}
 	return true
 }
 
 // unlisted returns the informers of plugins that have not synced. It leaves out informers whose lists the API server
-// refuses, and informers for which an earlier await stopped waiting.
+// rejects, and informers for which an earlier await stopped waiting.
 func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, i := range p.own {
-		if !i.HasSynced() && !i.refused.Load() && !i.givenUp.Load() {
+		if !i.HasSynced() && !i.rejected.Load() && !i.givenUp.Load() {
 			unlisted = append(unlisted, i)
 		}
 	}

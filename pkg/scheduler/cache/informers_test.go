@@ -22,8 +22,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestInformersOfPluginsRun: those that a plugin asks for before the cache is started run with the others, and those of a plugin that
-// a reload brings in once it says so; what nobody said does not.
+// TestInformersOfPluginsRun: informers that a plugin requests before the cache is started run with the others. Informers of a plugin
+// that a reload adds run once the plugin requests them, and no others do.
 func TestInformersOfPluginsRun(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
@@ -94,15 +94,15 @@ func TestInformersOfOtherFactoriesRun(t *testing.T) {
 	}
 }
 
-// TestAnInformerThatItsPluginRunsIsRefused: it would not list again as soon as the others.
-func TestAnInformerThatItsPluginRunsIsRefused(t *testing.T) {
+// TestAnInformerThatItsPluginRunsIsRejected: such an informer would not list again as soon as the others.
+func TestAnInformerThatItsPluginRunsIsRejected(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
 	informer := deviceInformer(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go informer.RunWithContext(ctx)
-	eventually(t, "the informer runs", func() bool { return informer.SetTransform(nil) != nil }) // which tells that it runs
+	eventually(t, "the informer runs", func() bool { return informer.SetTransform(nil) != nil }) // which shows that it runs
 	if err := c.handle.StartInformers(informer); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestListErrorsAreReported(t *testing.T) {
 	informer := &ownInformer{SharedIndexInformer: deviceInformer(t, mustWrap(t, cluster, quiet{}, func(Urgency) {}))}
 	gone, away := apierrors.NewNotFound(v1alpha1.Resource("devices"), ""), errors.New("connection refused")
 	told := func() []bool {
-		return []bool{!informer.isRefused("", gone), !informer.isRefused("", gone), !informer.isRefused("", away)}
+		return []bool{!informer.isRejected("", gone), !informer.isRejected("", gone), !informer.isRejected("", away)}
 	}
 	if diff := cmp.Diff([]bool{false, false, true}, told()); diff != "" {
 		t.Errorf("before the first list, told of each error (-want +got):\n%s", diff)

@@ -23,7 +23,7 @@ const (
 
 func deviceshareArguments() []framework.Argument {
 	return []framework.Argument{
-		{Name: deviceshare.GPUSharingPredicate, Type: framework.Bool, Default: "false", Doc: "Shares a GPU among pods by memory. Read at start, a reload that changes it is refused. Not together with `" + deviceshare.GPUNumberPredicate + "` or `" + deviceshare.VGPUEnable + "`."},
+		{Name: deviceshare.GPUSharingPredicate, Type: framework.Bool, Default: "false", Doc: "Shares a GPU among pods by memory. Read at start, a reload that changes it is rejected. Not together with `" + deviceshare.GPUNumberPredicate + "` or `" + deviceshare.VGPUEnable + "`."},
 		{Name: deviceshare.GPUNumberPredicate, Type: framework.Bool, Default: "false", Doc: "Gives whole GPUs by number. Read at start, too. Not together with `" + deviceshare.GPUSharingPredicate + "` or `" + deviceshare.VGPUEnable + "`."},
 		{Name: deviceshare.VGPUEnable, Type: framework.Bool, Default: "false", Doc: "Gives slices of a GPU by memory and cores. Read at start, too."},
 		{Name: deviceshare.NodeLockEnable, Type: framework.Bool, Default: "false", Doc: "Locks a node while devices are given on it, so that pods take their turn."},

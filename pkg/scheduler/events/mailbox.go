@@ -42,8 +42,8 @@ type queuedEventKey struct {
 // an event of a namespace is being written, the next event of the namespace waits. So many events, or a slow admission
 // webhook, of one namespace do not delay the events of other namespaces. The events of each namespace stay in order.
 //
-// The field most limits the number of events. Once the mailbox holds so many events, it rejects events of namespaces
-// that have their equal part of most. Once it holds twice as many, it rejects all events.
+// The field most limits the number of events. Once the mailbox holds so many events, it drops events of namespaces
+// that have their equal part of most. Once it holds twice as many, it drops all events.
 type mailbox struct {
 	// most is how many events the mailbox holds before it limits each namespace to an equal part of most.
 	most int
@@ -143,7 +143,7 @@ func (m *mailbox) written(l *queuedEvent) {
 	m.some.Broadcast() // wakes all callers of next: one may take an event, others may end
 }
 
-// close makes the mailbox reject further events. Callers of next still get the waiting events.
+// close makes the mailbox drop further events. Callers of next still get the waiting events.
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -182,7 +182,7 @@ func (w *Writer) write(ctx context.Context, l *queuedEvent) {
 		}
 		last := ctx.Err() != nil || tries > eventTries
 		switch {
-		case apiwrite.RefusedForGood(err), apierrors.IsNotFound(err), last && apierrors.IsForbidden(err):
+		case apiwrite.RejectedForGood(err), apierrors.IsNotFound(err), last && apierrors.IsForbidden(err):
 			w.endDelivery(l, "rejected", err)
 			return
 		case last:
@@ -216,7 +216,7 @@ func (w *Writer) nextRetry() <-chan struct{} {
 }
 
 // endDelivery reports the result of the event to the function observe, for metrics, and to the event's recorder. An
-// event that the API server permanently refused counts as delivered, so that it is not recorded again.
+// event that the API server permanently rejected counts as delivered, so that it is not recorded again.
 func (w *Writer) endDelivery(l *queuedEvent, result string, err error) {
 	if err != nil {
 		klog.Background().WithName("events").Error(err, "Dropped an event", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),

@@ -83,8 +83,8 @@ func settled(after time.Duration) {
 // errNoServer is what a client says of an API server that is away.
 var errNoServer = errors.New("connection refused")
 
-// tellThousands tells 5,000 events of as many pods at once, such as of a gang that fails.
-func tellThousands(r *Recorder) {
+// recordThousands records 5,000 events of as many pods at once, as for a gang that fails.
+func recordThousands(r *Recorder) {
 	for i := range 5_000 {
 		r.Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", fmt.Sprintf("not bound on n%d", i))
 	}
@@ -117,12 +117,12 @@ func TestEveryEventArrives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 				s.answer, s.slow = tt.answer, tt.slow
-				tellThousands(r)
+				recordThousands(r)
 				settled(time.Second)
 				if got := len(s.events); got > eventBurst+eventsPerSecond {
 					t.Errorf("%d events in the first second, want at most %d", got, eventBurst+eventsPerSecond)
 				}
-				tellThousands(r) // the next cycle
+				recordThousands(r) // the next cycle
 				settled(tt.within - time.Second)
 				distinct := map[string]bool{}
 				arrived := s.arrived()
@@ -142,12 +142,12 @@ func TestALostEventIsRecordedAgain(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errBroken)
 	tests := map[string]struct {
 		answer error
-		// tries are those of each telling.
+		// tries are the tries of each event.
 		tries []int
 	}{
 		"written":        {tries: []int{1, 0}},
 		"lost":           {answer: apierrors.NewInternalError(errBroken), tries: []int{eventTries, eventTries}},
-		"refused":        {answer: apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "e", nil), tries: []int{1, 0}},
+		"rejected":       {answer: apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "e", nil), tries: []int{1, 0}},
 		"forbidden":      {answer: forbidden, tries: []int{eventTries, 0}},
 		"written before": {answer: apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, "e"), tries: []int{1, 0}},
 	}
@@ -163,7 +163,7 @@ func TestALostEventIsRecordedAgain(t *testing.T) {
 					tries = append(tries, s.tries-before)
 				}
 				if diff := cmp.Diff(tt.tries, tries); diff != "" {
-					t.Errorf("tries of each telling (-want +got):\n%s", diff)
+					t.Errorf("tries of each event (-want +got):\n%s", diff)
 				}
 			})
 		})
@@ -259,7 +259,7 @@ func TestEventsOfOneMomentAreSeveral(t *testing.T) {
 			names[e.Name] = true
 		}
 		if len(names) != 2 || answers != 3 {
-			t.Errorf("%d events with %d names were written, and %d of 3 tellings answered, want 2 with a name each, and all", len(s.events), len(names), answers)
+			t.Errorf("%d events with %d names were written, and %d of 3 reports answered, want 2 with a name each, and all", len(s.events), len(names), answers)
 		}
 		cancel()
 		w.Stop(context.Background())
@@ -278,7 +278,7 @@ func TestNamespaceDoesNotHoldUpOthers(t *testing.T) {
 			}
 			return nil
 		}
-		tellThousands(r)
+		recordThousands(r)
 		for i := range 20 {
 			r.Event(pod(i).Namespace("hanging").Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
 		}
@@ -299,8 +299,8 @@ func TestNamespaceDoesNotHoldUpOthers(t *testing.T) {
 	})
 }
 
-// TestEventIsNeverRefusedForItsForm: names of any length, texts of any size and bytes.
-func TestEventIsNeverRefusedForItsForm(t *testing.T) {
+// TestEventIsNeverRejectedForItsForm: names of any length, texts of any size and bytes.
+func TestEventIsNeverRejectedForItsForm(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		r.Event(pod(0).Name(strings.Repeat("n", 253)).Obj(), v1.EventTypeWarning, strings.Repeat("R", 5_000), strings.Repeat("\xff100%", 400_000))
 		settled(time.Second)

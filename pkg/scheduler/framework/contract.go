@@ -61,7 +61,7 @@ type Recoverer interface {
 // a goroutine or a handler of an informer.
 //
 // Close is called once. After a reload, it is called when another configuration is in use and no session is open, on
-// the goroutine of sessions. If the plugin's own configuration is refused, Close is called at once. No session uses the
+// the goroutine of sessions. If the plugin's own configuration is rejected, Close is called at once. No session uses the
 // plugin afterwards. Close does not wait for members in flight. The plugin's steps, their rollbacks and the functions
 // set by WithBound may be called after Close, so Close must leave the data that they need. Close does not block. When
 // the scheduler ends, no plugin is closed.

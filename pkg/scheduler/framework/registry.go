@@ -120,7 +120,7 @@ type ProfileInput struct {
 	PreBindDisabled map[string]bool
 }
 
-// Build builds the plugins of a configuration. It fails for an unknown action, for a plugin that refuses its arguments,
+// Build builds the plugins of a configuration. It fails for an unknown action, for a plugin that rejects its arguments,
 // and for a change of the enabled kinds of devices. If it fails, the plugins built so far are closed, and the profile
 // in use stays in use.
 func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {

@@ -41,7 +41,7 @@ func (b *binder) Bind(ctx context.Context, m *binding.Member) error {
 
 // claimsDevices reports whether the pod has, or had when it was placed, the annotation that lists a pod's devices for
 // node agents. It is called for pods for which no plugin chose devices, so a user wrote the annotation. The admission
-// policy refuses to add the annotation after the creation of the pod.
+// policy rejects adding the annotation after the creation of the pod.
 func (b *binder) claimsDevices(pod *v1.Pod) bool {
 	if _, claims := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; claims {
 		return true

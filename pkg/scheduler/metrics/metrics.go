@@ -23,7 +23,7 @@ type Metrics struct {
 	reloads     *prometheus.CounterVec
 	cycles      *prometheus.CounterVec
 	trials      *prometheus.CounterVec
-	refused     *prometheus.CounterVec
+	rejected    *prometheus.CounterVec
 	events      *prometheus.CounterVec
 	quarantined *prometheus.GaugeVec
 	gangMetrics
@@ -77,7 +77,7 @@ func New(registry prometheus.Registerer) *Metrics {
 			Name: "volcano_nodegroup_trials_total",
 			Help: "Number of trial placements of a gang in a node group, by result: ready, waiting (for resources that are being released), infeasible.",
 		}, []string{"result"}),
-		refused: factory.NewCounterVec(prometheus.CounterOpts{
+		rejected: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_status_rejected_total",
 			Help: "Number of status writes that the API server rejected permanently, by kind (pod, podgroup, queue).",
 		}, []string{"kind"}),
@@ -148,7 +148,7 @@ func (m *Metrics) NodeGroupTrial(result string) { m.trials.WithLabelValues(resul
 
 // StatusRejected counts a status that the API server rejected permanently, by the kind of its
 // object.
-func (m *Metrics) StatusRejected(kind string) { m.refused.WithLabelValues(kind).Inc() }
+func (m *Metrics) StatusRejected(kind string) { m.rejected.WithLabelValues(kind).Inc() }
 
 // EventDone counts an event by its result.
 func (m *Metrics) EventDone(result string) { m.events.WithLabelValues(result).Inc() }

@@ -194,8 +194,8 @@ func all(pods int) string {
 // otherwise PreBindFailed.
 func failureReason(r binding.Result) string {
 	for _, f := range r.Failed {
-		var refused *binding.BindError
-		if !errors.Is(f.Err, binding.ErrNoQuorum) && !errors.As(f.Err, &refused) {
+		var rejected *binding.BindError
+		if !errors.Is(f.Err, binding.ErrNoQuorum) && !errors.As(f.Err, &rejected) {
 			return framework.PreBindFailed
 		}
 	}

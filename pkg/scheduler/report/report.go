@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// statusRejected is the reason of the event which reports that the API server refused a status.
+	// statusRejected is the reason of the event which reports that the API server rejected a status.
 	statusRejected = "StatusRejected"
 	// hyperNodeInvalid is the reason of the event on a HyperNode that sessions leave out because it is invalid.
 	hyperNodeInvalid = "HyperNodeInvalid"
@@ -46,7 +46,7 @@ type Config struct {
 	Events events.Outlet
 	// OwnPod returns a copy of a pod from the watch, so that the caller can change the copy.
 	OwnPod func(*v1.Pod) *v1.Pod
-	// StatusRejected is called when the API server permanently refuses a status of an object of this kind.
+	// StatusRejected is called when the API server permanently rejects a status of an object of this kind.
 	StatusRejected func(kind string)
 	// WakeSoon requests that a session starts within a moment, because the session will have something to report.
 	WakeSoon func()
@@ -76,7 +76,7 @@ func New(config Config) *Reporter {
 		Reports:  func(gang api.JobID, pod types.UID) bool { return r.isPending(gang, pod) || r.delays.hasReported(pod) },
 		OwnPod:   config.OwnPod,
 		Outdated: config.WakeSoon,
-		Refused: func(kind string, object runtime.Object, message string) {
+		Rejected: func(kind string, object runtime.Object, message string) {
 			config.StatusRejected(kind)
 			recorder.Event(object, v1.EventTypeWarning, statusRejected, message)
 		},
@@ -116,7 +116,7 @@ func (r *Reporter) Start(ctx context.Context) {
 func (r *Reporter) Stop(ctx context.Context) {
 	r.outlet.status.Stop(ctx)
 	if r.writer != nil {
-		r.writer.Stop(ctx) // after the statuses, because a refused status is reported in an event
+		r.writer.Stop(ctx) // after the statuses, because a rejected status is reported in an event
 	}
 }
 

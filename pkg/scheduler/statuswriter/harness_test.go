@@ -64,7 +64,7 @@ func inCluster(t *testing.T, f func(t *testing.T, w *testWriter)) {
 			},
 			OwnPod:   (*v1.Pod).DeepCopy,
 			Outdated: func() {},
-			Refused: func(_ string, object runtime.Object, message string) {
+			Rejected: func(_ string, object runtime.Object, message string) {
 				cluster.Events.Event(object, v1.EventTypeWarning, "StatusRejected", message)
 			},
 		})

@@ -135,7 +135,7 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 		return nil
 	}
 	wanted := desired.digest()
-	if w.refused.before(key, current, wanted) {
+	if w.rejected.before(key, current, wanted) {
 		drop(w, w.podGroups, key, desired)
 		return nil
 	}
@@ -240,7 +240,7 @@ func timeless(status scheduling.PodGroupStatus) scheduling.PodGroupStatus {
 	return status
 }
 
-// digest returns a digest of the desired status. It identifies a status that was refused.
+// digest returns a digest of the desired status. It identifies a status that was rejected.
 func (desired *desiredPodGroup) digest() uint64 {
 	return apiwrite.Digest(timeless(desired.status), desired.hyperNode)
 }

@@ -92,7 +92,7 @@ func (w *Writer) applyPod(ctx context.Context, key objectKey, desired *desiredPo
 		return nil
 	}
 	wanted := desired.digest()
-	if w.refused.before(key, current, wanted) {
+	if w.rejected.before(key, current, wanted) {
 		return nil
 	}
 	pod := w.deps.OwnPod(current)
@@ -104,7 +104,7 @@ func (w *Writer) applyPod(ctx context.Context, key objectKey, desired *desiredPo
 	return w.unlessGivenUp(key, current, wanted, err)
 }
 
-// digest returns a digest of the desired condition and nominated node. It identifies a status that was refused.
+// digest returns a digest of the desired condition and nominated node. It identifies a status that was rejected.
 func (desired *desiredPod) digest() uint64 {
 	if desired.condition == nil {
 		return apiwrite.Digest(desired.nominated)
@@ -153,7 +153,7 @@ func (w *Writer) applyQueue(ctx context.Context, key objectKey, desired *desired
 		return nil // deleted
 	}
 	wanted := apiwrite.Digest(desired.allocated, desired.root)
-	if w.refused.before(key, current, wanted) {
+	if w.rejected.before(key, current, wanted) {
 		return nil
 	}
 	client := w.deps.Volcano.SchedulingV1beta1().Queues()

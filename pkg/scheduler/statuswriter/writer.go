@@ -77,21 +77,21 @@ type Dependencies struct {
 	// Outdated is called when another client has written a status before the Writer, so that the status must be decided
 	// again.
 	Outdated func()
-	// Refused is called when the API server permanently refuses a status of the object.
-	Refused func(kind string, object runtime.Object, message string)
+	// Rejected is called when the API server permanently rejects a status of the object.
+	Rejected func(kind string, object runtime.Object, message string)
 }
 
 // Writer writes statuses outside the session loop: a call stores the desired status and returns. Only the newest
 // desired status of an object counts. A worker writes it if it still differs from the API server's status. After a
-// conflict or a failure the worker retries with backoff. A status that the API server permanently refuses is dropped
+// conflict or a failure the worker retries with backoff. A status that the API server permanently rejects is dropped
 // and reported.
 type Writer struct {
 	deps    Dependencies
 	queue   workqueue.TypedRateLimitingInterface[objectKey]
 	workers sync.WaitGroup
 
-	// refused records the writes that the API server permanently refused.
-	refused *refusals
+	// rejected records the writes that the API server permanently rejected.
+	rejected *rejections
 
 	mu        sync.Mutex
 	pods      map[objectKey]*desiredPod
@@ -107,7 +107,7 @@ func New(deps Dependencies) *Writer {
 	return &Writer{
 		deps:      deps,
 		queue:     workqueue.NewTypedRateLimitingQueue(limiter),
-		refused:   newRefusals(),
+		rejected:  newRejections(),
 		pods:      map[objectKey]*desiredPod{},
 		podGroups: map[objectKey]*desiredPodGroup{},
 		ours:      map[objectKey]writtenStatus{},

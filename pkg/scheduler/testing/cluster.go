@@ -26,7 +26,7 @@ import (
 
 // Cluster is a cluster in memory: a fake API server, and upstream's cache connected to it.
 //
-// The API server is client-go's fake with three additions. It counts resource versions. It refuses an update of an object
+// The API server is client-go's fake with three additions. It counts resource versions. It rejects an update of an object
 // with an older resource version. And it accepts Bindings: the pod's UID is a precondition, annotations are merged into
 // the pod, and a bound pod is not bound again.
 type Cluster struct {
@@ -218,7 +218,7 @@ func (c *Cluster) update(tracker clienttesting.ObjectTracker) clienttesting.Reac
 	}
 }
 
-// patch returns a reaction that applies merge patches. As an API server does, it refuses a patch that names another
+// patch returns a reaction that applies merge patches. As an API server does, it rejects a patch that names another
 // resource version or UID than the stored object has.
 func (c *Cluster) patch(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {

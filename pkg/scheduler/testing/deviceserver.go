@@ -110,8 +110,8 @@ func (s *DeviceServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return s.answerTopology(r), nil
 	}
 	if s.objects == nil || r.Method != http.MethodGet || r.URL.Path != resources+"/devices" {
-		refusal := apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "", 0, true)
-		return answer(r, http.StatusNotFound, encoded(refusal.Status())), nil
+		rejection := apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "", 0, true)
+		return answer(r, http.StatusNotFound, encoded(rejection.Status())), nil
 	}
 	if r.URL.Query().Get("watch") != "" {
 		since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))

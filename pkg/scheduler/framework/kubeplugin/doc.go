@@ -14,7 +14,7 @@
 //
 // The CycleState of a task lasts from its pre-filter until its member is bound or rolled back. For a task that is not
 // handed over to be bound, it lasts until the session ends. PostFilter and EnqueueExtensions are not called. A plugin
-// with Permit, Bind or QueueSort is refused, because these decisions are made for whole gangs: whether a pod waits for
+// with Permit, Bind or QueueSort is rejected, because these decisions are made for whole gangs: whether a pod waits for
 // other pods, how it is bound, and which pod is first.
 //
 // The package imports only framework and internal/brief of this project.

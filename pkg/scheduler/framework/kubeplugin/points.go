@@ -30,17 +30,17 @@ func pointsOf(plugin k8sframework.Plugin) (points, error) {
 	if plugin == nil {
 		return p, errors.New("the factory returned no plugin")
 	}
-	refused := ""
+	rejected := ""
 	switch plugin.(type) {
 	case k8sframework.PermitPlugin:
-		refused = "Permit"
+		rejected = "Permit"
 	case k8sframework.BindPlugin:
-		refused = "Bind"
+		rejected = "Bind"
 	case k8sframework.QueueSortPlugin:
-		refused = "QueueSort"
+		rejected = "QueueSort"
 	}
-	if refused != "" {
-		return p, fmt.Errorf("kube-scheduler's plugin %s implements %s, which is not called, because gangs are decided as a whole; use a plugin without it", plugin.Name(), refused)
+	if rejected != "" {
+		return p, fmt.Errorf("kube-scheduler's plugin %s implements %s, which is not called, because gangs are decided as a whole; use a plugin without it", plugin.Name(), rejected)
 	}
 	p.preEnqueue, _ = plugin.(k8sframework.PreEnqueuePlugin)
 	p.preFilter, _ = plugin.(k8sframework.PreFilterPlugin)

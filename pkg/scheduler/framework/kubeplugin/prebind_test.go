@@ -83,7 +83,7 @@ func TestTransactions(t *testing.T) {
 		"there is nothing to prepare":          {slots: &slots{says: when("preflight", "", "", skip)}, fate: fateOf(2), want: all, unprepared: "g-0 g-1"},
 		"it says beforehand that it will fail": {slots: &slots{says: when("preflight", "g-1", "", refused)}, fate: fateOf(1), want: first, unprepared: "g-1", message: "not now"},
 		"one is lost before its step begins":   {fate: sessiontest.Fate{Minimum: 2, Lost: map[string]error{"ns/g-1": binding.ErrPodGone}}, want: none, unprepared: "g-1"},
-		"the bind is refused":                  {fate: sessiontest.Fate{Minimum: 2, Refused: map[string]bool{"ns/g-1": true}}, want: first, message: "refused"},
+		"the bind is rejected":                 {fate: sessiontest.Fate{Minimum: 2, Rejected: map[string]bool{"ns/g-1": true}}, want: first, message: "rejected"},
 		"a pod is deleted while PreBind waits": {
 			slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "the pod was deleted",
 			meanwhile: func(_ *world, tx *sessiontest.Transaction) { tx.Engine.Cancel("ns/g", "ns-g-1", binding.ErrPodGone) },
@@ -210,7 +210,7 @@ type recovers struct{ slots }
 
 func (*recovers) Recover(context.Context) error { return errBroken }
 
-// closes is closed with an error, of which nobody hears but the log.
+// closes is a plugin whose Close returns an error, which is only logged.
 type closes struct {
 	slots
 	closed int
@@ -264,7 +264,7 @@ func TestPluginsMakeClientsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestNew: a plugin whose decisions nobody would ask for is refused, and one that recovers is a Recoverer.
+// TestNew: a plugin with an extension point that is never called is rejected, and a plugin that recovers is a Recoverer.
 func TestNew(t *testing.T) {
 	in := gangOf(1, 1, 1)
 	cluster := sessiontest.New(in)

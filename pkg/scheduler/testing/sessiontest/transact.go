@@ -22,8 +22,8 @@ type Fate struct {
 	// Lost are the members, by "namespace/name", that can no longer be bound when the transaction starts, each with the
 	// reason.
 	Lost map[string]error
-	// Refused are the members, by "namespace/name", whose Binding the API server rejects permanently.
-	Refused map[string]bool
+	// Rejected are the members, by "namespace/name", whose Binding the API server rejects permanently.
+	Rejected map[string]bool
 }
 
 // Transaction is a running transaction of a gang.
@@ -71,8 +71,8 @@ func (t *Transaction) Quorum(_ context.Context, _ *binding.Transaction, passed [
 
 // Bind implements binding.Binder.
 func (t *Transaction) Bind(_ context.Context, m *binding.Member) error {
-	if t.fate.Refused[key(m.Task)] {
-		return apierrors.NewBadRequest("refused")
+	if t.fate.Rejected[key(m.Task)] {
+		return apierrors.NewBadRequest("rejected")
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ var (
 	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "podgroups"}, "g", errBroken)
 )
 
-// refuse makes the API server answer updates of the resource with the error, and counts them.
-func (w *testWriter) refuse(resource string, err error) (tries *int) {
+// reject makes the API server answer updates of the resource with the error, and counts them.
+func (w *testWriter) reject(resource string, err error) (tries *int) {
 	tries = new(int)
 	react := func(clienttesting.Action) (bool, runtime.Object, error) {
 		*tries++
@@ -39,25 +39,25 @@ func (w *testWriter) refuse(resource string, err error) (tries *int) {
 	return tries
 }
 
-// TestRefusedStatusIsDropped: what the API server refuses for good is not written again and again, neither by the writer
+// TestRejectedStatusIsDropped: what the API server rejects for good is not written again and again, neither by the writer
 // nor because each cycle desires it anew.
-func TestRefusedStatusIsDropped(t *testing.T) {
-	pgRefused := "Warning StatusRejected g: the API server rejected the status that the scheduler writes: "
+func TestRejectedStatusIsDropped(t *testing.T) {
+	pgRejected := "Warning StatusRejected g: the API server rejected the status that the scheduler writes: "
 	tests := map[string]struct {
-		refusal error
-		tries   int
-		event   string
+		rejection error
+		tries     int
+		event     string
 	}{
-		"an object that is not valid":           {refusal: errInvalid, tries: 1, event: pgRefused + errInvalid.Error()},
-		"a request that is too large":           {refusal: errTooLarge, tries: 1, event: pgRefused + errTooLarge.Error()},
-		"an object that is too large for etcd":  {refusal: errEtcd, tries: 1, event: pgRefused + errEtcd.Error()},
-		"a write that is forbidden for a while": {refusal: errForbidden, tries: forbiddenTries + 1, event: pgRefused + errForbidden.Error()},
+		"an object that is not valid":           {rejection: errInvalid, tries: 1, event: pgRejected + errInvalid.Error()},
+		"a request that is too large":           {rejection: errTooLarge, tries: 1, event: pgRejected + errTooLarge.Error()},
+		"an object that is too large for etcd":  {rejection: errEtcd, tries: 1, event: pgRejected + errEtcd.Error()},
+		"a write that is forbidden for a while": {rejection: errForbidden, tries: forbiddenTries + 1, event: pgRejected + errForbidden.Error()},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, func(t *testing.T, w *testWriter) {
 				w.gangOf1()
-				tries := w.refuse("podgroups", tt.refusal)
+				tries := w.reject("podgroups", tt.rejection)
 				for range 5 {
 					w.desire(phase(scheduling.PodGroupRunning))
 					time.Sleep(time.Minute)
@@ -74,7 +74,7 @@ func TestRefusedStatusIsDropped(t *testing.T) {
 	}
 }
 
-// After an outage the API server may forbid writes for a moment, and fail again. Only consecutive refusals count.
+// After an outage the API server may forbid writes for a moment, and fail again. Only consecutive rejections count.
 func TestWriteIsNotAbandonedForAnOutage(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -100,10 +100,10 @@ func TestWriteIsNotAbandonedForAnOutage(t *testing.T) {
 	})
 }
 
-func TestRefusedPodStatusIsDropped(t *testing.T) {
+func TestRejectedPodStatusIsDropped(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
-		tries := w.refuse("pods", errInvalid)
+		tries := w.reject("pods", errInvalid)
 		for range 5 {
 			if _, err := w.UpdatePodStatus(unscheduled("")); err != nil {
 				t.Fatal(err)
@@ -117,8 +117,8 @@ func TestRefusedPodStatusIsDropped(t *testing.T) {
 	})
 }
 
-// TestRefusalHoldsForOneWrite: another status, another version of the object, or a while later, and it is tried again.
-func TestRefusalHoldsForOneWrite(t *testing.T) {
+// TestRejectionHoldsForOneWrite: another status, another version of the object, or a while later, and it is tried again.
+func TestRejectionHoldsForOneWrite(t *testing.T) {
 	tests := map[string]struct {
 		change func(w *testWriter)
 		status func(*scheduling.PodGroupStatus)
@@ -132,13 +132,13 @@ func TestRefusalHoldsForOneWrite(t *testing.T) {
 			},
 			status: phase(scheduling.PodGroupRunning),
 		},
-		"a while later": {change: func(*testWriter) { time.Sleep(refusedFor) }, status: phase(scheduling.PodGroupRunning)},
+		"a while later": {change: func(*testWriter) { time.Sleep(rejectedFor) }, status: phase(scheduling.PodGroupRunning)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, func(t *testing.T, w *testWriter) {
 				w.gangOf1()
-				tries := w.refuse("podgroups", errInvalid)
+				tries := w.reject("podgroups", errInvalid)
 				w.desire(phase(scheduling.PodGroupRunning))
 				if tt.change != nil {
 					tt.change(w)
