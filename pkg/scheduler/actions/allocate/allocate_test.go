@@ -247,7 +247,7 @@ func fabric(places ...string) (nodes []*v1.Node, leaves map[string]string) {
 	return nodes, leaves
 }
 
-// TestRankOrderAcrossKinds: members that differ share leaves with their neighbours by rank all the same.
+// TestRankOrderAcrossKinds: unlike members share leaves with their neighbours by rank, too.
 func TestRankOrderAcrossKinds(t *testing.T) {
 	nodes, leaves := fabric("a1 ib-a s1 l1", "a2 ib-a s1 l1", "a3 ib-a s1 l2", "a4 ib-a s1 l2", "a5 ib-a s1 l3", "a6 ib-a s1 l3")
 	tests := map[string]func(rank int, pod *schedtest.PodBuilder){
@@ -327,8 +327,8 @@ func TestAPreferredGangThatNoLeafHoldsStaysInOneCluster(t *testing.T) {
 	}
 }
 
-// TestTheLeafThatHoldsCoupledMembersIsFound: members that exclude each other fit on one leaf only, which arithmetic does
-// not tell from the others.
+// TestTheLeafThatHoldsCoupledMembersIsFound: members that exclude each other fit on one leaf only. Sums of free
+// resources do not distinguish this leaf from the others.
 func TestTheLeafThatHoldsCoupledMembersIsFound(t *testing.T) {
 	nodes, leaves := fabric("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a s1 l3", "a4 ib-a s1 l4", "a5 ib-a s1 l5", "a6 ib-a s1 l5")
 	pods, podGroup := gang("g", "1", "1")

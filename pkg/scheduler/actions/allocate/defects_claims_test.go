@@ -28,8 +28,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestWFFCReplay: what the volume plugin chose in the last trial is all it remembers of a pod. Upstream replays the best
-// trial, which is mostly another, and then reserves nothing and binds no volume; the pods are bound all the same.
+// TestWFFCReplay: the volume plugin remembers only its choice for a pod in the last trial. Upstream replays the best trial,
+// which is usually another one. Upstream then reserves nothing and binds no volume, but binds the pods.
 func TestWFFCReplay(t *testing.T) { bindingVolumes(t, wffcReplay) }
 
 func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
@@ -241,8 +241,8 @@ func (*books) RollbackDone(string, error)            {}
 func (*books) TransactionDone(binding.Result)        {}
 func (*books) InFlight(int)                          {}
 
-// TestBackfilledLeak: backfill places a pod whose gang it cannot complete, and nobody takes that back. What was reserved
-// for the pod is given back when the session closes.
+// TestBackfilledLeak: backfill places a pod whose gang it cannot complete, and does not undo the placement. The resources
+// reserved for the pod are released when the session closes.
 func TestBackfilledLeak(t *testing.T) { bindingVolumes(t, backfilledLeak) }
 
 func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {

@@ -116,8 +116,8 @@ func TestDevicePatchInTrial(t *testing.T) {
 	}
 }
 
-// TestDevicesOfABoundPod: the devices chosen for a pod are told in the annotations that travel in its Binding, and are
-// counted when the next pod of the gang is placed.
+// TestDevicesOfABoundPod: the Binding has annotations with the devices chosen for a pod. The devices are counted as used
+// when the next pod of the gang is placed.
 func TestDevicesOfABoundPod(t *testing.T) {
 	vgpu.VGPUEnable = true
 	t.Cleanup(func() { vgpu.VGPUEnable = false })

@@ -97,7 +97,7 @@ func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
 }
 
 // fastAndSlow is a rack of a fast node of so many cpus and a slow one with room for all, and a gang of which some members go to fast nodes
-// only. That these have no room there numbers alone do not tell.
+// only. The free resources alone do not show that these members have no room there.
 func fastAndSlow(lies func(*v1beta1.PodGroup), cpus string, fast int, members ...string) sessiontest.ClusterSpec {
 	pods, podGroup := gang("g", members...)
 	lies(podGroup)

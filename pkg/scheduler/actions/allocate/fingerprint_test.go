@@ -32,7 +32,7 @@ func counted(registry *framework.Registry, trials *int) vcframework.Action {
 	return action
 }
 
-// told is what a session says and does.
+// told has the messages and the placements of a session.
 type told struct {
 	Binds, Says map[string]string
 	Reasons     map[string]framework.PendingReason
@@ -185,8 +185,8 @@ func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 	}
 }
 
-// TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges: nor is one that is equal to it, and all are told the same as if they
-// were; and it is tried when a node that may help it changes, or its releasing resources do.
+// TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges: nor is an equal gang, and all have the same messages as if they had
+// been tried. The gang is tried again when a node that may help it changes, or the node's releasing resources.
 func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 	var w sessiontest.ClusterSpec
 	for _, cpu := range []string{"4", "6", "9"} {

@@ -23,7 +23,7 @@ func newOrdered(t *testing.T, more ...*v1.Node) *counting {
 	return c
 }
 
-// TestTheGangOfAGroupThatFoundNoRoomComesFirst: numbers do not tell of gangs with ports of the host, so that no packing finds it.
+// TestTheGangOfAGroupThatFoundNoRoomComesFirst: host ports are not part of a packing problem, so no packing finds this gang's nodes.
 func TestTheGangOfAGroupThatFoundNoRoomComesFirst(t *testing.T) {
 	c := newOrdered(t)
 	c.world.Pods[0].Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}

@@ -60,7 +60,7 @@ func TestAGangGroupWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 			c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
 			c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
 			c.world.PodGroups[1].Status.Phase = tt.phase
-			c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // else nobody is asked
+			c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // without it no plugin votes
 			gangGroup := &binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: "ns/b"}}}
 			c.helped(func(ssn *framework.Session) {
 				ssn.AddJobValidFn("helper", func(obj any) *api.ValidateResult {

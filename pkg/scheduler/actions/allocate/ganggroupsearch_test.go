@@ -16,7 +16,7 @@ import (
 )
 
 // TestAGangOfAGroupMakesWayToAnotherCluster: a prefers cluster ib-b, whose nodes b needs, and b to the node in ib-a that a needs.
-// Numbers do not tell of gangs with ports of the host, so that no packing finds it.
+// Host ports are not part of a packing problem, so no packing finds these placements.
 func TestAGangOfAGroupMakesWayToAnotherCluster(t *testing.T) {
 	c := newGroup(t, []string{"3", "3"}, []string{"2", "2"},
 		node("n1", "ib-a", "6"), node("n2", "ib-b", "4"), node("n3", "ib-b", "3"), node("n4", "ib-a", "2"))

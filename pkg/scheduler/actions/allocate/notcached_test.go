@@ -51,7 +51,7 @@ func TestFailuresWithOtherCausesThanResourcesAreNotCached(t *testing.T) {
 	nobody := func(string) bool { return false }
 	plugin := &refuser{waits: nobody}
 	tests := map[string]struct {
-		// before is what keeps gangs waiting, and after what it becomes; boundBefore is how many are bound all the same.
+		// before is what keeps gangs waiting, and after what it becomes; boundBefore is the number of pods that are bound nevertheless.
 		before, after func(w *sessiontest.ClusterSpec)
 		boundBefore   int
 	}{

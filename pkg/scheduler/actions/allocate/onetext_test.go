@@ -17,8 +17,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestOneWorldHasOneExplanation: of several reasons against a node upstream gives now the one and then the other. What a gang, its members and
-// members beyond its minimum are told is the same in each session of an unchanged world.
+// TestOneWorldHasOneExplanation: if several reasons stop a node, upstream returns any one of them. The messages of a gang, of its members and of
+// members beyond its minimum are the same in each session while the cluster does not change.
 func TestOneWorldHasOneExplanation(t *testing.T) {
 	database := metav1.LabelSelector{MatchLabels: map[string]string{"app": "database"}}
 	spread := v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &database}
@@ -32,7 +32,7 @@ func TestOneWorldHasOneExplanation(t *testing.T) {
 		spread    []v1.TopologySpreadConstraint
 		surplus   bool
 		unlabeled bool
-		// told is in what the gang or the waiting member is told.
+		// told is a part of the message of the gang or of the waiting member.
 		told string
 	}{
 		"a taint and a selector":                                {pod: schedtest.MakePod().NodeSelector("disk", "ssd"), told: "untolerated taint"},

@@ -33,7 +33,7 @@ type pair struct {
 	on [2]string
 }
 
-// TestPodsThatDifferInOneThing are told apart where that thing matters, with verdicts kept as with nothing kept.
+// TestPodsThatDifferInOneThing: the pods have different filter results where the difference matters, with cached results as without a cache.
 func TestPodsThatDifferInOneThing(t *testing.T) {
 	pod := func() *schedtest.PodBuilder { return schedtest.MakePod().Req(cores("1")) }
 	guaranteed := func() *schedtest.PodBuilder {

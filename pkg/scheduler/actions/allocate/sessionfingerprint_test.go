@@ -14,9 +14,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// fingerprint writes down all of a session that placing tasks changes, line by line: what nodes hold, in Volcano's books,
-// in those the Kubernetes predicates see and in those of devices; tasks with their pods; and what plugins say of queues
-// and of the order of jobs, which tells of their shares. What says why a gang does not fit is left out.
+// fingerprint returns, as lines, all parts of a session that change when tasks are placed: the contents of nodes, in
+// Volcano's books, in those of the Kubernetes predicates and in those of devices; tasks with their pods; and the answers
+// of plugins about queues and about the order of jobs, which depends on their shares. Reasons why a gang does not fit are
+// left out.
 func fingerprint(ssn *sessiontest.Session) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

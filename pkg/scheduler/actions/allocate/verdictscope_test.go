@@ -97,8 +97,8 @@ func TestUpstreamsPluginsAreAskedForEveryTask(t *testing.T) {
 	})
 }
 
-// TestPodsThatWantDevicesOfAKind are told apart from equal pods that take any, by the annotations that deviceshare reads: what refuses the first
-// does not refuse the second.
+// TestPodsThatWantDevicesOfAKind: pods that want devices of one kind are in another class than equal pods that take any device, because of the
+// annotations that deviceshare reads. A filter result for the former does not apply to the latter.
 func TestPodsThatWantDevicesOfAKind(t *testing.T) {
 	vgpu.VGPUEnable = true
 	t.Cleanup(func() { vgpu.VGPUEnable = false })

@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// noProvisioner is for volumes that somebody has made beforehand.
+// noProvisioner is the provisioner of classes whose volumes were created before the claims.
 const noProvisioner = "kubernetes.io/no-provisioner"
 
 // Claims whose volumes are bound when their first pod has a node.

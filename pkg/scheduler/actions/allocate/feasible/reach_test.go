@@ -54,7 +54,7 @@ func (h *homely) Reach(task *api.TaskInfo) *framework.Reach {
 
 var notHome = &api.Status{Code: api.UnschedulableAndUnresolvable, Reason: "node(s) are not its home"}
 
-// TestReach: no plugin is asked about a node that a task cannot reach, and the gang is told why it cannot go there.
+// TestReach: no plugin filters a node that a task cannot reach, and the gang's message has the reason.
 func TestReach(t *testing.T) {
 	cases := map[string]struct {
 		home, conf string

@@ -52,8 +52,8 @@ func TestProblemsOfOneKey(t *testing.T) {
 	}
 }
 
-// TestNoTwoSmallProblemsHaveOneKey: what one says of its roles, classes, resources, ports and nodes cannot be read as something else. All are
-// as small as can be, so that what is counted looks like what is told.
+// TestNoTwoSmallProblemsHaveOneKey: the part of a key for roles, classes, resources, ports or nodes cannot be read as another part. All values
+// are as small as possible, so that counts in a key look like values.
 func TestNoTwoSmallProblemsHaveOneKey(t *testing.T) {
 	known := map[string]Problem{}
 	visit := func(roles []int, classes []TaskClass, resources, nodes int) {
