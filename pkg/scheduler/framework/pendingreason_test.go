@@ -78,8 +78,8 @@ func TestWhichGangsWait(t *testing.T) {
 	}
 }
 
-// TestExplanationsAreOfGangsThatWait: what an action found before the gang was placed is not told, and of one that waits there
-// is one text.
+// TestExplanationsAreOfGangsThatWait: an action's explanation from before the gang was placed is not reported, and a waiting gang
+// has one text.
 func TestExplanationsAreOfGangsThatWait(t *testing.T) {
 	ssn := bare()
 	placed, waiting := jobOf(t, 2, 0, api.Binding, api.Binding), jobOf(t, 3, 0, api.Pending)

@@ -23,7 +23,7 @@ type keyed struct {
 func (k keyed) SignVolume(pod *v1.Pod, volume *v1.Volume) string         { return k.volume(pod, volume) }
 func (k keyed) SignClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string { return k.claim(pod, claim) }
 
-// TestVolumeKeys: the first plugin tells volumes with claims apart; a panic leaves that to the claims' names.
+// TestVolumeKeys: the first plugin signs tasks with claims. If it panics, the names of the claims are the signature.
 func TestVolumeKeys(t *testing.T) {
 	claim := v1.Volume{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
 	scratch := v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}

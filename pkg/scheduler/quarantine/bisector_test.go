@@ -211,7 +211,7 @@ func poisonedAnd(h *bisector, snapshot *api.ClusterInfo, now time.Time, turns bo
 	return culprits, innocents, found, false
 }
 
-// TestAThousandCulpritsOfANamespaceAreQuarantinedTogether, and nobody of another one with them.
+// TestAThousandCulpritsOfANamespaceAreQuarantinedTogether: and no gang of another namespace is quarantined with them.
 func TestAThousandCulpritsOfANamespaceAreQuarantinedTogether(t *testing.T) {
 	for name, tt := range map[string]struct {
 		turns   bool
@@ -288,7 +288,7 @@ func TestCorrectedCulpritsReturn(t *testing.T) {
 	for range 40 {
 		poisoned(h, tenants(1000, 10), now, true)
 	}
-	for range 300 { // they have failed in vain often
+	for range 300 { // they have failed often
 		now = now.Add(time.Second)
 		poisoned(h, tenants(1000, 10), now, true)
 	}

@@ -154,8 +154,8 @@ func (w *bisectorWorld) cycle(t *testing.T, h *bisector, now time.Time, guilty m
 	return !h.searching()
 }
 
-// TestAHuntFindsTheCulpritsAlone, whatever gangs, queues or nodes they are, whoever's turn it is said to be, and lets them back in when
-// they are mended. During the search no gang is placed by books that do not have all that its queue holds.
+// TestAHuntFindsTheCulpritsAlone: whichever gangs, queues or nodes are culprits, and whichever gang is reported as the current one. The
+// culprits leave the quarantine when they are corrected. During the search no gang is placed by books that lack a part of its queue's use.
 func TestAHuntFindsTheCulpritsAlone(t *testing.T) {
 	for seed := range int64(300) {
 		w, h, now := newHuntWorld(seed), newBisector(), time.Unix(0, 0)

@@ -13,7 +13,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestMarks: each change that may mend an object changes its mark, so that the object comes back sooner.
+// TestMarks: each change that may correct an object changes its fingerprint, so that the object leaves the quarantine sooner.
 func TestMarks(t *testing.T) {
 	type objects struct {
 		group *api.PodGroup

@@ -15,7 +15,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestSubGroupPoliciesAreBounded: each pod of the gang is held against all of them with each of its events. A PodGroup with too many is told so.
+// TestSubGroupPoliciesAreBounded: each event of a pod compares the pod with all of its gang's sub-group policies. A PodGroup with too many is reported.
 func TestSubGroupPoliciesAreBounded(t *testing.T) {
 	many := func(n int) (values []string) {
 		for i := range n {

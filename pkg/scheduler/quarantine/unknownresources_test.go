@@ -57,8 +57,8 @@ func askFor(snapshot *api.ClusterInfo, name string, created time.Time, kinds ...
 	return job
 }
 
-// TestUnknownResourcesAreLimitedInTotal: what gangs ask for that there is, or is to come, stops none of them; beyond the bound, the
-// youngest gangs are told.
+// TestUnknownResourcesAreLimitedInTotal: requests for resources that exist, or may exist later, quarantine no gang. Beyond the
+// limit, the youngest gangs are reported.
 func TestUnknownResourcesAreLimitedInTotal(t *testing.T) {
 	tests := map[string]struct {
 		named int

@@ -199,7 +199,7 @@ func TestPlacementsWithoutCommitAreReleased(t *testing.T) {
 	}
 }
 
-// TestAPlacedTaskKeepsItsState: whoever asks about a task that is placed does not begin a cycle anew, which would lose what Reserve noted.
+// TestAPlacedTaskKeepsItsState: a filter call for a placed task starts no new cycle, which would lose the state that Reserve wrote.
 func TestAPlacedTaskKeepsItsState(t *testing.T) {
 	w := place(t, &slots{perNode: map[string]int{"n1": 2}}, conf, gangOf(2, 2, 1))
 	for _, task := range w.session.Jobs["ns/g"].Tasks {
