@@ -41,7 +41,7 @@ func (s *soak) faults(lasting bool) []fault {
 		{"the API server is away", false, s.away(controlplane.APIServer, 1, 5)},
 		{"etcd is away", false, s.away(controlplane.Etcd, 1, 4)},
 		{"calls fail", false, s.breakCalls},
-		{"a node is registered anew under its pods", false, s.registerAnew},
+		{"a node is registered again under its pods", false, s.registerAgain},
 		{"a node is lost with its pods", false, s.loseNode},
 		{"a node changes", false, s.changeNode},
 		{"the conf changes", false, s.changeConf},
@@ -129,8 +129,8 @@ func seconds(random *rand.Rand, low, high int) time.Duration {
 	return time.Duration(low*1000+random.IntN((high-low)*1000)) * time.Millisecond
 }
 
-// registerAnew deletes a node and makes it again; its pods go on.
-func (s *soak) registerAnew(ctx context.Context, random *rand.Rand) error {
+// registerAgain deletes a node and creates it again; its pods keep running.
+func (s *soak) registerAgain(ctx context.Context, random *rand.Rand) error {
 	return s.withoutNode(ctx, random.IntN(nodeCount), func() { pause(ctx, seconds(random, 0, 3)) })
 }
 

@@ -103,7 +103,7 @@ func (w *world) expectQuorum(p *pod) {
 	}
 }
 
-// GetBinding fails as scripted, and then tells the truth.
+// GetBinding fails as scripted, and then returns the actual state.
 func (w *world) GetBinding(_ context.Context, m *Member) (fate PodBinding, err error) {
 	p := w.pod(m)
 	w.at(p, func() {
@@ -120,7 +120,7 @@ func (w *world) GetBinding(_ context.Context, m *Member) (fate PodBinding, err e
 	return fate, err
 }
 
-// deletePod deletes the pod in the API server, and then tells the engine.
+// deletePod deletes the pod in the API server, and then notifies the engine.
 func (w *world) deletePod(id api.TaskID, cause error) {
 	w.mu.Lock()
 	p := w.pods[id]

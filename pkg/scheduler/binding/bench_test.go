@@ -13,7 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// instant is an API server that answers at once, and books that nobody keeps.
+// instant is an API server that answers at once, and a ledger that records nothing.
 type instant struct{ ended chan struct{} }
 
 func (instant) Quorum(context.Context, *Transaction, []*Member) error   { return nil }

@@ -25,8 +25,8 @@ func TestChain(t *testing.T) {
 		"steps are notified of the bind even if one panics, and not of released members": {
 			minimum: 1,
 			pods: []script{
-				{steps: []act{{plugin: "a", told: true, tellPanics: true}, {plugin: "b"}, {plugin: "c", told: true}}},
-				{steps: []act{{plugin: "a", told: true}, {plugin: "b", err: errStep}, {plugin: "c", told: true, placed: true}}},
+				{steps: []act{{plugin: "a", notified: true, notifyPanics: true}, {plugin: "b"}, {plugin: "c", notified: true}}},
+				{steps: []act{{plugin: "a", notified: true}, {plugin: "b", err: errStep}, {plugin: "c", notified: true, placed: true}}},
 			},
 			want: []string{"a b c bind bound +a +c", "a b -c -b -a released(b failed)"},
 		},

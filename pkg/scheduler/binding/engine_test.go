@@ -238,7 +238,7 @@ func TestDrainReturnsAndNamesUnfinishedMembers(t *testing.T) {
 	})
 }
 
-// What a drain told of may end all the same before the process does.
+// A wait that a drain reported may still end before the process does.
 func TestAWaitThatADrainReportedMayEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", takes: 5 * time.Second, deaf: true, noUndo: true}}})

@@ -65,7 +65,7 @@ func TestNoMoreCallsHangWithoutASlotThanThereAreSlots(t *testing.T) {
 func TestHangingBindingsDelayNoOtherGang(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		hangs := script{binds: slices.Repeat([]reply{{takes: time.Hour}}, 10)}
-		for i := range 4 { // the youngest is there first
+		for i := range 4 { // the youngest reaches the barrier first
 			gang := api.JobID(fmt.Sprintf("slow/%d", i))
 			hangs.steps = []act{{plugin: "a", takes: time.Duration(4-i) * time.Second}}
 			w.mustSubmit(t, gang, fmt.Sprintf("h%d-", i), 100, slices.Repeat([]script{hangs}, 100)...)

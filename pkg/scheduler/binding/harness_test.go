@@ -68,8 +68,8 @@ type act struct {
 	noUndo  bool
 	// placed is true if the plugin did something before the chain, which its rollback undoes.
 	placed bool
-	// told is true if the step is told of the bind, and tellPanics if it panics then.
-	told, tellPanics bool
+	// notified reports whether the step is notified of the bind, and notifyPanics whether it panics then.
+	notified, notifyPanics bool
 	// undo are the failures of the first rollbacks; undoTakes is how long each runs.
 	undo      []error
 	undoTakes time.Duration
@@ -108,7 +108,7 @@ type pod struct {
 	held      bool
 	bound     bool
 	released  bool
-	// delayed is what the pod was told to wait for.
+	// delayed is the reported reason why the pod waits.
 	delayed string
 }
 
@@ -141,7 +141,7 @@ func (w *world) member(gang api.JobID, name, node string, s script) *Member {
 		if !a.noUndo {
 			step.Rollback = w.rollback(p, i, a)
 		}
-		if a.told {
+		if a.notified {
 			step.Bound = w.tell(p, a)
 		}
 		steps = append(steps, step)
@@ -193,7 +193,7 @@ func (w *world) tell(p *pod, a act) func(context.Context, *api.TaskInfo, string)
 			w.expect(p, p.bound && node == p.Node, "%s is told of a bind to %s that is not", a.plugin, node)
 			w.expect(p, bounded, "%s is told of a bind without a deadline", a.plugin)
 		})
-		if a.tellPanics {
+		if a.notifyPanics {
 			panic("told to")
 		}
 	}
@@ -287,7 +287,7 @@ func (w *world) at(_ *pod, f func()) {
 	f()
 }
 
-// told are the delays that were told, and their ends.
+// told returns the delays that were reported, and their ends.
 func (w *world) told() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -325,7 +325,7 @@ func (w *world) expectGoing(p *pod, what string) {
 	w.expect(p, w.aborted.IsZero() || !time.Now().After(w.aborted), "%s after Abort", what)
 }
 
-// started tells whether the pod's transaction is the one of its gang that may be at work.
+// started reports whether the pod's transaction is the one of its gang that may run.
 func (w *world) started(p *pod) bool {
 	t := w.inProgress[p.Task.Job]
 	if t == nil || !slices.Contains(t.Members, p.Member) {

@@ -127,8 +127,8 @@ func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestTheGateIsAskedAgain: as often as it takes while nobody answers and there is somebody to bind, and else some five times, which
-// the API server's return begins anew.
+// TestTheGateIsAskedAgain: without a limit while the API server does not answer and a member can be bound, otherwise about five
+// times. The count starts again when the API server returns.
 func TestTheGateIsAskedAgain(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}
 	unauthorized := apierrors.NewUnauthorized("the server starts")
@@ -170,7 +170,7 @@ func TestTheGateIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestAGangThatFailedDoesNotWaitForTheGate: there is nobody to bind, and while nobody answers it is not asked for ever.
+// TestAGangThatFailedDoesNotWaitForTheGate: no member can be bound, so the number of calls is limited although the API server does not answer.
 func TestAGangThatFailedDoesNotWaitForTheGate(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.gate = slices.Repeat([]error{errCut}, 1000)

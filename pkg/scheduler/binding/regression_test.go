@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Each test here tells of a defect of upstream's bind path, by the name it has in the list of such defects.
+// Each test in this file shows a defect of upstream's bind path. TestRegressionMapOrder is for the defect map-order in
+// docs/internals/upstream-defects.md, and so on.
 
 // Upstream keeps pre-binders in a map and ranges over it, so that their order, and that of their rollbacks, differs
 // from pod to pod. Here eight plugins run in the order given, in every one of fifty pods.

@@ -221,7 +221,7 @@ func TestSemaphoreGivesUpWithoutLosingASlot(t *testing.T) {
 }
 
 // TestSemaphoreHoldsItsBounds plays random joins, leaves, ends and hangs of calls of gangs of several namespaces, and checks after
-// each that nobody holds more than the rules allow, that nobody waits who may have a slot, and at the end that none is lost.
+// each that no gang holds more slots than the rules allow, that no gang waits for a slot that it may have, and at the end that no slot is lost.
 func TestSemaphoreHoldsItsBounds(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 1))
@@ -273,7 +273,7 @@ func (c *crowd) act(d *rand.Rand, gang api.JobID) {
 	}
 }
 
-// check holds the semaphore against the rules, reckoned anew.
+// check compares the semaphore with the rules, computed independently.
 func (c *crowd) check(t *testing.T, slots int) {
 	t.Helper()
 	total, held, lent := 0, map[string]int{}, 0

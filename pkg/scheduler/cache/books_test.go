@@ -58,8 +58,8 @@ func TestTaskIsFoundInAnyJob(t *testing.T) {
 	})
 }
 
-// TestAPodIsNotLostToAnotherOfItsName: upstream's cache drops a pod whose node has another of its name. It leaves one there that
-// named no PodGroup any more when it was deleted while it was being bound.
+// TestAPodIsNotLostToAnotherOfItsName: upstream's cache drops a pod whose node has another pod of the same name. It leaves a pod
+// on its node that was deleted while it was being bound and no longer named a PodGroup.
 func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	tests := map[string]func(w *world, m *binding.Member){
 		"seen by a session":         func(*world, *binding.Member) {},

@@ -317,7 +317,7 @@ func (tr *truth) undo(task *api.TaskInfo, node string) {
 	}
 }
 
-// TransactionDone is told once what became of the members is in the books.
+// TransactionDone is called once the results of the members are in the books.
 func (tr *truth) TransactionDone(result binding.Result) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

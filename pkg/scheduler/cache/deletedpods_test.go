@@ -228,7 +228,7 @@ func (w *world) deletedHereOnly(pg *v1beta1.PodGroup) {
 }
 
 // TestADeletedGangIsForgottenThoughUpstreamLags: upstream's cache still has the PodGroup whose transaction ends because of its
-// deletion, and nobody tells of that again.
+// deletion, and no further event reports the deletion.
 func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 	slow := func() binding.Step { return waiting("slow", make(chan struct{})) }
 	tests := map[string]struct {

@@ -384,8 +384,8 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatIsSeenAfterItsClaim: of a claim that is bound a pod can be placed once the volume is known, too. Both are told by watches of
-// their own, and the volume's may be the later one.
+// TestAVolumeThatIsSeenAfterItsClaim: a pod with a bound claim can be placed once the volume is known, too. Each has its own watch, and
+// the event of the volume may come later.
 func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 	bound := func() *v1.PersistentVolumeClaim {
 		claim := schedtest.UnboundClaim("data", "made")
@@ -442,7 +442,7 @@ func (i *gapped) AddEventHandler(handler cache.ResourceEventHandler) (cache.Reso
 	return i.SharedIndexInformer.AddEventHandler(handler)
 }
 
-// TestADeletionThatTheWatchMissed: the informer tells of the last state it knew.
+// TestADeletionThatTheWatchMissed: the informer reports the last state that it knew.
 func TestADeletionThatTheWatchMissed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)

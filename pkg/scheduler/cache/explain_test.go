@@ -77,7 +77,7 @@ func (s *sessions) cycle() {
 	synctest.Wait()
 }
 
-// says is the PodGroup's condition that tells why members wait, as "Type reason: message".
+// says returns the PodGroup's condition with the reason why members wait, as "Type reason: message".
 func (s *sessions) says() string {
 	for _, c := range s.cluster.PodGroup("g").Status.Conditions {
 		if c.Message != "" {
@@ -169,8 +169,8 @@ func TestAGangWithSurplusIsScheduled(t *testing.T) {
 	})
 }
 
-// TestGangsThatAreNotAdmittedGetEqualMessages: whichever order a map yields gangs in, the votes that are asked again name the same plugin
-// for each in every cycle, so that nothing is written anew.
+// TestGangsThatAreNotAdmittedGetEqualMessages: in whichever order a map yields gangs, the repeated votes name the same plugin for each
+// gang in every cycle, so that nothing is written again.
 func TestGangsThatAreNotAdmittedGetEqualMessages(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(append(gpuNodes(1), other(), filler(0))...)

@@ -161,8 +161,8 @@ func TestGangReportsAMissingRole(t *testing.T) {
 	})
 }
 
-// TestAGangWhoseTransactionEndsIsNotShort: its members are being bound in the session's picture, and no transaction of it is
-// in flight any more when the session gives its verdict.
+// TestAGangWhoseTransactionEndsIsNotShort: in the session's snapshot its members are being bound, but its transaction has
+// ended when the session gives its verdict.
 func TestAGangWhoseTransactionEndsIsNotShort(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)

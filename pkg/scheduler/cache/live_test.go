@@ -61,7 +61,7 @@ func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liv
 	return w
 }
 
-// eventually waits for workers whose progress nobody tells of.
+// eventually waits for workers that do not report their progress.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(30 * time.Second)
@@ -161,8 +161,8 @@ func versionOf(pod *v1.Pod) int {
 	return version
 }
 
-// show tells the informer of the pod, unless a list has shown that, or what came after it. As a watch does, it hands out an
-// object of its own: upstream writes into it.
+// show notifies the informer of the pod, unless a list has already shown this or a later version. As a watch does, it
+// passes a copy of the object, because upstream writes into it.
 func (g *gappyWatch) show(pod *v1.Pod, deleted bool) {
 	last := g.shown[pod.Name]
 	switch {

@@ -41,7 +41,7 @@ func (l *leaky) Send(e events.Notice, done func(there bool)) {
 	done(!l.leaks)
 }
 
-// take returns what was told since it was last called.
+// take returns the reports since its last call.
 func (l *leaky) take() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

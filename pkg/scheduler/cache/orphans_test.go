@@ -88,7 +88,7 @@ func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 	}
 }
 
-// TestAnOrphanIsNotScheduled: pods of it that wait are not placed, and are told that their PodGroup does not exist.
+// TestAnOrphanIsNotScheduled: its waiting pods are not placed, and report that their PodGroup does not exist.
 func TestAnOrphanIsNotScheduled(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(nodeOf8(0).Obj(), pod(0).Node("n00").Phase(v1.PodRunning).Obj(), pod(1).Obj())

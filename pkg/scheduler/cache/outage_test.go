@@ -65,7 +65,7 @@ func TestAGangIsTriedAgainAtOnceAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage without another session: while nobody can be asked for its minimum, its
+// TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage without another session: while its minimum cannot be read, its
 // members keep what they have.
 func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 	const away = time.Minute
@@ -108,7 +108,7 @@ func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestStatusesAreWrittenSoonAfterAnOutage: the cache tells their writer that the API server is back.
+// TestStatusesAreWrittenSoonAfterAnOutage: the cache notifies the status writer when the API server is back.
 func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)

@@ -17,7 +17,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// cpuAmounts are the thousandths of cpu that sessions reckon with.
+// cpuAmounts are the thousandths of cpu that sessions count.
 type cpuAmounts struct {
 	Tasks            map[string]float64
 	Allocated, Total float64
@@ -42,7 +42,7 @@ func cpuIn(snapshot *api.ClusterInfo) cpuAmounts {
 	return a
 }
 
-// TestPodsHoldNoMoreThanTheirNodesHave: nobody but a kubelet refuses a pod that names a node and asks for more.
+// TestPodsHoldNoMoreThanTheirNodesHave: only a kubelet rejects a pod that names a node and requests more than the node has.
 func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 	runs := func(i int, node, cpu string) *schedtest.PodBuilder {
 		return pod(i).Req(schedtest.Resources{"cpu": cpu}).Node(node).Phase(v1.PodRunning)
@@ -158,8 +158,8 @@ func startedPod(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// TestDevicesInUseAreHeldThoughTheNodeHasLostThem: a kubelet that starts anew tells of no devices until their plugin has
-// registered. A queue of which they use up the limit must not let another gang in meanwhile.
+// TestDevicesInUseAreHeldThoughTheNodeHasLostThem: a kubelet that restarts reports no devices until their device
+// plugin has registered. If the devices in use exhaust a queue's limit, the queue must not admit another gang meanwhile.
 func TestDevicesInUseAreHeldThoughTheNodeHasLostThem(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		with := schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8", "pods": "110"}).Obj()

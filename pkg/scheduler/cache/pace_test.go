@@ -19,8 +19,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestOthersComeAndGoWhileAGangWaits: what it is told names numbers that change with each of them. It is told a few times, and not with
-// each, its PodGroup and its pods say the same all the while, and the newest in the end.
+// TestOthersComeAndGoWhileAGangWaits: its message has numbers that change with each of them. The message is reported a few times, not for
+// each change. The PodGroup and its pods always have the same message, and the newest one in the end.
 func TestOthersComeAndGoWhileAGangWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		plugins []string
@@ -179,7 +179,7 @@ func TestAnExplanationIsWrittenOnce(t *testing.T) {
 				w.sync(fmt.Sprintf("p%d", i))
 			}
 			node := nodeOf8(rand.IntN(8)).Taint("maintenance", v1.TaintEffectNoSchedule).Obj()
-			node.Annotations = map[string]string{"heartbeat": fmt.Sprint(rand.Int())} // it is looked at anew
+			node.Annotations = map[string]string{"heartbeat": fmt.Sprint(rand.Int())} // the node is checked again
 			w.add(node)
 		}
 		if got := writes["patch podgroups g"]; got != 1 {

@@ -361,7 +361,7 @@ func (a *actor) quota() {
 	})
 }
 
-// hyperNode puts the nodes into the leaf HyperNodes h0 to h2 anew, which are all of h3.
+// hyperNode distributes the nodes over the leaf HyperNodes h0 to h2 again. These are the members of h3.
 func (a *actor) hyperNode() {
 	leaf := strconv.Itoa(a.rng.IntN(3))
 	members := schedtest.MakeHyperNode().Name("h" + leaf)

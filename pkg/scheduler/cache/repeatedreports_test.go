@@ -24,7 +24,7 @@ func TestWaitingPodsAreReportedAgain(t *testing.T) {
 		w.settled()
 		var told []int
 		for half := range 6 {
-			tellings := 0
+			reports := 0
 			for range 30 { // a cycle each minute
 				w.verdict(func(job *api.JobInfo) {
 					saysUnschedulable(job)
@@ -37,11 +37,11 @@ func TestWaitingPodsAreReportedAgain(t *testing.T) {
 				w.sync("p0")
 				for _, e := range w.cluster.Events.Take() {
 					if strings.HasPrefix(e, "Warning FailedScheduling p0: no room") {
-						tellings++
+						reports++
 					}
 				}
 			}
-			told = append(told, tellings)
+			told = append(told, reports)
 		}
 		if diff := cmp.Diff([]int{1, 0, 1, 0, 1, 0}, told); diff != "" {
 			t.Errorf("events of the pod in each half hour, of which the fifth has another verdict (-want +got):\n%s", diff)

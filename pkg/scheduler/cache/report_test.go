@@ -165,8 +165,8 @@ func TestTheRecordOfReportedPodsIsBounded(t *testing.T) {
 	})
 }
 
-// TestEqualPodsAreOneCause: which of a gang's equal pods meets the failure is chance, and no news; a pod that joined
-// the gang has been told nothing yet.
+// TestEqualPodsAreOneCause: it is chance which of a gang's equal pods has the failure, so another pod is no new cause.
+// A pod that joined the gang later has no report yet.
 func TestEqualPodsAreOneCause(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)

@@ -18,15 +18,15 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// again registers the node anew, as a kubelet does whose node was deleted.
+// again registers the node again, as a kubelet does when its node was deleted.
 func (w *world) again(node string) {
 	w.t.Helper()
 	w.remove(schedtest.MakeNode().Name(node).Obj())
 	w.add(schedtest.MakeNode().Name(node).Obj())
 }
 
-// TestATaskStaysInItsTransaction: upstream's cache does things to a task that know nothing of its transaction. Sessions see it on
-// its node all the same, it is in no second transaction, and its own one ends as it should.
+// TestATaskStaysInItsTransaction: upstream's cache changes a task without regard to its transaction. Sessions still see the task on
+// its node, the task is in no second transaction, and its own transaction ends normally.
 func TestATaskStaysInItsTransaction(t *testing.T) {
 	tests := map[string]func(w *world){
 		"its pod names another PodGroup": func(w *world) { w.add(pod(0).Group("other").Obj()) },
@@ -189,7 +189,7 @@ func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// TestNUMADecisionsEndWithTheTransaction: a released task is placed anew, with a NUMA node of its own.
+// TestNUMADecisionsEndWithTheTransaction: a released task is placed again, with a new NUMA decision.
 func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)

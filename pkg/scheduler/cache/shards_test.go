@@ -25,7 +25,7 @@ func inShard(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// shard puts the NodeShard into the cluster, unless it is there, and lets the cache know of it.
+// shard creates the NodeShard in the cluster, unless it exists, and notifies the cache.
 func (w *world) shard(name string, desired, inUse []string) {
 	w.t.Helper()
 	shard := &shardv1alpha1.NodeShard{ObjectMeta: metav1.ObjectMeta{Name: name}}

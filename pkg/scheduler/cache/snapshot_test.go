@@ -20,7 +20,7 @@ import (
 )
 
 // TestRegressionSharedPodWrite is upstream's defect of that id: allocation writes the node's name, and plugins write annotations,
-// into the informer's own pod, and nobody takes them back when the trial is dropped.
+// into the informer's own pod, and do not remove them when the trial is reverted.
 func TestRegressionSharedPodWrite(t *testing.T) {
 	tests := map[string]struct {
 		commit bool

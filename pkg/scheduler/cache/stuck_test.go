@@ -206,7 +206,7 @@ func TestAHangingBindIsReported(t *testing.T) {
 	})
 }
 
-// The grace has ended when the drain is cut short, and what it leaves must be told all the same.
+// The grace has ended when the drain is cut short, but the members that it leaves must still be reported.
 func TestDrainReportsUnfinishedMembers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)

@@ -17,7 +17,7 @@ import (
 )
 
 // TestRegressionStartupRace is upstream's defect of that id: the first cycle sees part of the nodes, because they reach the cache
-// through a queue that nobody waits for. Here all that was listed is in the books when Start returns.
+// through a queue for which the start does not wait. In this cache all listed objects are in the books when Start returns.
 func TestRegressionStartupRace(t *testing.T) {
 	const nodes, gangs = 1000, 100
 	objects := []runtime.Object{schedtest.MakeQueue().Name(schedtest.Queue).Obj()}

@@ -33,8 +33,8 @@ func (r tenant) text(most int) string {
 // name is one that the API server accepts.
 func (r tenant) name() string { return strings.Repeat("n", 1+r.IntN(240)) }
 
-// TestNoTenantMakesLongMessages: whatever a tenant's PodGroup, pods and steps say, everything that is told and written of it
-// is short and valid, and is told a few times for each object however often it is found.
+// TestNoTenantMakesLongMessages: whatever a tenant's PodGroup, pods and steps contain, all reports and writes about them are
+// short and valid, and each object is reported a few times, however often the cause is found.
 func TestNoTenantMakesLongMessages(t *testing.T) {
 	const members, cycles = 5, 6
 	for seed := range uint64(12) {
@@ -116,7 +116,7 @@ func TestAnOverflowingRequestFitsNowhere(t *testing.T) {
 	})
 }
 
-// TestGangsTextIsHeldOnce: a gang of many pods whose failure is told at length has one text for those that were well.
+// TestGangsTextIsHeldOnce: if the failure of a gang of many pods has a long message, its pods without a failure share one text.
 func TestGangsTextIsHeldOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(3, 3)
