@@ -30,8 +30,8 @@ func (g *gatedReads) read(ctx context.Context) (object, error) {
 	}
 }
 
-// TestSharedReadsAreNeverStale tells why a caller must not join a read under way: that read may have seen the
-// object before the caller's step began. Those who come meanwhile share the read after it.
+// TestSharedReadsAreNeverStale shows why a caller must not join a read under way: that read may have seen the
+// object before the caller's step began. Callers that come meanwhile share the next read.
 func TestSharedReadsAreNeverStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shared sharedReads

@@ -136,7 +136,7 @@ func (w *written) verdict(gang string) (verdict *api.ValidateResult) {
 	return verdict
 }
 
-// A gang whose user removes all settings has no conditions about them any more. Its other conditions stay.
+// A gang whose user removes all settings no longer has conditions about them. Its other conditions stay.
 func TestConditionsEndWithTheSettings(t *testing.T) {
 	group := waits("a").Obj()
 	given := narrow(nil, members(small(), "a", 3)...)

@@ -27,7 +27,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// spines is a topology of spines and blocks, told by labels.
+// spines is a topology of spines and blocks, defined by labels.
 var spines = &v1alpha1.ClusterNetworkTopology{
 	ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultTopologyName},
 	Spec: v1alpha1.ClusterNetworkTopologySpec{NetworkTopologySpec: []v1alpha1.NetworkTopologySpec{
@@ -279,7 +279,7 @@ func TestGangsAreGathered(t *testing.T) {
 	}
 }
 
-// TestGroupsAreGatheredGangByGang: each gang of a group lies in one block, or nobody of any is placed.
+// TestGroupsAreGatheredGangByGang: each gang of a group lies in one block, or no member of the group is placed.
 func TestGroupsAreGatheredGangByGang(t *testing.T) {
 	group := func(rules ...string) map[string]string {
 		return with(asks(rules...), says(gangs.GroupsAnnotation, groupOf("g", "h")))

@@ -57,7 +57,7 @@ func ofThoseOnNodes(change func(*v1.Pod)) func(*v1.Pod) {
 	}
 }
 
-// A gang of three of which all members are gone, or have ended, and are created again, is a gang again: with room for one nobody is placed.
+// If all members of a gang of three were deleted or have ended, and are created again, the minimum counts again: with room for one, no member is placed.
 func TestARecreatedGang(t *testing.T) {
 	now := metav1.Now()
 	settings := map[string]map[string]string{
@@ -282,7 +282,7 @@ func TestAGangLacksMembersOfSubGroups(t *testing.T) {
 	}
 }
 
-// What keeps a group waiting is told on its other gangs.
+// The reason why one gang keeps a group waiting is reported on the group's other gangs.
 func TestWhyAGroupWaits(t *testing.T) {
 	xy := says(gangs.GroupsAnnotation, groupOf("x", "y"))
 	onlyWaiting := says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "only-waiting")

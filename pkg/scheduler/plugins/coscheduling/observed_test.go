@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// observed is what metrics are told.
+// observed records the values that the plugin reports to metrics.
 type observed struct {
 	waited   map[string]time.Duration
 	timeOuts int
@@ -75,7 +75,7 @@ func TestWaitingTimeIsObserved(t *testing.T) {
 	})
 }
 
-// TestWaitingTimeOfTheNextLeader: what was before it is not lost, nor is what was told before observed again.
+// TestWaitingTimeOfTheNextLeader: the waiting time under the former leader counts, and values that it reported are not reported again.
 func TestWaitingTimeOfTheNextLeader(t *testing.T) {
 	in(t, narrow(nil), limits, func(t *testing.T, w *world) {
 		group := waits("a").Obj()

@@ -93,7 +93,7 @@ func TestNoPodIsEvictedForAPartOfAGroup(t *testing.T) {
 	}
 }
 
-// TestAGroupEvictsOnceItCan: what is not evicted in vain is evicted when it is not in vain any more, and not all the time until then.
+// TestAGroupEvictsOnceItCan: pods whose eviction would be useless are not evicted until it is of use.
 func TestAGroupEvictsOnceItCan(t *testing.T) {
 	in(t, groupThatEvicts(0), preemptConf, func(t *testing.T, w *world) {
 		w.actions = append(w.actions, vcpreempt.New())
@@ -133,7 +133,7 @@ func TestBothGangsOfAGroupEvict(t *testing.T) {
 	})
 }
 
-// TestVictimsAreSparedOneByOne: on a node where a group evicts in vain only those must go that another gang needs, the lowest first.
+// TestVictimsAreSparedOneByOne: on a node where a group's evictions are useless, only the victims that another gang needs are evicted, the lowest priority first.
 func TestVictimsAreSparedOneByOne(t *testing.T) {
 	given := groupThatEvicts(0)
 	for _, pod := range given.Pods {

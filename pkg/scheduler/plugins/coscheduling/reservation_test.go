@@ -19,7 +19,7 @@ import (
 
 const (
 	tick = 10 * time.Second
-	// drains is how many sessions the longest pod of the stream runs, and a few to be told and placed.
+	// drains is how many sessions the longest pod of the stream runs, and a few more to report and place the gang.
 	drains = 14
 )
 

@@ -38,7 +38,7 @@ tiers:
   - name: deviceshare
 `
 
-// devicesAlone has nobody else refuse nodes, or score them.
+// devicesAlone is a configuration in which no other plugin filters or scores nodes.
 const devicesAlone = `
 actions: allocate
 tiers:
@@ -164,7 +164,7 @@ func annotated(key, value string) func(*v1.Pod) {
 // jointly asks for a NIC on each PCIe switch of the GPUs.
 var jointly = annotated(schedulingv1alpha1.DeviceJointAllocateAnnotation, `{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`)
 
-// devicesOf tells an annotation's devices: "gpu 0,1; rdma 0".
+// devicesOf returns an annotation's devices: "gpu 0,1; rdma 0".
 func devicesOf(t *testing.T, annotation string) string {
 	t.Helper()
 	var all map[string][]struct {

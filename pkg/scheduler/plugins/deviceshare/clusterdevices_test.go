@@ -40,7 +40,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestChangesOfDeviceObjects wake the loop, have their nodes counted anew and are read with the node's labels; others do not.
+// TestChangesOfDeviceObjects: changes of devices wake the loop, recount their nodes and are read with the node's labels. Other changes do not.
 func TestChangesOfDeviceObjects(t *testing.T) {
 	device := func(gpus int32) *schedulingv1alpha1.Device {
 		d := &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
@@ -182,7 +182,7 @@ func TestStateKeptAcrossReloads(t *testing.T) {
 	}
 }
 
-// backend is one of upstream's that refuses pods, or cannot tell.
+// backend is a device backend of upstream that refuses pods, or returns an error.
 type backend struct {
 	api.Devices
 	code int

@@ -67,7 +67,7 @@ func TestRanksAreNeighboursAsTheirFrameworksCount(t *testing.T) {
 	}
 	tests := map[string]struct {
 		members, perGPU int
-		// index is what the rank is told by, if not by the name.
+		// index is the annotation that has the rank; empty if the pod's name has it.
 		index string
 	}{
 		"by number in their names": {members: 12, perGPU: 2},
@@ -134,7 +134,7 @@ func TestManyUnlikeMembersOnANodeArePlannedTogether(t *testing.T) {
 		t.Fatalf("one beside 24 others: %v", err)
 	}
 	place("g-24")
-	for range 2 { // the second is told what is known
+	for range 2 { // the second call returns the cached result
 		if err := ssn.PredicateFn(tasks["g-25"], ssn.Nodes["n1"]); err == nil {
 			t.Error("two that need the same are taken")
 		}

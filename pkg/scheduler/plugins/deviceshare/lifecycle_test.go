@@ -44,7 +44,7 @@ func TestDevicesOfPodsOnANode(t *testing.T) {
 	malformed := asks("malformed", v1.ResourceList{"huawei.com/npu-core": one, "koordinator.sh/gpu": one})
 	silentLeaving := silent.DeepCopy()
 	silentLeaving.DeletionTimestamp = leaving.DeletionTimestamp
-	silentOnAll := silentLeaving.DeepCopy() // without its CPUs nobody has room now
+	silentOnAll := silentLeaving.DeepCopy() // without its CPUs no pod has room now
 	silentOnAll.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("96")
 	whole := []string{"n1: gpu 0,1,2,3,4,5,6,7"}
 	overflowing := has("overflowing", "n1", "9007199254740991", slices.Repeat([]int{7}, 1500)...)

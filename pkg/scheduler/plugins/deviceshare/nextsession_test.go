@@ -148,7 +148,7 @@ func TestTheNextSessionSeesWhatChanged(t *testing.T) {
 	}
 }
 
-// TestAPodThatAsksForWhatCannotBeIsRefusedForGood, whoever asks and whether prePredicate came before.
+// TestAPodThatAsksForWhatCannotBeIsRefusedForGood: also if prePredicate was not called before.
 func TestAPodThatAsksForWhatCannotBeIsRefusedForGood(t *testing.T) {
 	nodes, devices := machines("n1")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "150"})
@@ -177,7 +177,7 @@ func scores(t *testing.T, ssn *sessiontest.Session, task *api.TaskInfo) map[stri
 	return scores
 }
 
-// TestScoresOfNodes tell apart what the strategy looks at, and go from 0 to a hundred times the weight.
+// TestScoresOfNodes: scores differ where the strategy's criteria differ, and go from 0 to a hundred times the weight.
 func TestScoresOfNodes(t *testing.T) {
 	nodes, devices := machines("large", "small", "plain")
 	nodes[1].Status.Allocatable["cpu"] = resource.MustParse("13")

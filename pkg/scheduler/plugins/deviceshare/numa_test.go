@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestDevicesAreWhereTheCPUsAre, of a pod with a NUMA policy on a node that tells its CPUs.
+// TestDevicesAreWhereTheCPUsAre: for a pod with a NUMA policy, on a node that reports its CPUs.
 func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 	tests := map[string]struct {
 		policy, gpus, arguments string

@@ -20,8 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestNoDeviceIsGivenTwice: gangs come and go on few nodes, session after session, and what their pods' annotations say is summed up by somebody
-// else. Gangs are placed whole or not at all.
+// TestNoDeviceIsGivenTwice: gangs come and go on few nodes, session after session, and the test sums up the devices in the annotations of
+// their pods. Gangs are placed whole or not at all.
 func TestNoDeviceIsGivenTwice(t *testing.T) {
 	shapes := []struct {
 		resources schedtest.Resources

@@ -23,7 +23,7 @@ func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	watching := make(chan struct{}) // what is written between the list and the watch the fake shows nobody
+	watching := make(chan struct{}) // the fake loses writes between the list and the watch
 	kube.PrependWatchReactor("configmaps", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		shown, err := kube.Tracker().Watch(action.GetResource(), action.GetNamespace())
 		close(watching)

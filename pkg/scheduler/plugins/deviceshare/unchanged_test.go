@@ -62,7 +62,7 @@ func (w *world) work(t *testing.T) (said map[string]string, allocations uint64) 
 	return said, after.Mallocs - before.Mallocs
 }
 
-// TestAnUnchangedClusterIsNotSearchedAgain: waiting gangs of many shapes are told what they were told, without a look at each node for each of them.
+// TestAnUnchangedClusterIsNotSearchedAgain: waiting gangs of many classes get the same messages, without a check of each node for each gang.
 func TestAnUnchangedClusterIsNotSearchedAgain(t *testing.T) {
 	w := crowded(t, 60, 24)
 	first, searched := w.work(t)

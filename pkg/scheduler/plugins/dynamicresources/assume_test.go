@@ -247,7 +247,7 @@ func TestMoreMembersThanMayShare(t *testing.T) {
 	})
 }
 
-// TestDevicesThatOthersTakeMeanwhile: the informer tells of them between the verdict and the placement.
+// TestDevicesThatOthersTakeMeanwhile: the informer reports them between the verdict and the placement.
 func TestDevicesThatOthersTakeMeanwhile(t *testing.T) {
 	p := member("p", "made t")
 	objects := append(gpus("n"), made(p, "t", one()), schedtest.DeviceClaim("other", one()))

@@ -50,7 +50,7 @@ type world struct {
 	writes  sync.Mutex
 	version int
 
-	// told is closed while informers are told of claims, missed true while they miss what they would be told, and expired ends a
+	// told is closed while informers receive events of claims. missed is true while these events are lost. expired ends a
 	// watch.
 	told    atomic.Pointer[chan struct{}]
 	missed  atomic.Bool
@@ -163,7 +163,7 @@ func (w *world) claim(name string) *resourceapi.ResourceClaim {
 	return claim
 }
 
-// change writes the claim's metadata and status as somebody else does.
+// change writes the claim's metadata and status as another client does.
 func (w *world) change(name string, mutate func(*resourceapi.ResourceClaim)) {
 	w.t.Helper()
 	claim := w.claim(name)
@@ -305,7 +305,7 @@ func (w *world) untouched(claims ...string) {
 	}
 }
 
-// nothingAssumed fails when a pod still holds claims, or what nobody has is not free.
+// nothingAssumed fails the test if a pod still holds claims, or if a device without a user is not free.
 func (w *world) nothingAssumed() {
 	w.t.Helper()
 	d := w.plugin.devices

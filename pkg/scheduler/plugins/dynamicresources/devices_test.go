@@ -110,7 +110,7 @@ func TestDevicesThatCome(t *testing.T) {
 	})
 }
 
-// TestAPoolThatHasADeviceTwice: nothing is allocated from it, and nobody is given all devices while it is there.
+// TestAPoolThatHasADeviceTwice: nothing is allocated from it, and no claim gets all devices while the pool exists.
 func TestAPoolThatHasADeviceTwice(t *testing.T) {
 	broken := schedtest.NodeDevices("n", "gpu-7", "gpu-7")
 	broken.Name, broken.Spec.Pool.Name = "broken", "broken"

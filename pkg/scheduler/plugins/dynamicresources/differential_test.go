@@ -195,7 +195,7 @@ func someRequest(random *rand.Rand, name string) resourceapi.DeviceRequest {
 	return request
 }
 
-// allocated is all that was taken, gathered anew.
+// allocated returns all allocated devices, computed from the list of allocations.
 func (w *randomWorld) allocated() structured.AllocatedState {
 	state := structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection()}
 	for _, allocation := range w.taken {

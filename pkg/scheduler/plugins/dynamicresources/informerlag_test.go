@@ -21,7 +21,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// lag has informers not be told of claims until the returned function is called.
+// lag delays the informers' events of claims until the returned function is called.
 func (w *world) lag() (end func()) {
 	told := make(chan struct{})
 	w.told.Store(&told)
@@ -31,7 +31,7 @@ func (w *world) lag() (end func()) {
 	}
 }
 
-// gap has informers miss what happens to claims meanwhile, and list them anew.
+// gap makes informers miss the changes of claims that meanwhile makes, and then list the claims again.
 func (w *world) gap(meanwhile func()) {
 	w.missed.Store(true)
 	meanwhile()
@@ -113,7 +113,7 @@ func TestWritesCountBeforeInformersDeliverThem(t *testing.T) {
 	}
 }
 
-// TestTheOtherMemberIsRolledBackAfterTheFirstIsBound: and what the first has is nobody else's.
+// TestTheOtherMemberIsRolledBackAfterTheFirstIsBound: and no other pod gets the devices of the first.
 func TestTheOtherMemberIsRolledBackAfterTheFirstIsBound(t *testing.T) {
 	p0, p1, p2 := member("p0", "shared"), member("p1", "shared"), member("p2", "made t")
 	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one()), made(p2, "t", one())), func(w *world) {
@@ -167,8 +167,8 @@ func TestAPodPlacedAgainBeforeInformersDeliver(t *testing.T) {
 	}
 }
 
-// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: what was written is withdrawn, though the trial goes on, and may end with
-// nothing. What it has is written anew if it is bound.
+// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: the write is withdrawn although the trial goes on, because the trial may
+// be reverted. The allocation is written again if the pod of the trial is bound.
 func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 	begun, tried := member("begun", "shared"), member("tried", "shared")
 	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
@@ -182,7 +182,7 @@ func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 		if diff := cmp.Diff([]string{"tried"}, w.users("shared")); diff != "" || w.claim("shared").Status.Allocation == nil {
 			t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
 		}
-		w.mustPlace(begun, "n") // again, and what it had written before is not there any more
+		w.mustPlace(begun, "n") // again, and its earlier write no longer exists
 		w.mustPreBind(begun)
 		if diff := cmp.Diff([]string{"tried", "begun"}, w.users("shared")); diff != "" {
 			t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
@@ -253,7 +253,7 @@ func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
 	})
 }
 
-// TestAPodPlacedAgainWhileASessionTriesAnother: of the claim that they share nothing is written any more, and it is written again.
+// TestAPodPlacedAgainWhileASessionTriesAnother: the write for their shared claim was withdrawn, and the claim is written again.
 func TestAPodPlacedAgainWhileASessionTriesAnother(t *testing.T) {
 	begun, tried := member("begun", "shared"), member("tried", "shared")
 	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {

@@ -145,7 +145,7 @@ func TestRollbackUnbegun(t *testing.T) {
 	})
 }
 
-// TestRollbackThatFailsIsRepeated: the devices are nobody else's until it has succeeded.
+// TestRollbackThatFailsIsRepeated: no other pod gets the devices until it has succeeded.
 func TestRollbackThatFailsIsRepeated(t *testing.T) {
 	p, q := member("p", "made t"), member("q", "made t")
 	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)), made(q, "t", one())), func(w *world) {

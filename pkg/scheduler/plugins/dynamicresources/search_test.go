@@ -103,7 +103,7 @@ func TestSelectorsThatTakeLongToCompile(t *testing.T) {
 	})
 }
 
-// TestASelectorWhoseCompilerPanics is nobody else's trouble.
+// TestASelectorWhoseCompilerPanics: the panic does not affect other selectors.
 func TestASelectorWhoseCompilerPanics(t *testing.T) {
 	c := newSelectorCache(cel.Features{})
 	c.compile = func(string) { panic("oh no") }

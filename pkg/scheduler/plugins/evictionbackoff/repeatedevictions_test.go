@@ -47,8 +47,8 @@ tiers:
   - name: nodeorder
 `
 
-// repeatedEvictions is a cluster in which sessions follow one another as fast as things happen. Evicted pods take their time to leave,
-// one longer than the other, and are then made anew, as their controllers would.
+// repeatedEvictions is a cluster in which a session follows each change at once. Evicted pods take different times to terminate, and are
+// then created again, as by their controllers.
 type repeatedEvictions struct {
 	cluster  *sessiontest.Cluster
 	registry *framework.Registry
@@ -62,7 +62,7 @@ type repeatedEvictions struct {
 	made    int
 	// paused reports whether all gangs are paused for the actions that evict.
 	paused bool
-	// taken is told of a node on which a pod that was evicted is gone.
+	// taken is called with a node on which an evicted pod has ended.
 	taken func(node string)
 	// evictions are the times of all of them, since the start; last is what the last session evicted.
 	evictions []time.Duration
@@ -167,8 +167,8 @@ func (s *repeatedEvictions) running(gang string) (n int) {
 	return n
 }
 
-// node is a node of 2 cpus for queues, and as much again that another scheduler's pod holds: the share of a queue is
-// reckoned of all of it.
+// node adds a node with 2 cpus for queues and 2 more cpus that a pod of another scheduler holds. The share of a queue is
+// computed from all 4.
 func (w *world) node(name string) {
 	w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "4", "memory": "64Gi", "pods": "50"}).Obj())
 	w.Pods = append(w.Pods, outsider("other-"+name, name, "2"))
@@ -250,7 +250,7 @@ func TestRegressionEvictionsStorm(t *testing.T) {
 	}
 }
 
-// TestWaitsOutliveTheConfiguration: a reload builds the plugin anew, and lets nobody evict sooner.
+// TestWaitsOutliveTheConfiguration: a reload rebuilds the plugin, and no gang evicts sooner because of it.
 func TestWaitsOutliveTheConfiguration(t *testing.T) {
 	var w world
 	w.node("n")
@@ -301,7 +301,7 @@ func TestToAndFro(t *testing.T) {
 	})
 }
 
-// TestAGangThatDidNotGetTheRoomWaits: somebody whom no claim keeps out takes what was made free.
+// TestAGangThatDidNotGetTheRoomWaits: another gang, which no claim excludes, takes the freed resources.
 func TestAGangThatDidNotGetTheRoomWaits(t *testing.T) {
 	var w world
 	all := []string{"n1", "n2", "n3", "n4"}
@@ -355,7 +355,7 @@ func TestAGangThatWasTakenFromDoesNotTakeItBack(t *testing.T) {
 	})
 }
 
-// free is a gate at which nobody waits.
+// free is a gate without waiting.
 type free struct{}
 
 func (free) Blocked(api.JobID) (string, bool) { return "", false }

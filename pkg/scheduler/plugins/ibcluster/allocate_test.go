@@ -53,7 +53,7 @@ func sized(cpu string, names ...string) []*v1.Pod {
 	return pods
 }
 
-// TestAllocate is what becomes of gangs when this project's allocate is told by the plugin. Nodes have 4 cpu.
+// TestAllocate runs this project's allocate with the plugin. Nodes have 4 cpu.
 func TestAllocate(t *testing.T) {
 	three := nodes("a1 ib-a", "a2 ib-a", "a3 ib-a", "b1 ib-b", "b2 ib-b", "x1", "x2", "x3")
 	leaves := nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a s2 l3", "a4 ib-a s2 l3", "b1 ib-b s3 l4")

@@ -36,7 +36,7 @@ func TestMalformedGangIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestRunningGangIsNotBothered: annotations that nobody acts on are nobody's problem.
+// TestRunningGangIsNotBothered: invalid annotations that have no effect are not reported.
 func TestRunningGangIsNotBothered(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=hard", "affinity-group=ring").Obj()}, Pods: members("g/0@a1"),

@@ -188,7 +188,7 @@ func TestEvictionsGoOnElsewhere(t *testing.T) {
 	}
 }
 
-// TestTriedIsForgotten: nothing is kept of gangs that are gone, and when every cluster was tried they begin anew.
+// TestTriedIsForgotten: no state is kept of deleted gangs, and a gang that has tried every cluster starts again.
 func TestTriedIsForgotten(t *testing.T) {
 	world := sessiontest.ClusterSpec{
 		Nodes: two(), PriorityClasses: classes(), Pods: append(vips("5", "0"), big("f/0", "a1", "4")),

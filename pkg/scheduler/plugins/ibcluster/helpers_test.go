@@ -98,7 +98,7 @@ tiers:
 	return text
 }
 
-// fixture is a cluster with the plugin, one for all its sessions, and what it told.
+// fixture is a cluster with the plugin, which is the same in all its sessions, and the plugin's reports.
 type fixture struct {
 	*sessiontest.Cluster
 	*sessiontest.Session

@@ -133,7 +133,7 @@ func TestAffinityGroupsOfPods(t *testing.T) {
 	}
 }
 
-// TestGangsWithUnlikePodsShareNoVerdict: the pods' annotations tell gangs apart although their PodGroups are alike.
+// TestGangsWithUnlikePodsShareNoVerdict: the pods' annotations distinguish gangs whose PodGroups are equal.
 func TestGangsWithUnlikePodsShareNoVerdict(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
@@ -154,7 +154,7 @@ func TestGangsWithUnlikePodsShareNoVerdict(t *testing.T) {
 	}
 }
 
-// TestMessagesAreBounded: whatever a tenant writes, what is told of it is short.
+// TestMessagesAreBounded: whatever a tenant writes, the messages about it are short.
 func TestMessagesAreBounded(t *testing.T) {
 	long := strings.Repeat("x,", 50_000)
 	many := make([]string, 2000)

@@ -72,7 +72,7 @@ func TestTheVoteFollowsTheWorld(t *testing.T) {
 		name  string
 		world *sessiontest.ClusterSpec
 		want  scheduling.PodGroupPhase
-		// kept says that nothing is reckoned anew.
+		// kept reports whether nothing is recomputed.
 		kept bool
 	}{
 		{"each node takes one of three", world(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, false},
@@ -124,7 +124,7 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 	if reason, _ := f.Session.Session.PendingReason("ns/h"); !strings.HasSuffix(reason.Message, "what was found") {
 		t.Errorf("found anew: %q", reason.Message)
 	}
-	// The vote on minResources refuses them now, so that nobody asks for the one on members.
+	// The vote on minResources now refuses the gangs, so the vote on members is not called.
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
 	if f.plugin.empty != e || len(e.votes) != 1 || len(e.lastVotes) != 1 {

@@ -181,7 +181,7 @@ func TestScoresAreUpstreams(t *testing.T) {
 	t.Logf("%d pairs of pod and candidates compared, %d of them uncacheable", compared, uncacheable)
 }
 
-// change places or evicts a task in both sessions, and tells the node.
+// change places or evicts a task in both sessions, and returns the node.
 func (s sessions) change(t *testing.T, d dice, nodes []string) string {
 	t.Helper()
 	status := pick(d, api.Pending, api.Pending, api.Running)

@@ -27,8 +27,8 @@ func (c *fakeCache) book(gang, n string, status api.TaskStatus) {
 	}
 }
 
-// TestWhichGangsAreBoundInPart: a gang goes first for what was bound of it in part, and not for what somebody has asked of
-// it since.
+// TestWhichGangsAreBoundInPart: a gang is placed first because a transaction bound a part of it, not because a user has changed
+// the gang since.
 func TestWhichGangsAreBoundInPart(t *testing.T) {
 	group := func(minMember int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().MinMember(minMember) }
 	waits := func(n string) *schedtest.PodBuilder { return schedtest.MakePod().Name("g-" + n).Group("g") }

@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// A gang of which nobody is bound goes first while others of its group are bound, which a crash leaves.
+// A gang without a bound member is placed first while other gangs of its group are bound. A crash can leave such a group.
 func TestGroupsBoundInPart(t *testing.T) {
 	const xy = `["ns/x","ns/y"]`
 	podGroup := func(name, group string) *v1beta1.PodGroup {

@@ -83,8 +83,8 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 	}
 }
 
-// TestANewLeaderCompletesWhatACrashLeft, and not what was taken from or lost members in another way: the times when pods were created and
-// bound tell them apart.
+// TestANewLeaderCompletesWhatACrashLeft: a new leader completes gangs that a crash left partially bound, and not gangs that lost members in
+// another way. The times when pods were created and bound distinguish them.
 func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
 	bound := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	member := func(n string, created time.Duration) *v1.Pod {

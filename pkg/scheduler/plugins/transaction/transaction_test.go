@@ -33,7 +33,7 @@ type fakeCache struct {
 	evicted []string
 	// refuses is how many evictions the API server refuses before it takes one.
 	refuses int
-	// session runs a session, and reload puts the configuration in force anew.
+	// session runs a session, and reload loads the configuration again.
 	session func(f func(ssn *framework.Session))
 	reload  func()
 	// registry is that of the sessions.

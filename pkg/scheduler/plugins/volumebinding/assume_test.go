@@ -168,10 +168,10 @@ func TestAssumedVolumesOutliveConfigurations(t *testing.T) {
 	})
 }
 
-// TestNothingIsPlacedBeforeVolumesAreKnown: until the first lists are read nobody can say what a claim has.
+// TestNothingIsPlacedBeforeVolumesAreKnown: the volume of a claim is unknown until the first lists are read.
 func TestNothingIsPlacedBeforeVolumesAreKnown(t *testing.T) {
 	run(t, nil, someNodes("n1"), func(w *world) {
-		p := w.build(Spec(), nil, informers.NewSharedInformerFactory(w.kube, 0)) // which nobody starts
+		p := w.build(Spec(), nil, informers.NewSharedInformerFactory(w.kube, 0)) // which is not started
 		w.session = newSession(p, w.session.users.nodes, nil)
 		if refused := w.fits(member("g-0", "c"), "n1"); refused != "the scheduler has not read all csidrivers, csinodes, csistoragecapacities, nodes, persistentvolumeclaims, persistentvolumes, pods, storageclasses yet" {
 			t.Errorf("refused with %q", refused)

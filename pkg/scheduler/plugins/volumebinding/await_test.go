@@ -255,7 +255,7 @@ func (w *world) removePod(name string) {
 	synctest.Wait()
 }
 
-// remake has another claim of that name in the place of the one, with nobody having seen that there was none in between.
+// remake replaces the claim by another one of the same name. No informer sees that there was none in between.
 func (w *world) remake(name string) {
 	w.t.Helper()
 	anew := w.claim(name)

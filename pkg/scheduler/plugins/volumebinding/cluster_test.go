@@ -55,7 +55,7 @@ type world struct {
 	version int
 	// woken counts the sessions that the plugin requested.
 	woken atomic.Int64
-	// gate holds back what informers are told of volumes; nil holds back nothing.
+	// gate delays the informers' events of volumes; nil delays none.
 	gate chan struct{}
 }
 
@@ -142,7 +142,7 @@ func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error
 	return true, object, w.kube.Tracker().Update(a.Resource, object, a.Namespace)
 }
 
-// setVolume writes the volume as somebody else does.
+// setVolume writes the volume as another client does.
 func (w *world) setVolume(name string, mutate func(*v1.PersistentVolume)) {
 	w.t.Helper()
 	v := w.volume(name)
@@ -177,7 +177,7 @@ func (w *world) volume(name string) *v1.PersistentVolume {
 	return found
 }
 
-// change writes the claim as somebody else does.
+// change writes the claim as another client does.
 func (w *world) change(name string, mutate func(*v1.PersistentVolumeClaim)) {
 	w.t.Helper()
 	claim := w.claim(name)

@@ -79,7 +79,7 @@ func TestASelectorIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestMoreClaimsThanAnybodyHas: the pod fits nowhere, and is told why, whatever its claims are.
+// TestMoreClaimsThanAnybodyHas: the pod fits nowhere, and its message has the reason, whatever its claims are.
 func TestMoreClaimsThanAnybodyHas(t *testing.T) {
 	var names []string
 	objects := with(someNodes("n1"))

@@ -133,7 +133,7 @@ func TestAVolumeThatWasBoundWhenItWasReserved(t *testing.T) {
 	}
 }
 
-// TestUnclearReservations: a volume of which the first answer was lost, and that was bound then, was bound, whoever wrote it again after that.
+// TestUnclearReservations: a volume whose first answer was lost, and that was bound meanwhile, counts as bound, whichever member writes it again later.
 func TestUnclearReservations(t *testing.T) {
 	run(t, map[string]any{bindTimeoutArgument: 5}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
 		first, second := member("g-0", "c"), member("g-1", "c")
@@ -160,8 +160,8 @@ func TestUnclearReservations(t *testing.T) {
 	})
 }
 
-// TestAVolumeThatIsTheClaimsAlready: one that a provisioner made for it needs no write, and none is withdrawn: without the claim's UID nobody
-// would delete it with the claim.
+// TestAVolumeThatIsTheClaimsAlready: a volume that a provisioner made for the claim needs no write, and none is withdrawn. Without the claim's
+// UID, the volume would not be deleted with the claim.
 func TestAVolumeThatIsTheClaimsAlready(t *testing.T) {
 	made := schedtest.FreeVolume("made", "made", "n1")
 	claim := schedtest.UnboundClaim("c", "made")
@@ -188,7 +188,7 @@ func TestAVolumeThatIsTheClaimsAlready(t *testing.T) {
 	})
 }
 
-// TestAMarkOfAnEarlierClaim: a volume that this scheduler reserved once is the business of whoever has reserved it since for another claim.
+// TestAMarkOfAnEarlierClaim: a volume that this scheduler once reserved, and that another client has since reserved for another claim, belongs to that client.
 func TestAMarkOfAnEarlierClaim(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()
@@ -215,8 +215,8 @@ func TestAMarkOfAnEarlierClaim(t *testing.T) {
 	})
 }
 
-// TestASharedClaimDoesNotTakeAVolumeFromAnother: while a member holds the claim's volume, and has not written it, somebody else gives it to
-// another claim. The next member has to look for another, or wait: with a write of the version that it sees it would be given the other's data.
+// TestASharedClaimDoesNotTakeAVolumeFromAnother: while a member holds the claim's volume, and has not written it, another client gives it
+// to another claim. The next member must find another volume, or wait: a write with the version that it sees would give it the other claim's data.
 func TestASharedClaimDoesNotTakeAVolumeFromAnother(t *testing.T) {
 	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")})
 	run(t, map[string]any{bindTimeoutArgument: 1}, objects, func(w *world) {

@@ -45,8 +45,8 @@ func (w *world) remove(claim string) {
 	synctest.Wait()
 }
 
-// TestBound: the step writes what was assumed, waits for whoever binds, and is over then. Its rollback, when another member
-// fails after that, touches nothing.
+// TestBound: the step writes the assumed volumes, and ends when the PV controller or the provisioner has bound them. If another
+// member fails later, the rollback changes nothing.
 func TestBound(t *testing.T) {
 	cases := map[string]struct {
 		class   string
@@ -196,7 +196,7 @@ func TestAClaimRecreatedWhileItsNameIsReserved(t *testing.T) {
 	})
 }
 
-// loseAnswer has the next update of such an object be taken, and nobody hear of it.
+// loseAnswer makes the next update of such an object succeed, but loses the answer.
 func (w *world) loseAnswer(resource string) {
 	lost := true
 	w.kube.PrependReactor("update", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -270,7 +270,7 @@ func TestErrorOfARollbackOfManyClaimsIsShort(t *testing.T) {
 	}
 }
 
-// conflictOnce has somebody else be faster with the next update of such an object.
+// conflictOnce makes the next update of such an object fail with a conflict, because another client was faster.
 func (w *world) conflictOnce(resource string) {
 	faster := true
 	w.kube.PrependReactor("update", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// The checker reads the rules anew, from what a random node and a random pod were made of, and shares no code with the search.
+// The checker applies the rules to the values of which a random node and a random pod were built, and shares no code with the search.
 
 // choice is devices of each type, by index.
 type choice [numTypes][]*testDevice

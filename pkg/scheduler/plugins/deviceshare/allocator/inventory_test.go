@@ -95,7 +95,7 @@ func TestAffinityKeyStandsForThePCIeRoot(t *testing.T) {
 		}
 		check(t, inUse(NewState(i), whole(0)), r, Options{}, want, key != "data-direct")
 	}
-	// The scope of GPUs is of their PCIe root all the same.
+	// The scope of GPUs still depends on their PCIe root.
 	i, _ := NewInventory(&d.Device, nil, InventoryOptions{AffinityKey: "data-direct"})
 	pair := parse(t, makePod(list(nvidiaName, "2", rdmaName, "1"), "device-joint-allocate", jointPCIe, "device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`))
 	check(t, inUse(NewState(i), whole(0)), pair, Options{}, "gpu 2,3; rdma 0,1", false)

@@ -100,7 +100,7 @@ func TestExclusiveUsers(t *testing.T) {
 		if refusal != nil {
 			t.Fatal(refusal.Reason)
 		}
-		// What is kept must be in the annotation, or it is lost when the scheduler starts anew.
+		// The whole allocation must be in the annotation, or a part is lost when the scheduler restarts.
 		read, err := ParseAllocation(a.Annotation())
 		if err != nil {
 			t.Fatal(err)
