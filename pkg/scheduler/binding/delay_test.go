@@ -26,11 +26,11 @@ func TestASlowBindIsReported(t *testing.T) {
 	tests := map[string]struct {
 		script
 		gate []error
-		// patient is true if calls have ten minutes; there is one slot then, and another for a call that hangs.
+		// patient reports whether calls have a time limit of ten minutes, one slot, and another slot for a call that hangs.
 		patient bool
 		// hogs are Bindings of others that hang.
 		hogs int
-		// deleted is true if the pod is deleted after two minutes.
+		// deleted reports whether the pod is deleted after two minutes.
 		deleted bool
 		want    []string
 	}{

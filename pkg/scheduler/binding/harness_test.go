@@ -66,7 +66,7 @@ type act struct {
 	panics  bool
 	timeout time.Duration
 	noUndo  bool
-	// placed is true if the plugin did something before the chain, which its rollback undoes.
+	// placed reports whether the plugin did something before the chain, which its rollback undoes.
 	placed bool
 	// notified reports whether the step is notified of the bind, and notifyPanics whether it panics then.
 	notified, notifyPanics bool

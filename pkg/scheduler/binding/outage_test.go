@@ -72,7 +72,7 @@ func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 	inAMinute := apierrors.NewTimeoutError("come again later", 60)
 	tests := map[string]struct {
 		err error
-		// steps is true if the member has a step, and reads that the minimum is in the API server.
+		// steps reports whether the member has a step, and reads whether the minimum is read from the API server.
 		steps, reads bool
 		want         string
 	}{

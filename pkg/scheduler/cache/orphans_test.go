@@ -22,7 +22,7 @@ func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 		// queue is that of the waiting gang; boundIn is on the running pods.
 		queue, boundIn string
 		deleted, ended bool
-		// waits is true if no kubelet has started the pods yet.
+		// waits reports whether no kubelet has started the pods yet.
 		waits bool
 		want  string
 	}{

@@ -304,7 +304,7 @@ func TestUrgentIsWhatAnyPluginCallsSo(t *testing.T) {
 	}
 }
 
-// TestAChangedAnnotationIsDecided: so is a new one, and one that is as it was is not, unless a plugin says that it is.
+// TestAChangedAnnotationIsDecided: a new one, too. An unchanged annotation is not, unless a plugin decides it.
 func TestAChangedAnnotationIsDecided(t *testing.T) {
 	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Annotation("old", "1").Annotation("changed", "2").Annotation("new", "3").Annotation("same", "4").Obj())
 	before := map[string]string{"old": "1", "changed": "1", "same": "4"}

@@ -87,7 +87,7 @@ func TestScope(t *testing.T) {
 func TestHasScore(t *testing.T) {
 	cases := map[string]struct {
 		open func(ssn *Session)
-		// elsewhere is true of a plugin that may register in upstream's session, as it is no Signer.
+		// elsewhere reports whether the plugin may register in upstream's session, because it is no Signer.
 		elsewhere, want bool
 	}{
 		"no score":                             {open: func(ssn *Session) { ssn.AddPredicateFn("p", nil) }},

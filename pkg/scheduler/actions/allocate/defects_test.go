@@ -150,7 +150,7 @@ func TestReserveLeak(t *testing.T) {
 	old := schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()
 	cases := map[string]struct {
 		behaviour
-		// refuses is true if the task is refused on the node, for the nth time it is put there.
+		// refuses reports whether the task is refused on the node when it is placed there for the nth time.
 		refuses func(pod, node string, nth int) bool
 	}{
 		"a task that was to wait": {

@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// extenderServer refuses the nodes of the world but those named. Calls wait for each other until so many are there, so a
-// caller that makes one after the other would never be answered.
+// extenderServer refuses all nodes of the cluster except the named ones. A call waits until a number of calls have arrived,
+// so a caller that makes them one after the other would get no answer.
 type extenderServer struct {
 	mu      sync.Mutex
 	asked   map[string]int

@@ -39,8 +39,8 @@ func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
 	small := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "5"}).Obj()
 	large := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "50"}).Obj()
 	type session struct {
-		// hasSteps is true if there are steps for searches, waits if a plugin does not call the gang ready, and refuses if one reserves
-		// nothing for it on a node.
+		// hasSteps reports whether searches have steps left, waits whether a plugin does not vote that the gang is ready, and
+		// refuses whether a plugin does not reserve for it on a node.
 		hasSteps, waits bool
 		refuses         func(node string) bool
 		queue           *v1beta1.Queue

@@ -20,8 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// TestNothingLeaksOutOfADroppedTrial: a gang that fits nowhere is tried in every way there is, and afterwards the session
-// is as it was.
+// TestNothingLeaksOutOfADroppedTrial: a gang that fits nowhere is tried in all ways, and afterwards the session is
+// unchanged.
 func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
 	names := []string{"g-0", "g-1", "g-2"}

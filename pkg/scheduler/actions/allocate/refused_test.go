@@ -38,7 +38,7 @@ func TestRefusalOfATaskThatFitsIsReported(t *testing.T) {
 	refusals := map[string]struct {
 		open func(ssn *framework.Session, task string)
 		want string
-		// reserves is true if the plugin is a Reserver.
+		// reserves reports whether the plugin is a Reserver.
 		reserves bool
 	}{
 		"a Reserver": {func(*framework.Session, string) {}, "refused by plugin refuser: the licence server has none left", true},

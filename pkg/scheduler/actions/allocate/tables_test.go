@@ -53,7 +53,7 @@ type behaviour struct {
 	plugins []framework.PluginSpec
 	// prepare changes the cluster before the session opens.
 	prepare func(*sessiontest.Cluster)
-	// enqueue is true if the enqueue action is configured too; it has nothing to do.
+	// enqueue reports whether the enqueue action is configured too; it has nothing to do.
 	enqueue bool
 
 	// binds is the node of every pod that is to be bound, by the pod's name. Where chance has a say, alternatives are

@@ -317,7 +317,7 @@ func TestAGroupFillsItsQueue(t *testing.T) {
 	}
 }
 
-// What cannot be taken as it is written is on the PodGroup, with what is taken instead, and goes when it is mended.
+// The PodGroup reports invalid settings, with the values used instead, until the settings are corrected.
 // TestAGroupThatIsTooLarge: a list of thousands counted as none, and the gang was placed alone.
 func TestAGroupThatIsTooLarge(t *testing.T) {
 	for _, n := range []int{gangs.MaxGroup + 1, 2500} {

@@ -184,7 +184,7 @@ func (w *world) condition(gang string, kind scheduling.PodGroupConditionType) sc
 	return scheduling.PodGroupCondition{}
 }
 
-// runs is true if all members of the gang are on nodes.
+// runs reports whether all members of the gang are on nodes.
 func (w *world) runs(gang string) bool {
 	job := w.job(gang)
 	return len(job.Tasks) > 0 && len(job.TaskStatusIndex[api.Running]) == len(job.Tasks)

@@ -197,7 +197,7 @@ func TestWhichPodsLeave(t *testing.T) {
 	}
 }
 
-// TestNodesThatTakePods: those that are there, ready and not cordoned.
+// TestNodesThatTakePods: nodes that exist, are ready and are not cordoned.
 func TestNodesThatTakePods(t *testing.T) {
 	ready := func() *api.NodeInfo { return api.NewNodeInfo(holds("4").Name("n").Obj()) }
 	gone, cordoned, notReady := ready(), ready(), ready()

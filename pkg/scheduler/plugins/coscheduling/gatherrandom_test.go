@@ -53,7 +53,7 @@ func drawGang(random *rand.Rand) drawnGang {
 	return d
 }
 
-// keeps is true if the division keeps what the gang asks for.
+// keeps reports whether the division meets the gang's rules.
 func (d *drawnGang) keeps(given []int) bool {
 	for level := 1; level <= 3; level++ {
 		members, added := map[string]int{}, map[string]int{}
@@ -77,7 +77,7 @@ func (d *drawnGang) keeps(given []int) bool {
 	return true
 }
 
-// possible is true if some division of those that wait does.
+// possible reports whether the waiting members can be divided so that keeps returns true.
 func (d *drawnGang) possible(given []int, left int) bool {
 	if len(given) == len(d.free) {
 		return left == 0 && d.keeps(given)

@@ -37,7 +37,7 @@ func (h *wakingHandle) StartInformers(informers ...cache.SharedIndexInformer) er
 	return h.Handle.StartInformers(informers...)
 }
 
-// TestTheTopologyIsRead from the API server of the scheduler that asks, once it is there, and has a session open when it comes.
+// TestTheTopologyIsRead: each scheduler reads it from its own API server once it exists, and its creation starts a session.
 func TestTheTopologyIsRead(t *testing.T) {
 	handleOf := func(serves bool) *wakingHandle {
 		cluster := sessiontest.New(sessiontest.ClusterSpec{})

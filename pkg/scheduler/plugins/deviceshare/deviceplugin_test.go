@@ -64,7 +64,7 @@ func TestDevicePluginAnnotations(t *testing.T) {
 	}
 }
 
-// TestPodsTakeTurnsOnALockedNode: a lock counts while it is young and its pod is there.
+// TestPodsTakeTurnsOnALockedNode: a lock counts while it is young and its pod exists.
 func TestPodsTakeTurnsOnALockedNode(t *testing.T) {
 	const lock = "hami.io/mutex.lock"
 	at := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339) }

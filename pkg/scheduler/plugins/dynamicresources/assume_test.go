@@ -19,7 +19,7 @@ import (
 
 const noneFree = `claim %q (request "r", class "gpu"): node(s) without a free device for it`
 
-// TestTwoMembersDoNotCountOnOneDevice: what is reserved for one is not there for the next, until it is taken back.
+// TestTwoMembersDoNotCountOnOneDevice: a device reserved for one member is not free for the next, until it is released.
 func TestTwoMembersDoNotCountOnOneDevice(t *testing.T) {
 	var tasks = []string{"p0", "p1", "p2"}
 	objects := gpus("n", "m")

@@ -24,7 +24,7 @@ func TestTheLatestVersionOfAClaimCounts(t *testing.T) {
 	wrote := func(c *resourceapi.ResourceClaim) func() { return func() { l.wrote(c) } }
 	cases := map[string]struct {
 		told []func()
-		// taken is true if the device of the claim is not free.
+		// taken reports whether the device of the claim is not free.
 		taken bool
 	}{
 		"it is shown":                              {[]func(){shows(claim("5", "gpu"))}, true},

@@ -40,7 +40,7 @@ func TestEachMemberTakesTheLeast(t *testing.T) {
 	}
 }
 
-// TestPodsThatPreemptDoesNotTakeCostNothing: a node does not come first because a large pod of low priority is there that may not be evicted.
+// TestPodsThatPreemptDoesNotTakeCostNothing: a node does not come first because of a large pod of low priority that may not be evicted.
 func TestPodsThatPreemptDoesNotTakeCostNothing(t *testing.T) {
 	for name, change := range map[string]func(*sessiontest.ClusterSpec){
 		"a pod of another queue": func(w *sessiontest.ClusterSpec) {

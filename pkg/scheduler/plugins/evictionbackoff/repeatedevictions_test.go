@@ -294,7 +294,7 @@ func TestToAndFro(t *testing.T) {
 		if len(s.evictions) < 2 || s.evictions[1] > 0 {
 			t.Errorf("evicted at %v, want both pods of a at once", s.evictions)
 		}
-		// A queue waits 1, 2, 4 ... s after each loss, so each has lost at the most 7 times by then.
+		// A queue waits 1, 2, 4 ... s after each loss, so each has lost at most 7 times at that time.
 		if len(s.evictions) > 2*2*7 {
 			t.Errorf("%d pods were evicted in 2 minutes: %v", len(s.evictions), s.evictions)
 		}

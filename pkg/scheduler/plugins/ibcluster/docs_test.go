@@ -39,7 +39,7 @@ func argumentsIn(t *testing.T, text string) framework.Arguments {
 	return nil
 }
 
-// TestPage: what the page shows is what is there.
+// TestPage: the page agrees with the code.
 func TestPage(t *testing.T) {
 	data, err := os.ReadFile("../../../../docs/plugins/ibcluster.md")
 	if err != nil {

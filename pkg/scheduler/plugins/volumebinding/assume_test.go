@@ -43,8 +43,8 @@ func TestTwoMembersDoNotCountOnOneVolume(t *testing.T) {
 	})
 }
 
-// TestTwoMembersDoNotCountOnOneCapacity: what is to be made for the one is not there for the other, on any node that the capacity is
-// of, nor for a second claim of the same pod; and it is there again once the placement is taken back.
+// TestTwoMembersDoNotCountOnOneCapacity: capacity for the volume of one member is not free for the other, on any node of the capacity
+// object, nor for a second claim of the same pod. It is free again once the placement is undone.
 func TestTwoMembersDoNotCountOnOneCapacity(t *testing.T) {
 	objects := with(someNodes("n1"), capacity("1536Mi", "n1"), []runtime.Object{
 		schedtest.UnboundClaim("c0", "made"), schedtest.UnboundClaim("c1", "made"), claimLike("half", "made", sized("512Mi")),

@@ -37,7 +37,7 @@ func (w *world) provisionFor(claim string, nodes ...string) {
 // TestAGangOverSeveralNodesSharesANewClaim: its volume is made for the first member, and the others wait for it on other nodes.
 func TestAGangOverSeveralNodesSharesANewClaim(t *testing.T) {
 	cases := map[string]struct {
-		// lost is true if the first member is rolled back before any step begins.
+		// lost reports whether the first member is rolled back before any step begins.
 		lost    bool
 		reached []string
 		refused bool

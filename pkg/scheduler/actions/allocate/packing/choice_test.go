@@ -95,8 +95,8 @@ func TestManyKindsThatDoNotFitTogetherAreRefuted(t *testing.T) {
 	}
 }
 
-// TestAChoiceThatHasNoRoomIsRefuted: 70 tasks of 16 classes are there and 64 are wanted, some of each role. The smallest that will do have
-// no room.
+// TestAChoiceThatHasNoRoomIsRefuted: of 70 tasks of 16 classes 64 are wanted, some of each role. The smallest tasks that suffice have no
+// room.
 func TestAChoiceThatHasNoRoomIsRefuted(t *testing.T) {
 	p := &Problem{Wanted: 64, Roles: []int{10, 40}}
 	for i := range 16 {

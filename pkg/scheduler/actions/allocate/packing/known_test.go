@@ -27,7 +27,7 @@ var layouts = []layout{alike, mixed, used, trimmed}
 type drawing struct {
 	layout           layout
 	resources, slack int
-	// grain is in how many units a node is divided, and a task asks for one of so many parts of it at the most.
+	// grain is the number of units of a node. A task requests at most 1/parts of a node.
 	grain, parts int
 	// gpus makes the last resource one of which a node has 8 and a task asks for none, 1, 2 or 4.
 	gpus bool

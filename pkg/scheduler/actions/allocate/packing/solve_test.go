@@ -34,7 +34,7 @@ func check(p *Problem, plan Plan) error {
 	return nil
 }
 
-// exhaust is true if there is room, task by task and node by node.
+// exhaust reports whether the tasks have room. It tries each task on each node.
 func exhaust(p *Problem, k, again int, f *filling) bool {
 	if p.enough(f.plan) {
 		return true

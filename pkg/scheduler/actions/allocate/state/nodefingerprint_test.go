@@ -59,8 +59,8 @@ func placeOn(t *testing.T, info *api.NodeInfo, pod string, status api.TaskStatus
 	return task
 }
 
-// nodeSteps are what happens to a node: before and after the session asks that remembers it, and in the next session before it asks. again is true if
-// nothing is computed then.
+// nodeSteps are the changes of a node: before and after the session computes the node's fingerprint, and in the next session before it needs
+// the fingerprint. again reports whether the next session computes nothing.
 type nodeSteps struct {
 	before, after, next func(t *testing.T, info *api.NodeInfo)
 	again               bool
@@ -75,7 +75,7 @@ func anotherOf(status api.TaskStatus) nodeSteps {
 	}
 }
 
-// TestANodeIsRememberedAsLongAsItIsTheSame, and the fingerprint is always that of the node as it is.
+// TestANodeIsRememberedAsLongAsItIsTheSame: and the fingerprint is always that of the current node.
 func TestANodeIsRememberedAsLongAsItIsTheSame(t *testing.T) {
 	tests := map[string]nodeSteps{
 		"nothing happens": {again: true},

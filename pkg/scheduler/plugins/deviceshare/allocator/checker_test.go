@@ -166,7 +166,7 @@ func (n *testNode) partitionViolation(p *testPod, gpus []*testDevice) string {
 	return "the GPUs are no partition"
 }
 
-// shares is true if any healthy GPU that is selected has more than is asked for.
+// shares reports whether any selected healthy GPU has more than the request.
 func (n *testNode) shares(w *testWant) bool {
 	if w.memoryGiB == 0 {
 		return w.percent < 100

@@ -39,7 +39,7 @@ func picture(s *State, a *Allocation) string {
 	return b.String()
 }
 
-// TestDocumentedRequests: each example of the page is there with what it asks for, and the picture is what becomes of it.
+// TestDocumentedRequests: the page has each example with its requests, and the picture shows its allocation.
 func TestDocumentedRequests(t *testing.T) {
 	page, err := os.ReadFile("../../../../../docs/plugins/deviceshare-requests.md")
 	if err != nil {

@@ -42,7 +42,7 @@ func (n *testNode) holdsTogether(pods []*testPod) bool {
 	return place(pods)
 }
 
-// TestUnlikeMembersFindRoomWhereAnyPlanHasIt: a member is refused only where no choice of devices serves it and those of its gang that are there.
+// TestUnlikeMembersFindRoomWhereAnyPlanHasIt: a member is refused only if no choice of devices serves both it and the members that are already on the node.
 func TestUnlikeMembersFindRoomWhereAnyPlanHasIt(t *testing.T) {
 	tests := map[string]struct {
 		nics, partitions bool
