@@ -172,7 +172,7 @@ func (w *world) submit(gang api.JobID, members ...*Member) error {
 	return w.submitGangGroup(gang, nil, members...)
 }
 
-// submitGangGroup does so for a gang group, of which the gang is the first.
+// submitGangGroup does so for a gang group. The gang is its first.
 func (w *world) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ...*Member) error {
 	t := &Transaction{Gang: gang, GangGroup: gangGroup, Members: members, Lost: map[*Member]error{}}
 	w.mu.Lock()

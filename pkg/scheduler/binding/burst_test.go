@@ -51,7 +51,7 @@ func TestAGangIsJudgedOncePerBurst(t *testing.T) {
 	})
 }
 
-// TestALossSoonAfterAVerdictIsJudged: what is left of the gang does not wait for its slowest member.
+// TestALossSoonAfterAVerdictIsJudged: the other members of the gang do not wait for its slowest member.
 func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
 	const ms = time.Millisecond
 	tests := map[string][]time.Duration{

@@ -16,7 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// bubble runs the test with a world under a fake clock, and then looks for what must not have happened.
+// bubble runs the test with a world under a fake clock, and then fails for each violation.
 func bubble(t *testing.T, f func(t *testing.T, w *world), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func (l *lastWord) Ended(r Result) {
 	l.world.Ended(r)
 }
 
-// TestAGangIsNotInFlightWhenItsEndIsReported: what is reported of it then is no longer of a gang that is being bound.
+// TestAGangIsNotInFlightWhenItsEndIsReported: the gang is no longer being bound when the result is reported.
 func TestAGangIsNotInFlightWhenItsEndIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := &lastWord{world: w}

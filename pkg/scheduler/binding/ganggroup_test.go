@@ -30,7 +30,7 @@ func gangGroupOf(terms ...GangTerms) *GangGroup {
 	return gangGroup
 }
 
-// How many of two gangs are bound, by what they ask for and who fails. The names are those of the cases in Koordinator's words.
+// TestGangGroup: how many members of two gangs are bound, by their settings and the failed members. The names of the cases use Koordinator's words.
 func TestGangGroup(t *testing.T) {
 	well, fails := script{steps: []act{{plugin: "a"}}}, script{steps: []act{{plugin: "a"}, {plugin: "b", err: errStep}}}
 	tests := map[string]struct {

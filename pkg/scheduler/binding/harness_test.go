@@ -25,8 +25,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
-// world is everything around an engine: plugins, gate, API server, ledger and observer, all of which follow scripts.
-// It keeps a trace for each pod, and a list of whatever must never happen and did.
+// world is the environment of an engine: plugins, gate, API server, ledger and observer. All of them follow scripts. It
+// keeps a trace for each pod, and a list of violations.
 type world struct {
 	// minimum of each gang, and how the gate fails before it gives its first verdicts.
 	minimum map[api.JobID]int

@@ -29,7 +29,7 @@ var (
 // pod and node deletions, cancellations, drains and aborts, and checks, as they go and at their end, that
 //
 //   - no member is bound while a gang of its gang group is under its minimum, or a strict one lost a member, because of us,
-//   - each step of an unbound member that had begun, or that undoes what was done before the chain, was rolled back with
+//   - each step of an unbound member that had begun, or that undoes an effect from before the chain, was rolled back with
 //     success exactly once, in reverse order and while no step ran, and nothing of a bound member was,
 //   - the members that hold resources are those bound or in flight,
 //   - every transaction ends, and the transactions of a gang run in turn.

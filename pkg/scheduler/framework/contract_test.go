@@ -283,7 +283,7 @@ func TestAnswersOfPlugins(t *testing.T) {
 	}
 }
 
-// TestExplainedShortages are those of the plugins that the conf names.
+// TestExplainedShortages: the plugins that the configuration names explain shortages, and no others do.
 func TestExplainedShortages(t *testing.T) {
 	r := NewRegistry()
 	for _, name := range []string{"a", "b"} {

@@ -136,8 +136,8 @@ func TestQueuesThatAreInEachOther(t *testing.T) {
 	}
 }
 
-// TestQueueUse: what is placed, also where room is yet to be made, counts in the queue and in those it is in. A gang that was admitted
-// and has no placed pod counts nothing.
+// TestQueueUse: placed pods, nominated ones too, count in the queue and in its parents. A gang that was admitted and has
+// no placed pod does not count.
 func TestQueueUse(t *testing.T) {
 	ssn := bare()
 	for name, parent := range map[string]string{"inner": "outer", "outer": ""} {

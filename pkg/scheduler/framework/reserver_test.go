@@ -86,8 +86,8 @@ func taskNamed(ssn *Session, name string) *api.TaskInfo {
 	return nil
 }
 
-// TestReservers: each placement is reserved for once by all plugins or by none, and what is not handed over is given back, the last
-// first.
+// TestReservers: for each placement, all plugins reserve once or none does. Reservations that are not handed over are released, the
+// last first.
 func TestReservers(t *testing.T) {
 	both := []string{"a: p0 on n", "b: p0 on n"}
 	bothBack := slices.Concat(both, []string{"b: not p0", "a: not p0"})

@@ -55,7 +55,7 @@ func opened(t *testing.T, name string, signs bool, open func(ssn *Session)) *Ses
 	return r.OpenSession(newRecordingCache(t), profile)
 }
 
-// TestScope: what a plugin signs counts, and what is listed of upstream's. All else cannot be remembered.
+// TestScope: the scope is from the plugin's signatures, or from the list of upstream's plugins. Results of other plugins are not cached.
 func TestScope(t *testing.T) {
 	v := newSigners()
 	for name, scope := range map[string]func() CacheScope{
@@ -139,7 +139,7 @@ func TestHasOwnFilter(t *testing.T) {
 	}
 }
 
-// TestHasFilter: what is listed of upstream's plugins as only scoring has no predicate in upstream's session, and all others may have one.
+// TestHasFilter: upstream's plugins that are listed as only scoring have no predicate in upstream's session. All others may have one.
 func TestHasFilter(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestHasFilter(t *testing.T) {
 	}
 }
 
-// TestTaskOrderTiers has the plugins of upstream's that order tasks, but for priority, and those that are not listed.
+// TestTaskOrderTiers has upstream's plugins that order tasks, except priority, and plugins that are not listed.
 func TestTaskOrderTiers(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestTaskOrderTiers(t *testing.T) {
 	}
 }
 
-// TestJobOrderPlugins has the plugins of upstream's that order jobs, signed ones that have added an order, and those of which nothing is known.
+// TestJobOrderPlugins has upstream's plugins that order jobs, signers that have added an order, and unknown plugins.
 func TestJobOrderPlugins(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {

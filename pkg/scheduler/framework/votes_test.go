@@ -40,7 +40,7 @@ func (v *voter) Execute(*vcframework.Session) {
 }
 
 // TestAdmittedGangsCountOnlyWhatTheyHold: upstream's plugins admit gangs that ask for the whole node one after the other, beside one that
-// was admitted before, and refuse one that asks for more than is left beside what is held. No gang keeps a stand-in.
+// was admitted before, and refuse a gang that requests more than the rest. No gang keeps a stand-in.
 func TestAdmittedGangsCountOnlyWhatTheyHold(t *testing.T) {
 	for _, plugin := range AdmissionLimiters {
 		for _, name := range []string{"cpu", "memory", "nvidia.com/gpu"} {

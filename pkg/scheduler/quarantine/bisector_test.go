@@ -186,14 +186,14 @@ func of(namespace string, jobs map[api.JobID]*api.JobInfo) (some []api.JobID) {
 	return some
 }
 
-// poisoned runs a cycle of a snapshot in which all gangs of the first tenant are culprits, but those that are mended. It
-// says which culprits and innocents were in the session, and whether it panicked.
+// poisoned runs a cycle of a snapshot. All gangs of the first tenant are culprits, except corrected ones. It returns the
+// culprits and the innocents in the session, and whether the session panicked.
 func poisoned(h *bisector, snapshot *api.ClusterInfo, now time.Time, turns bool, corrected ...api.JobID) (culprits, innocents []api.JobID, panics bool) {
 	culprits, innocents, _, panics = poisonedAnd(h, snapshot, now, turns, corrected...)
 	return culprits, innocents, panics
 }
 
-// poisonedAnd returns, too, what is found guilty.
+// poisonedAnd also returns the objects that were found to be culprits.
 func poisonedAnd(h *bisector, snapshot *api.ClusterInfo, now time.Time, turns bool, corrected ...api.JobID) (culprits, innocents []api.JobID, found []object, panics bool) {
 	h.leaveOut(snapshot, now)
 	culprits, innocents = of("culprits", snapshot.Jobs), of("innocents", snapshot.Jobs)

@@ -35,7 +35,7 @@ func TestQueuesAreNormalizedInTheSnapshotOnly(t *testing.T) {
 	}
 }
 
-// TestAGangThatIsTooLargeIsReportedAsThat, whatever else is wrong with it: as too large it counts by what it holds.
+// TestAGangThatIsTooLargeIsReportedAsThat: whatever else is wrong with it, because a gang that is too large counts with the resources that it holds.
 func TestAGangThatIsTooLargeIsReportedAsThat(t *testing.T) {
 	snapshot := kindsWorld(1)
 	for _, task := range snapshot.Jobs["old"].Tasks {

@@ -45,7 +45,7 @@ func stateOf(t *testing.T, a *Quarantine) asideState {
 	return state
 }
 
-// asideWorld has a gang whose numbers are wrong, and three of one queue, of which one holds resources.
+// asideWorld has a gang with invalid amounts, and three gangs of one queue. One of these holds resources.
 func asideWorld() *api.ClusterInfo {
 	snapshot := evilGangs("ns/bad", "ns/evil", "ns/good", "ns/holds")
 	for _, name := range []string{"q", "other"} {
@@ -197,7 +197,7 @@ func TestEachSuspectIsReported(t *testing.T) {
 	}
 }
 
-// TestPodsBeingDeletedAreNoGang: those of a gang with wrong numbers are in a job of their own, which no report is about.
+// TestPodsBeingDeletedAreNoGang: such pods of a gang with invalid amounts are in a separate job, which is not reported.
 func TestPodsBeingDeletedAreNoGang(t *testing.T) {
 	a, session := New(), asideWorld()
 	deleted := framework.DeletedJob("ns/bad")

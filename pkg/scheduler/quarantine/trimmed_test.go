@@ -16,8 +16,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestQuantitiesAreTrimmed: each list of an object is bounded by itself, those that are added up by their share of the bound, and
-// amounts within the bounds stay.
+// TestQuantitiesAreTrimmed: each list of an object has its own limit. Lists that are added up have a part of the limit each. Amounts
+// within the limits are unchanged.
 func TestQuantitiesAreTrimmed(t *testing.T) {
 	list := func(cpu, memory string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory), "example.com/fits": resource.MustParse("7")}

@@ -42,7 +42,7 @@ func gpuWorld(lies func(*v1beta1.PodGroup), devices []string, members ...[2]stri
 	return w
 }
 
-// TestANodeThatHasLostADeviceTakesMembersThatNeedNone: what is left of its devices is less than nothing.
+// TestANodeThatHasLostADeviceTakesMembersThatNeedNone: the free amount of its devices is below zero.
 func TestANodeThatHasLostADeviceTakesMembersThatNeedNone(t *testing.T) {
 	runs := schedtest.MakePod().Name("runs").Node("n0").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1", gpu: "2"}).Obj()
 	for where, lies := range everywhere {

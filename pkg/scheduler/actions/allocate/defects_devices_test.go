@@ -249,7 +249,7 @@ func (broken) GetIgnoredDevices() []string                     { return nil }
 func (broken) GetStatus() string                               { return "" }
 func (broken) Allocate(kubernetes.Interface, *v1.Pod) error    { return errors.New("the device is gone") }
 
-// writesTo lists what was written to the API server, but for events.
+// writesTo lists the writes to the API server, except events.
 func writesTo(cluster *sessiontest.Cluster) []string {
 	var writes []string
 	for _, act := range cluster.Kube().Actions() {

@@ -102,7 +102,7 @@ func TestAnExplanationReportsFragmentedResources(t *testing.T) {
 	}
 }
 
-// TestANodeThatExcludesTheGangIsNotShort: what is free on nodes that the gang may never use would mislead.
+// TestANodeThatExcludesTheGangIsNotShort: the free resources of nodes that the gang may never use would mislead.
 func TestANodeThatExcludesTheGangIsNotShort(t *testing.T) {
 	taint := v1.Taint{Key: "maintenance", Effect: v1.TaintEffectNoSchedule}
 	onlyIn := func(zone string) func(*v1.Pod) {

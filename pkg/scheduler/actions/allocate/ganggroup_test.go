@@ -68,7 +68,7 @@ func TestAWholeGroupWaitsForReleasingResources(t *testing.T) {
 	c.expect(t, "all is released", 2)
 }
 
-// TestAGroupIsTriedAgainWhenAQueueTakesIt: its queue is no part of what is remembered of it.
+// TestAGroupIsTriedAgainWhenAQueueTakesIt: its queue is no part of the group's cached result.
 func TestAGroupIsTriedAgainWhenAQueueTakesIt(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	c.world.PodGroups[1].Spec.Queue = "small"
@@ -123,7 +123,7 @@ func TestASearchForAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	c.expect(t, "there are steps", 2)
 }
 
-// TestAGroupIsTriedAgainWhenSomethingChanges: a node, what is released, or the conf.
+// TestAGroupIsTriedAgainWhenSomethingChanges: a node, the releasing resources, or the configuration.
 func TestAGroupIsTriedAgainWhenSomethingChanges(t *testing.T) {
 	leaves := func() *v1.Pod {
 		return schedtest.MakePod().Name("leaves").Node("n2").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Obj()

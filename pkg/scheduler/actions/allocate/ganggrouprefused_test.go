@@ -22,7 +22,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestAGroupWaitsForAGangThatMayLieNowhere, by what a plugin says of it in each session.
+// TestAGroupWaitsForAGangThatMayLieNowhere: a plugin refuses the gang's nodes in each session.
 func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
 	refuses := "not here"

@@ -66,7 +66,7 @@ func TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup(t *testing.T) {
 	})
 }
 
-// TestAGroupBesideAPodThatSelectsNamespacesIsTriedAgain: their labels are no part of what is remembered.
+// TestAGroupBesideAPodThatSelectsNamespacesIsTriedAgain: the labels of namespaces are no part of the cached result.
 func TestAGroupBesideAPodThatSelectsNamespacesIsTriedAgain(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"))
 	runs := schedtest.MakePod().Name("runs").Node("n1").Phase(v1.PodRunning).Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
@@ -97,7 +97,7 @@ func (p onBoth) Least(least, most int) int { return p.Most(least, most) }
 func (p onBoth) Most(_, _ int) int         { return 2 * min(p.slots["n1"], p.slots["n2"], 1) }
 func (p onBoth) Explain(int) string        { return "it has no room on both nodes" }
 
-// TestGatheredGangsAreNotPacked: a packing would have both members on the larger node, as it knows nothing of what a plugin says.
+// TestGatheredGangsAreNotPacked: a packing would have both members on the larger node, because it does not know the plugin's rules.
 func TestGatheredGangsAreNotPacked(t *testing.T) {
 	for gathered, want := range map[bool]int{true: 0, false: 4} {
 		c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
@@ -112,7 +112,7 @@ func TestGatheredGangsAreNotPacked(t *testing.T) {
 	}
 }
 
-// TestAGroupIsPackedOnIdleRoomFirst, and not where the first plan counts what is being released.
+// TestAGroupIsPackedOnIdleRoomFirst: and not with the first plan, which counts resources that are being released.
 func TestAGroupIsPackedOnIdleRoomFirst(t *testing.T) {
 	c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "12"), node("n2", "ib-a", "4"))
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "6"}).Terminating().Obj())

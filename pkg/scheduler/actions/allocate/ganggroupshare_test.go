@@ -119,7 +119,7 @@ func TestWhyAGroupWaitsIsReportedInEachSession(t *testing.T) {
 	}
 }
 
-// TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave: whose nodes are whose is no part of what is remembered.
+// TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave: the schedulers of nodes are no part of the cached result.
 func TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	for _, step := range []struct {
@@ -175,7 +175,7 @@ func TestGangsOfAGroupThatShareNodesArePacked(t *testing.T) {
 	c.expect(t, "no plugin refuses the plan", 4)
 }
 
-// TestAGroupIsTriedAgainWhenAPluginReservesForIt: what a plugin can reserve is no part of what is remembered.
+// TestAGroupIsTriedAgainWhenAPluginReservesForIt: the resources that a plugin can reserve are no part of the cached result.
 func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
 	c, most := newPacked(t), 0
 	c.refusing(&most)

@@ -72,7 +72,7 @@ func (p promises) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return only, urgent
 }
 
-// first are plugins for which all tasks of all gangs go first.
+// first are plugins that place all tasks of all gangs first.
 type first struct{}
 
 func (first) PlaceFirst(*api.JobInfo) (map[api.TaskID]bool, bool) { return nil, true }

@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// shares orders queues by what they hold without bounding them.
+// shares orders queues by the resources that they hold, and does not limit them.
 var shares = strings.ReplaceAll(plain, "- name: proportion", "- name: proportion\n    enabledAllocatable: false")
 
 func TestQueues(t *testing.T) {

@@ -159,7 +159,7 @@ func newCounting(t *testing.T, w sessiontest.ClusterSpec) *counting {
 	return c
 }
 
-// session counts the tasks that a session places, also those that are taken back, and those that it binds.
+// session counts the tasks that a session places, including reverted ones, and the tasks that it binds.
 func (c *counting) session() (placed, bound int) {
 	c.cluster.Load(c.world)
 	ssn := c.cluster.Open(c.registry, c.conf)

@@ -109,7 +109,7 @@ func TestRolesThatExcludeEachOther(t *testing.T) {
 	})
 }
 
-// A gang that needs not all its tasks gets in with those that fit, whichever they are.
+// A gang that does not need all of its tasks is placed with the tasks that fit, whichever they are.
 func TestChoiceOfMembers(t *testing.T) {
 	sized := func(cpus ...string) (pods []*v1.Pod) {
 		for i, cpu := range cpus {

@@ -41,7 +41,7 @@ var ours = implementation{"ours", func(registry *framework.Registry) vcframework
 	return action
 }}
 
-// implementations are those that must do what the tables say.
+// implementations are the implementations to which the tables apply.
 var implementations = []implementation{upstream, ours}
 
 // behaviour is a world and what one run of allocate makes of it.

@@ -59,7 +59,7 @@ var (
 
 func (s *slots) Name() string { return "Slots" }
 
-// at notes what is asked, and returns what is to be said.
+// at records the call, and returns the scripted status.
 func (s *slots) at(point string, pod *v1.Pod, node string) *fwk.Status {
 	s.mu.Lock()
 	s.trace = append(s.trace, strings.TrimSpace(fmt.Sprintf("%s %s %s", point, pod.Name, node)))
@@ -163,7 +163,7 @@ func (s *slots) PostBind(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	s.free(state, pod, node)
 }
 
-// did lists what was asked of those points.
+// did returns the calls of the extension points.
 func (s *slots) did(points ...string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func TestTransactions(t *testing.T) {
 		fate      sessiontest.Fate
 		meanwhile func(w *world, tx *sessiontest.Transaction)
 		want      []string
-		// unprepared are the pods for which PreBind is never asked.
+		// unprepared are the pods without a call of PreBind.
 		unprepared string
 		message    string
 	}{

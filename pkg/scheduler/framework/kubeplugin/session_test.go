@@ -27,7 +27,7 @@ func when(point, pod, node string, status *fwk.Status) func(string, string, stri
 	}
 }
 
-// TestGangs: a gang is placed where the plugin has room for it, and what is reserved is what is handed over.
+// TestGangs: a gang is placed where the plugin has room for it, and exactly the handed over members have reservations.
 func TestGangs(t *testing.T) {
 	unschedulable, skip := fwk.NewStatus(fwk.Unschedulable, "not now"), fwk.NewStatus(fwk.Skip)
 	both := map[string]int{"n1": 1, "n2": 2}
@@ -139,7 +139,7 @@ func TestResultsAreCached(t *testing.T) {
 	}
 }
 
-// TestTrialsLeaveNothing: forty clusters are tried, of which the last has room for the gang.
+// TestTrialsLeaveNothing: forty clusters are tried, and only the last has room for the gang.
 func TestTrialsLeaveNothing(t *testing.T) {
 	const clusters = 40
 	in, s := gangOf(3, 3, 0), &slots{perNode: map[string]int{}}

@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// tenants is a plugin with filter results that hold for one job each, but for the job any, of which it says the same as of all that have no key.
+// tenants is a plugin whose filter results are for one job each, except for the job any, whose results are those of all jobs without a key.
 type tenants struct{ framework.DefaultSigner }
 
 func (tenants) Name() string { return "tenants" }

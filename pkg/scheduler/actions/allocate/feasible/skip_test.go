@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// choosy has no say on pods but those of one label, and refuses these all nodes.
+// choosy filters only pods with one label, and refuses all nodes to these.
 type choosy struct {
 	framework.DefaultSigner
 	asked map[string]bool

@@ -17,7 +17,7 @@ import (
 
 var draws = rounds.Flag("packing.draws", 2, 8, "how many problems with a known plan are drawn of each layout and slack")
 
-// found counts what was found of problems with a known plan.
+// found counts the results for problems with a known plan.
 type found struct {
 	found, drawn int
 	took         []time.Duration

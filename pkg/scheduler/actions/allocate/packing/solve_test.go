@@ -11,7 +11,7 @@ import (
 // mostSteps is what the action allows.
 const mostSteps = 1_500_000
 
-// check says what is wrong with a plan.
+// check returns the error of a plan.
 func check(p *Problem, plan Plan) error {
 	f := p.newFilling()
 	counts := make([]int, len(p.Classes))
