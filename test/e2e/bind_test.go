@@ -89,7 +89,7 @@ var _ = Describe("A bind", func() {
 		w.expectNoLeaks(ctx, "first")
 	})
 
-	It("[stuck-binding] that the API server refuses for good is rolled back, and tried again later", func(ctx SpecContext) {
+	It("[stuck-binding] that the API server rejects for good is rolled back, and tried again later", func(ctx SpecContext) {
 		w := newWorld(ctx, "refused", 1, "5")
 		proxy := w.proxy()
 		g := gang{name: "g", size: 5, min: 4}

@@ -129,7 +129,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 				w.sync("p0")
 			}, booked: "Bound on n", idle: 7000,
 		},
-		"the API server refuses the Binding": {
+		"the API server rejects the Binding": {
 			happens: func(w *world) {
 				w.cluster.Kube.PrependReactor("create", "pods/binding", func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)

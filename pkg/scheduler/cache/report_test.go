@@ -258,7 +258,7 @@ func TestSuccessEndsTheBackoff(t *testing.T) {
 	})
 }
 
-// TestARejectedBindingIsReported: the API server refuses one Binding, the gang needs one member only.
+// TestARejectedBindingIsReported: the API server rejects one Binding, the gang needs one member only.
 func TestARejectedBindingIsReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 1)

@@ -70,7 +70,7 @@ func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 	}{
 		"a tenant patches it": {verb: "update", resource: "resourceclaims", err: conflict,
 			want: `claim "c": the write of a former scheduler leader could not be withdrawn yet; the scheduler retries it; last error: Operation cannot be fulfilled on resourceclaims.resource.k8s.io "c": the tenant patched it`},
-		"a policy refuses it":       {verb: "update", resource: "resourceclaims", err: denied},
+		"a policy rejects it":       {verb: "update", resource: "resourceclaims", err: denied},
 		"its pods cannot be listed": {verb: "list", resource: "pods", err: errors.New("the list is too large")},
 		"it cannot be read":         {verb: "get", resource: "resourceclaims", err: errors.New("the API server is away")},
 	}

@@ -216,7 +216,7 @@ func TestAMemberThatIsNotEvictedKeepsNoOther(t *testing.T) {
 		c.refuses = 1
 		session(nil)
 		if len(c.evicted) != 1 {
-			t.Errorf("of two members, of which the API server refuses to evict one, were evicted: %v", c.evicted)
+			t.Errorf("evicted: %v, although the API server rejects the eviction of one of two members", c.evicted)
 		}
 	})
 }

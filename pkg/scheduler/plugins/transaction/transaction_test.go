@@ -31,7 +31,7 @@ type fakeCache struct {
 	blocked map[api.JobID]string
 	avoid   map[api.JobID][]string
 	evicted []string
-	// refuses is how many evictions the API server refuses before it takes one.
+	// refuses is the number of evictions that the API server rejects before it accepts one.
 	refuses int
 	// session runs a session, and reload loads the configuration again.
 	session func(f func(ssn *framework.Session))

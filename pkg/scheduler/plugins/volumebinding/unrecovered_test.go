@@ -78,7 +78,7 @@ func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 	}{
 		"a tenant patches it": {verb: "update", resource: "persistentvolumeclaims", err: conflict,
 			want: `claim "c" (storage class "made"): the write of a former scheduler leader could not be withdrawn yet; the scheduler retries it; last error: Operation cannot be fulfilled on persistentvolumeclaims "c": the tenant patched it`},
-		"a policy refuses it":                   {verb: "update", resource: "persistentvolumeclaims", err: denied},
+		"a policy rejects it":                   {verb: "update", resource: "persistentvolumeclaims", err: denied},
 		"its pods cannot be listed":             {verb: "list", resource: "pods", err: errors.New("the list is too large")},
 		"its volume cannot be written":          {verb: "update", resource: "persistentvolumes", err: conflict, reserved: true},
 		"its volume, and pods cannot be listed": {verb: "list", resource: "pods", err: errors.New("the list is too large"), reserved: true},
