@@ -132,7 +132,7 @@ var _ = Describe("A gang written", func() {
 		w.submitPods(ctx, both, 0, 2)
 		w.eventuallyBound(both, 2)
 		for _, pod := range append(explicit.pods(), both.pods()...) {
-			Eventually(func() int { return w.eventCount("Pod", pod, "GangSettings") }).ShouldNot(BeZero(), "events of pod %s", pod)
+			Eventually(func() int { return w.eventCount("Pod", pod, "InvalidGangSettings") }).ShouldNot(BeZero(), "events of pod %s", pod)
 		}
 		Expect(w.Pod(both.member(0)).Annotations[tellAnnotation]).To(ContainSubstring(`using "labelled"`))
 		Expect(w.object(ctx, "labelled").Annotations[tellAnnotation]).To(ContainSubstring("overrides labelled-0, labelled-1"))

@@ -143,7 +143,7 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 		if n := len(w.events.Events); n != 1 {
 			t.Fatalf("%d events, want 1", n)
 		}
-		expectTold(t, <-w.events.Events, "Warning GangSettings", gangs.ModeAnnotation)
+		expectTold(t, <-w.events.Events, "Warning InvalidGangSettings", gangs.ModeAnnotation)
 		w.stop()
 		w.start()
 		w.settle()

@@ -22,7 +22,7 @@ import (
 )
 
 // reason is the reason of events about invalid settings.
-const reason = "GangSettings"
+const reason = "InvalidGangSettings"
 
 // syncObject writes the status of the user's PodGroup, and messages about the gang. It does not change a PodGroup that
 // no pod of the served schedulers has named, because such a PodGroup may belong to another scheduler.
