@@ -43,7 +43,8 @@ const (
 // Observer is notified of bind transactions, statuses and events, for metrics. Its methods must not block.
 type Observer interface {
 	binding.Observer
-	// StatusRejected reports that the API server rejected a status of an object of this kind for good.
+	// StatusRejected reports that the API server rejected a status of an object of this kind, and that the write is not
+	// retried.
 	StatusRejected(kind string)
 	// EventDone reports the result of an event: written, rejected (by the API server), or dropped (too many at once, or the
 	// API server was unavailable).

@@ -33,7 +33,8 @@ type deferredEviction struct {
 
 // evictions are the evictions of one session.
 type evictions struct {
-	// upstream is upstream's session; nil until it is open. placements returns the gang groups of the session's jobs.
+	// upstream is upstream's session; nil until it is open. placements has where each job may be placed, and
+	// its gang group.
 	upstream   *vcframework.Session
 	placements *Placements
 	// paused reports whether the job is paused: it may not hold idle resources for now (Session.Pauses).

@@ -92,7 +92,7 @@ type PluginSpec struct {
 	LeavesTasks bool
 }
 
-// Switch is a Bool argument of a plugin, and the value that it is set to.
+// Switch requires that a boolean argument of a plugin has the given value.
 type Switch struct {
 	Plugin, Argument string
 	Value            bool

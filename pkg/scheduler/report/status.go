@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 
-// Standing is the state of a gang that the session does not know, such as whether a transaction is in flight.
+// Standing has facts about a gang that the session does not have, such as whether a transaction is in flight.
 type Standing struct {
 	// InFlight reports whether the gang has a transaction in flight that may still bind members of the gang.
 	InFlight bool

@@ -205,8 +205,9 @@ func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) b
 	return r.Run.CrossSession.Refute(problem) == packing.Impossible
 }
 
-// Packable says whether the set has room for the job's demand on nodes that the cached filter results accept. places is
-// the number of sets where the job is still to be tried. The answer is Unknown for a job with sub-groups.
+// Packable reports whether the set has room for the job's demand on nodes that the cached filter results accept. places
+// is how many node sets, including this one, share the rest of the job's search budget. The answer is Unknown for a job
+// with sub-groups.
 func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	if r.Packing == nil || r.Job.ContainsSubJobPolicy() || r.Packing.FillCaches() != nil {
 		return packing.Unknown

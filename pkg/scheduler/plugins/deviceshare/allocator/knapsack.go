@@ -25,8 +25,8 @@ type option struct {
 	value value
 }
 
-// cell is the best choice of devices found so far that has a certain amount (number of devices, and of secondary
-// candidates). ok is false if no choice was found.
+// cell is the best set of devices found so far with a given number of devices and, of each further joint type, a given
+// number of candidates. ok is false if no set has these numbers.
 type cell struct {
 	option
 	ok bool
