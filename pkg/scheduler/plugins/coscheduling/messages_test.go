@@ -366,7 +366,7 @@ func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
 		"nothing changed":          {[]string{"Block must"}, tree(), "goes on"},
 		"the node is elsewhere":    {[]string{"Block must"}, networkOf("a2 s1 b9 5"), "node a2 moved from Block s1/b1 to s1/b9" + requires},
 		"the spine has a new name": {[]string{"Block must"}, networkOf("a2 s9 b1 5"), "node a2 moved from Block s1/b1 to s9/b1" + requires},
-		"the node is gone":         {[]string{"Block must"}, networkOf("a1 s1 b1 3"), "node a2 does not exist; it was in Block s1/b1 when the gang was placed"},
+		"the node is gone":         {[]string{"Block must"}, networkOf("a1 s1 b1 3"), "node a2 no longer exists; it was in Block s1/b1 when the gang was placed"},
 		"without its label":        {[]string{"Block must"}, networkOf("a2 s1 - 5"), "node a2 moved from Block s1/b1 to s1/node/a2" + requires},
 		"within its spine":         {[]string{"Spine must"}, networkOf("a2 s1 b9 5"), "goes on"},
 		"on its one node":          {[]string{"NodeTopologyLayer must"}, networkOf("a2 s9 b9 5"), "goes on"},

@@ -159,7 +159,7 @@ func (l *leftDomain) preBind(task *api.TaskInfo, name string) error {
 	then := domainOf(l.domains[name], name, must)
 	node, err := l.nodes.Get(name)
 	if err != nil { // a lister's only error is NotFound
-		return fmt.Errorf("node %s does not exist; it was in %s %s when the gang was placed", name, l.layers[must-1].name, then)
+		return fmt.Errorf("node %s no longer exists; it was in %s %s when the gang was placed", name, l.layers[must-1].name, then)
 	}
 	if now := domainOf(domainsOf(l.layers, node), name, must); now != then {
 		return fmt.Errorf("node %s moved from %s %s to %s after the gang was placed; annotation %s requires one %s",

@@ -174,7 +174,7 @@ func TestMessagesOfSearchLimits(t *testing.T) {
 		}
 		want := map[string]string{
 			"its searches took the limit of a cycle":           `device search budget of namespace "slow" (1s per cycle) is exhausted; retrying in a later cycle`,
-			"other namespaces took the time for slow searches": `device searches of several namespaces have used their budget (1s per cycle); retrying those of namespace "other" in a later cycle`,
+			"other namespaces took the time for slow searches": `device search budget of slow namespaces (1s per cycle) is exhausted; retrying the searches of namespace "other" in a later cycle`,
 			"its searches took the limit of several cycles":    `device searches of namespace "slow" take long and get only 1/20 of the time; retrying in a later cycle; fewer requests per claim make them faster`,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

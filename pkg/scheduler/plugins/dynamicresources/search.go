@@ -169,7 +169,7 @@ func (b *budgets) beginSearch(namespace string, most time.Duration) (ctx context
 	case left <= 0:
 		return nil, nil, fmt.Errorf("device search budget of namespace %s (%v per cycle) is exhausted; retrying in a later cycle", brief.Value(namespace), b.limit)
 	case leftOfSlow <= 0:
-		return nil, nil, fmt.Errorf("device searches of several namespaces have used their budget (%v per cycle); retrying those of namespace %s in a later cycle", b.limit, brief.Value(namespace))
+		return nil, nil, fmt.Errorf("device search budget of slow namespaces (%v per cycle) is exhausted; retrying the searches of namespace %s in a later cycle", b.limit, brief.Value(namespace))
 	case leftOfAll <= 0:
 		return nil, nil, fmt.Errorf("device search budget of all namespaces (%v per cycle) is exhausted; retrying in a later cycle", b.limitOfAll)
 	case leftOfShare <= 0:

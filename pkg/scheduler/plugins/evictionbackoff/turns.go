@@ -19,7 +19,7 @@ const searchTime = 100 * time.Millisecond
 
 const waitsForTurn = "WaitingForTurnToEvict"
 
-var errWaitsForTurn = errors.New("the time of this cycle to search for pods to evict is used up by other gangs of the namespace; retrying in a later cycle")
+var errWaitsForTurn = errors.New("the search budget of this cycle for pods to evict is exhausted by other gangs of the namespace; retrying in a later cycle")
 
 // round identifies a series of searches: the given action searches once for each gang of the namespace. A round may
 // take several cycles.

@@ -17,7 +17,7 @@ import (
 )
 
 // errOtherShard is the filter result for nodes outside of this scheduler's shard, in upstream's sharding mode "hard".
-var errOtherShard = errors.New("node isn't in scheduler node shard")
+var errOtherShard = errors.New("node(s) outside of this scheduler's NodeShard")
 
 // candidatesKey identifies the CandidateNodes of a class for a set of nodes, and for the jobs that share the results of
 // plugins with scope framework.PerJob.

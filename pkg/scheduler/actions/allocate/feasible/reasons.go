@@ -86,7 +86,7 @@ func (r *Refusals) FilledOf() []string { return slices.Sorted(maps.Keys(r.filled
 func ShortReason(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
-		return err.Error()
+		return ofNodes(err.Error())
 	}
 	var short, other []string
 	for _, reason := range fit.Reasons() {
@@ -138,7 +138,7 @@ func ofNodes(reason string) string {
 func (c *ClassCache) reasonFor(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
-		return err.Error()
+		return ShortReason(err)
 	}
 	reason, ok := c.reasons[fit]
 	if !ok {
@@ -227,7 +227,7 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 func (c *ClassCache) releasedLater(node *api.NodeInfo) string {
 	_, missing := c.task.InitResreq.LessEqualWithResourcesName(node.Idle, api.Zero)
 	slices.Sort(missing)
-	return shortOf + strings.Join(missing, " and ") + " until it is released"
+	return "without enough idle " + strings.Join(missing, " and ") + " until pods terminate"
 }
 
 // shortAfter returns the resources that the node lacks for one more task of the class, once it has taken the given

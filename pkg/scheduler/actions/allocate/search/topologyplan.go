@@ -159,7 +159,7 @@ func (g *planRun) acquirePlans() bool {
 	}
 	if !g.may {
 		g.attempt.Found.Unfinished++
-		g.attempt.Found.NoPlanText = "search not finished: the search budget of this cycle is used up; the search goes on in a later cycle"
+		g.attempt.Found.NoPlanText = "search not finished: the search budget of this cycle is exhausted; retrying in a later cycle"
 	}
 	return g.may
 }

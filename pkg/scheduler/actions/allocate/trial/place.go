@@ -205,7 +205,7 @@ func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
 func NoteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
 	if errs == nil {
 		errs = api.NewFitErrors()
-		errs.SetError("no node has enough resources until others are released")
+		errs.SetError("no node has enough free resources until pods terminate")
 	}
 	job.NodesFitErrors[task.UID] = errs
 }
