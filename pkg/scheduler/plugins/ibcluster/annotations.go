@@ -65,7 +65,7 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 		}
 	}
 	if more := len(errs) - maxInvalid; more > 0 {
-		errs = append(errs[:maxInvalid], fmt.Errorf("and %d more invalid annotations", more))
+		errs = append(errs[:maxInvalid], fmt.Errorf("and %s", brief.Count(more, "more invalid annotation")))
 	}
 	if len(errs) > 0 {
 		return request{}, errors.Join(errs...)

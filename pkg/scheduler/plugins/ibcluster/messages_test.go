@@ -44,7 +44,7 @@ func TestMalformedAnnotations(t *testing.T) {
 		"none, and yet something": {wishes: []string{"mode=none", "clusters=ib-a"}, want: prefix + `mode: invalid value "none" with other annotations of ibcluster, must be "required" or "preferred"`},
 		"four": {wishes: []string{"mode=x", "level=y", "clusters=ib-a,,ib-b", "affinity-group=a b"}, want: prefix + `affinity-group: invalid value "a b", must be at most 63 letters, digits, '-', '_' and '.'` + "\n" +
 			prefix + `clusters: invalid name "" in value "ib-a,,ib-b", must be names of clusters separated by commas, such as "ib-a,ib-b"` + "\n" +
-			prefix + `level: invalid value "y", must be the name of a level: "ibcluster" or "spine" or "leaf"` + "\nand 1 more invalid annotations"},
+			prefix + `level: invalid value "y", must be the name of a level: "ibcluster" or "spine" or "leaf"` + "\nand 1 more invalid annotation"},
 		"two": {wishes: []string{"mode=x", "level=y"}, want: prefix + `level: invalid value "y", must be the name of a level: "ibcluster" or "spine" or "leaf"` + "\n" + prefix + `mode: invalid value "x", must be "required" or "preferred" or "none"`},
 	}
 	for name, tt := range tests {
