@@ -420,3 +420,19 @@ func TestALongWaitingTimeDoesNotOverflow(t *testing.T) {
 		}
 	})
 }
+
+// A pod that was bound by hand makes the gang partially bound. Its other members no longer wait for the end of the backoff.
+func TestAPartiallyBoundGangIsInNoBackoff(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a").MinResources(cores("3")).Annotation(gangs.WaitingTimeAnnotation, "10m")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		w.pass(10*time.Minute, time.Minute)
+		if got := w.condition("a", TimeLimit).Reason; got != timedOut {
+			t.Fatalf("the gang has the condition %s, want %s", got, timedOut)
+		}
+		w.add(small().Name("a-3").Group("a").Node("n1").Phase(v1.PodRunning).Obj())
+		w.pass(time.Second, time.Second)
+		if got := w.condition("a", TimeLimit); !w.runs("a") || got.Type != "" {
+			t.Errorf("the gang runs: %t, and its condition is %s: %s", w.runs("a"), got.Reason, got.Message)
+		}
+	})
+}

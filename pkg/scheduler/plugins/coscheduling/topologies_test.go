@@ -102,6 +102,20 @@ func TestALayerHasFewLabelKeys(t *testing.T) {
 	}
 }
 
+func TestATopologyHasFewLayers(t *testing.T) {
+	for n, want := range map[int]string{maxLayers: "", maxLayers + 1: fmt.Sprintf("found %d layers, want at most %d", maxLayers+1, maxLayers)} {
+		topology, parent := &v1alpha1.ClusterNetworkTopology{}, v1alpha1.TopologyLayer("")
+		for i := range n {
+			layer := v1alpha1.TopologyLayer(fmt.Sprint("l", i))
+			topology.Spec.NetworkTopologySpec = append(topology.Spec.NetworkTopologySpec, v1alpha1.NetworkTopologySpec{TopologyLayer: layer, ParentTopologyLayer: parent, LabelKey: []string{"key"}})
+			parent = layer
+		}
+		if layers, err := layersOf(topology); (err == nil) != (want == "") || err == nil && len(layers) != n || err != nil && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%d layers: got %d, %v, want %s", n, len(layers), err, want)
+		}
+	}
+}
+
 // A gang that only prefers a layer can be in several of its domains, so no pre-bind step checks them.
 func TestPreferredLayersNeedNoPreBind(t *testing.T) {
 	n := &network{layers: []layer{{name: "Spine"}}, asking: map[api.JobID]*gathered{"prefers": {}, "invalid": {must: 1, err: errors.New("no such layer")}, "nodes": {must: 2}}}
