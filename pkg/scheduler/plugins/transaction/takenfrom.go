@@ -3,9 +3,11 @@
 package transaction
 
 import (
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -29,23 +31,28 @@ func (p *plugin) Evicted(e framework.Eviction) {
 }
 
 // keepTakenFrom removes the gangs that have their minimum again from takenFrom, the partially bound gangs whose members
-// were evicted. In the leader's first session, it instead adds partially bound gangs that lost members under a former
-// leader.
+// were evicted. It adds partially bound gangs that the last session did not have, unless a crash explains their state:
+// gangs of a former leader, and gangs whose PodGroup was deleted and created again.
 func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
-	if p.memory.takenFrom == nil {
-		p.memory.takenFrom = map[api.JobID]bool{}
-		for uid, job := range jobs {
-			if job.PodGroup != nil && (p.fellShort(job) != nil || p.groupFellShort(jobs, job) != nil) && !p.leftByCrash(jobs, job) {
-				p.memory.takenFrom[uid] = true
-			}
+	known := make(map[api.JobID]types.UID, len(jobs))
+	for uid, job := range jobs {
+		if job.PodGroup == nil {
+			continue
 		}
-		return
-	}
-	for uid := range p.memory.takenFrom {
-		if job := jobs[uid]; job == nil || job.PodGroup == nil || binding.MinimumPlaced(job) {
+		known[uid] = job.PodGroup.UID
+		switch before, same := p.memory.known[uid]; {
+		case same && before == job.PodGroup.UID:
+			if p.memory.takenFrom[uid] && binding.MinimumPlaced(job) {
+				delete(p.memory.takenFrom, uid)
+			}
+		case (p.fellShort(job) != nil || p.groupFellShort(jobs, job) != nil) && !p.leftByCrash(jobs, job):
+			p.memory.takenFrom[uid] = true
+		default:
 			delete(p.memory.takenFrom, uid)
 		}
 	}
+	maps.DeleteFunc(p.memory.takenFrom, func(uid api.JobID, _ bool) bool { _, exists := known[uid]; return !exists })
+	p.memory.known = known
 }
 
 // leftByCrash reports whether a crash between two Bindings can explain why the gang is partially bound. That is so if

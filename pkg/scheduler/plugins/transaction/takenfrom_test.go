@@ -11,7 +11,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -26,8 +28,11 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 			c := newCache(t)
 			c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name("g").Queue("a").MinMember(2).Obj())
 			pod := func(n string) *schedtest.PodBuilder { return schedtest.MakePod().Name("g-" + n).Group("g") }
+			bound := v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(schedtest.Created.Add(-time.Minute))}
 			runs := func(n string) *v1.Pod {
-				return pod(n).Node("n").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, "2").Obj()
+				p := pod(n).Node("n").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, "2").Obj()
+				p.Status.Conditions = []v1.PodCondition{bound}
+				return p
 			}
 			c.AddPod(runs("0"))
 			c.AddPod(runs("1"))
@@ -53,6 +58,21 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 					t.Errorf("the gang goes first: %t, want %t", got, first)
 				}
 				message := conditionOf(c.Jobs["ns/g"]).Message
+				group := func(uid types.UID) *v1beta1.PodGroup {
+					pg := schedtest.MakePodGroup().Name("g").Queue("a").MinMember(2).Obj()
+					pg.UID = uid
+					return pg
+				}
+				for i, inOneSession := range []bool{false, true} { // its user deletes the PodGroup and creates it again
+					c.DeletePodGroupV1beta1(group(types.UID(fmt.Sprint(i))))
+					if !inOneSession {
+						session(nil)
+					}
+					c.AddPodGroupV1beta1(group(types.UID(fmt.Sprint(i + 1))))
+					if action != "" && urgent() {
+						t.Error("the gang goes first with a new PodGroup")
+					}
+				}
 				if usual := strings.HasSuffix(message, "its remaining pods are scheduled in the usual order, because members were evicted, or were lost under a former leader"); usual == first {
 					t.Errorf("it is said to wait in its usual order: %t, want %t: %s", usual, !first, message)
 				}

@@ -5,6 +5,7 @@ package transaction
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -56,9 +57,10 @@ type memory struct {
 	// seen has, by gang, since when this leader has seen the gang partially bound. The plugin does not use the time in the
 	// PodGroup's condition, because tenants may write the condition.
 	seen map[api.JobID]time.Time
-	// takenFrom has the partially bound gangs that wait in their usual order because members were evicted; nil before the
-	// leader's first session.
+	// takenFrom has the partially bound gangs that wait in their usual order because members were evicted.
 	takenFrom map[api.JobID]bool
+	// known has the gangs of the last session, with the UIDs of their PodGroups; empty before the leader's first session.
+	known map[api.JobID]types.UID
 	// reported has the gangs whose condition PartiallyBound this leader has written. The value reports whether the gang
 	// was in takenFrom at that time, because the condition's message depends on it.
 	reported map[api.JobID]bool
@@ -66,7 +68,7 @@ type memory struct {
 
 // Spec declares the plugin. gate decides which gangs and nodes the plugin leaves out.
 func Spec(gate Gate) framework.PluginSpec {
-	shared := &memory{reported: map[api.JobID]bool{}}
+	shared := &memory{takenFrom: map[api.JobID]bool{}, reported: map[api.JobID]bool{}}
 	return framework.PluginSpec{
 		Name:        Name,
 		Doc:         "Delays gangs after a failed bind transaction, and schedules partially bound gangs first.",
