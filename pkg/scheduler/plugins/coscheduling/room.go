@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
@@ -21,6 +22,8 @@ type roomLook struct {
 	// crowded reports whether, in some session of the backoff, the gang group lacked pending members or did not fit
 	// into the idle resources of nodes.
 	crowded bool
+	// idle are the idle resources of all nodes at the first look of the backoff.
+	idle *api.Resource
 	// since is the number of the session since which the gang group waits for a look: the session after its last look,
 	// or else the session in which its backoff began. So a gang group that comes into a backoff again and again is behind
 	// the gang groups that wait for a look meanwhile.
@@ -67,6 +70,34 @@ func membersOf(l *admissionDeadline, looks *int) (kinds []likeMembers, enough bo
 	return kinds, true
 }
 
+// idleResources returns the idle resources of all nodes that take pods.
+func (s *session) idleResources() *api.Resource {
+	sum := api.EmptyResource()
+	for _, node := range s.ssn.Nodes {
+		if healthy(node) {
+			sum.Add(node.Idle)
+		}
+	}
+	return sum
+}
+
+// becameIdle reports whether more resources are idle now than before, by at least the request. The number of pods does not
+// count, because a few large pods may have made room for many small ones.
+func becameIdle(before, now, request *api.Resource) bool {
+	return !slices.ContainsFunc(request.ResourceNames(), func(name v1.ResourceName) bool {
+		return name != v1.ResourcePods && now.Get(name)-before.Get(name) < request.Get(name)
+	})
+}
+
+// request returns the sum of the requests of the pending members that the minima of the gangs need.
+func (l *admissionDeadline) request() *api.Resource {
+	sum := api.EmptyResource()
+	for _, g := range l.gangs {
+		sum.Add(requestOf(g.JobInfo))
+	}
+	return sum
+}
+
 // hasRoom reports whether the minima of all gangs of the gang group fit into the idle resources of nodes. It fills one
 // node after the other, with the largest members first, and compares only requests. So it may miss room for members of
 // different sizes that only another arrangement would use. looks counts the looks of the session. known is false if
@@ -99,20 +130,29 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 
 // endEarly ends the backoff of a gang group that now fits into the idle resources of nodes. The gang group must have
 // lacked room in an earlier session of the backoff. If it fitted in all of them, another cause prevented its placement,
-// and its backoff continues.
+// such as a node selector, the network or its queue. Then its backoff ends when as many resources have become idle as it
+// requests.
 func (s *session) endEarly() {
 	looks := 0
-	for _, l := range s.inBackoff() {
+	groups := s.inBackoff()
+	if len(groups) == 0 {
+		return
+	}
+	idle := s.idleResources()
+	for _, l := range groups {
 		if looks >= maxRoomLooks {
 			return
 		}
 		look, began := s.rooms.groups[l.id], looks
+		if look.idle == nil {
+			look.idle = idle
+		}
 		room, known := s.hasRoom(l, &looks)
 		if known || began == 0 {
 			look.since = s.rooms.sessions + 1
 			s.rooms.namespaces[l.namespace()] = look.since
 		}
-		if known && room && look.crowded {
+		if known && room && (look.crowded || becameIdle(look.idle, idle, l.request())) {
 			l.until = time.Time{}
 		}
 		look.crowded = look.crowded || known && !room

@@ -118,6 +118,34 @@ func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
 	}
 }
 
+// TestABackoffEndsWhenTheGangsNodesAreIdle: the gang had room on other nodes all the time, where its node selector does not let it go.
+func TestABackoffEndsWhenTheGangsNodesAreIdle(t *testing.T) {
+	cluster := narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small().NodeSelector("right", "yes"), "a", 4)...)
+	cluster.Nodes[0].Labels["right"] = "yes"
+	cluster.Nodes = append(cluster.Nodes, holds("8").Name("n2").Obj())
+	blocker := func(n, cpu string) *v1.Pod {
+		return schedtest.MakePod().Name("blocker-" + n).Scheduler("other").Node("n1").Phase(v1.PodRunning).Req(cores(cpu)).Obj()
+	}
+	cluster.Pods = append(cluster.Pods, blocker("0", "3"), blocker("1", "4"))
+	in(t, cluster, limits, func(t *testing.T, w *world) {
+		back, _ := w.sentBack("a", 10*time.Minute)
+		for w.condition("a", TimeLimit).Reason != timedOut {
+			w.pass(time.Second, time.Second)
+		}
+		w.pass(2*time.Second, time.Second)
+		w.cluster.Cache().DeletePod(blocker("0", "3"))
+		w.pass(2*time.Second, time.Second)
+		if w.phase("a") != scheduling.PodGroupPending {
+			t.Errorf("the gang is %s, want its backoff to go on while less has become idle than it requests", w.phase("a"))
+		}
+		w.cluster.Cache().DeletePod(blocker("1", "4"))
+		w.pass(2*time.Second, time.Second)
+		if !w.runs("a") {
+			t.Errorf("after timeouts at %v s, the gang is %s two seconds after its node became idle", back, w.phase("a"))
+		}
+	})
+}
+
 // sentBack lists when the gang was sent back, and when it was let in again, in seconds since now.
 func (w *world) sentBack(gang string, for_ time.Duration) (back, in []int) {
 	began := time.Now()
