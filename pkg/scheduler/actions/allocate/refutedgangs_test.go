@@ -238,3 +238,23 @@ func TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges(t *testing.T) {
 	}
 	t.Errorf("%d members were bound in the first session, and no more in those after it", first)
 }
+
+// TestAGangOfManyKindsIsTriedOnce: its members need a node each, and one node is missing. Numbers show that no order helps.
+func TestAGangOfManyKindsIsTriedOnce(t *testing.T) {
+	const kinds = 300
+	var requests []string
+	var nodes []*v1.Node
+	for i := range kinds {
+		requests = append(requests, fmt.Sprintf("%dm", 2001+i))
+		if i > 0 {
+			nodes = append(nodes, node(fmt.Sprintf("n%03d", i), "ib-a", "4"))
+		}
+	}
+	pods, podGroup := gang("g", requests...)
+	c := newCounting(t, sessiontest.ClusterSpec{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+	for i, want := range []int{kinds - 1, 0, 0} {
+		if placed, bound := c.session(); placed != want || bound > 0 {
+			t.Errorf("session %d placed %d tasks and bound %d, want %d and none", i+1, placed, bound, want)
+		}
+	}
+}

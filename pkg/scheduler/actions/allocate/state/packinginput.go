@@ -38,7 +38,7 @@ const (
 	MaxPackingClasses = 64
 	// MaxRefutedClasses bounds the number of classes of a problem that is only to be proved impossible, mostly with
 	// classes merged.
-	MaxRefutedClasses = 256
+	MaxRefutedClasses = 1024
 )
 
 // NewPackingInput returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
