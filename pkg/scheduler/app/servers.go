@@ -57,7 +57,7 @@ func startServers(ctx context.Context, o *Options, health http.Handler, shown *d
 	if !o.EnableMetrics && !o.EnablePprof {
 		return nil
 	}
-	handler := gangsOnLoopback(debugHandler(o.EnableMetrics, o.EnablePprof, shown))
+	handler := listenHandler(o, shown)
 	if err := serve(ctx, "listen-address", o.ListenAddress, handler, nil); err != nil {
 		return err
 	}
@@ -67,6 +67,11 @@ func startServers(ctx context.Context, o *Options, health http.Handler, shown *d
 		}
 	}
 	return nil
+}
+
+// listenHandler returns the handler of the server on --listen-address.
+func listenHandler(o *Options, shown *debugged) http.Handler {
+	return gangsOnLoopback(debugHandler(o.EnableMetrics, o.EnablePprof, shown))
 }
 
 // gangsOnLoopback serves /debug/gangs and /debug/nodegroups on the loopback address only. These pages show the gangs of

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -160,6 +161,79 @@ func TestGangsAreShownOnLoopbackAlone(t *testing.T) {
 				t.Errorf("%s is answered with %d, want %d", tt.path, answer.Code, tt.want)
 			}
 		})
+	}
+}
+
+// outsideAddress returns an address of this machine that is not loopback; nil if there is none.
+func outsideAddress(t *testing.T) net.IP {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range addresses {
+		if network, ok := address.(*net.IPNet); ok && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
+			return network.IP
+		}
+	}
+	return nil
+}
+
+// TestServersRefuseGangsOutsideLoopback sends requests to the servers that startServers starts.
+func TestServersRefuseGangsOutsideLoopback(t *testing.T) {
+	outside := outsideAddress(t)
+	if outside == nil {
+		t.Skip("this machine has no address but loopback; TestListenHandlerRefusesGangsOutsideLoopback tests the handler alone")
+	}
+	// The environment may name a proxy, which the default client would use for an address that is not loopback.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for name, host := range map[string]string{"all addresses": "0.0.0.0", "one address": outside.String()} {
+		t.Run(name, func(t *testing.T) {
+			_, port, err := net.SplitHostPort(freeAddress(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := parse(t)
+			opts.EnableHealthz, opts.EnableMetrics, opts.ListenAddress = false, true, net.JoinHostPort(host, port)
+			if err := startServers(t.Context(), opts, newWatchdog(), &debugged{explanations: &framework.Explanations{}}); err != nil {
+				t.Fatal(err)
+			}
+			status := func(host, path string) int {
+				answer, err := client.Get("http://" + net.JoinHostPort(host, port) + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer.Body.Close()
+				return answer.StatusCode
+			}
+			got, want := map[string]int{}, map[string]int{
+				"outside/debug/gangs": http.StatusForbidden, "outside/debug/nodegroups": http.StatusForbidden, "outside/metrics": http.StatusOK,
+				// The process does not lead, so /debug/gangs refers to the leader.
+				"loopback/debug/gangs": http.StatusServiceUnavailable, "loopback/debug/nodegroups": http.StatusOK, "loopback/metrics": http.StatusOK,
+			}
+			for _, path := range []string{"/debug/gangs", "/debug/nodegroups", "/metrics"} {
+				got["outside"+path], got["loopback"+path] = status(outside.String(), path), status("127.0.0.1", path)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("status codes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestListenHandlerRefusesGangsOutsideLoopback(t *testing.T) {
+	opts := parse(t)
+	opts.EnableMetrics = true
+	handler := listenHandler(opts, &debugged{explanations: &framework.Explanations{}})
+	ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 8080})
+	for path, want := range map[string]int{
+		"/debug/gangs": http.StatusForbidden, "/debug/nodegroups": http.StatusForbidden, "/metrics": http.StatusOK,
+	} {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil).WithContext(ctx))
+		if answer.Code != want {
+			t.Errorf("%s is answered with %d, want %d", path, answer.Code, want)
+		}
 	}
 }
 
