@@ -3,6 +3,7 @@
 package cache
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,8 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	topologylisters "volcano.sh/apis/pkg/client/listers/topology/v1alpha1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // hyperNodes are the HyperNodes as sessions see them, which is without faulty HyperNodes (hypernodetree.go).
@@ -36,6 +39,8 @@ type hyperNodes struct {
 	claims  map[string]*claim
 	info    *api.HyperNodesInfo
 	faults  []hyperNodeFault
+	// tierNames are the names of the tiers in info, sorted.
+	tierNames []string
 }
 
 func newHyperNodes(all topologylisters.HyperNodeLister, nodes corelisters.NodeLister) *hyperNodes {
@@ -49,11 +54,12 @@ func (h *hyperNodes) nodeChanged(name string) {
 	h.changed[name] = true
 }
 
-// none reports whether the cluster had no HyperNodes when the current session opened.
-func (h *hyperNodes) none() bool {
+// summary returns what reports of fields without effect need about the HyperNodes, as of the opening of the current
+// session. The result is read-only.
+func (h *hyperNodes) summary() report.HyperNodes {
 	h.reading.Lock()
 	defer h.reading.Unlock()
-	return len(h.claims) == 0
+	return report.HyperNodes{None: len(h.claims) == 0, TierNames: h.tierNames}
 }
 
 func (h *hyperNodes) hyperNodeChanged() {
@@ -121,6 +127,7 @@ func (h *hyperNodes) read() {
 		h.claims[hyperNode.Name], byAge[i] = c, c
 	}
 	h.info, h.faults = tree(byAge)
+	h.tierNames = slices.Sorted(maps.Keys(h.info.HyperNodeTierNameMap()))
 }
 
 // invalid returns the faulty HyperNodes, which the current session leaves out.

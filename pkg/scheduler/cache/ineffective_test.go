@@ -26,6 +26,11 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 	defaultClass := schedtest.PriorityClass("normal", 5)
 	defaultClass.GlobalDefault = true
 	const noClass = `True IneffectiveFields: PriorityClass "high" does not exist: the gang has priority `
+	const hard = v1beta1.HardNetworkTopologyMode
+	const noHyperNodes = "True IneffectiveFields: networkTopology of mode hard has no effect, because the cluster has no HyperNodes: the gang may be placed on any nodes"
+	rack := func() *schedtest.HyperNodeBuilder {
+		return schedtest.MakeHyperNode().Name("h").Tier(1).TierName("rack").Nodes("n")
+	}
 	tests := map[string]struct {
 		class     *schedulingv1.PriorityClass
 		hyperNode *schedtest.HyperNodeBuilder
@@ -48,10 +53,34 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 		"a PriorityClass where the scheduler watches none": {group: group().PriorityClass("high")},
 		"hard topology without HyperNodes": {
 			group: group().Topology(v1beta1.HardNetworkTopologyMode, 1), mended: group().Topology(v1beta1.SoftNetworkTopologyMode, 1),
-			want: "True IneffectiveFields: networkTopology of mode hard has no effect, because the cluster has no HyperNodes: the gang may be placed on any nodes",
+			want: noHyperNodes,
 		},
 		"hard topology with HyperNodes": {
 			hyperNode: schedtest.MakeHyperNode().Name("h").Tier(1).Nodes("n"), group: group().Topology(v1beta1.HardNetworkTopologyMode, 1),
+		},
+		"hard topology by the name of a tier, without HyperNodes": {group: group().TopologyByName(hard, "rack"), want: noHyperNodes},
+		"hard topology of sub-groups by the name of a tier, without HyperNodes": {
+			group: group().SubGroups("rings", "ring", 1, 1).SubGroupTopologyByName(hard, "rack"), want: noHyperNodes,
+		},
+		"hard topology by the name of a tier that does not exist": {
+			hyperNode: rack(), group: group().TopologyByName(hard, "rak"), mended: group().TopologyByName(hard, "rack"),
+			want: `True IneffectiveFields: networkTopology of mode hard has no effect, because its highestTierName "rak" is the tierName of no valid HyperNode: ` +
+				`the gang may be placed on any nodes; set highestTierName to an existing tierName: "rack"`,
+		},
+		"hard topology by the tier name of a faulty HyperNode": {
+			hyperNode: rack().NodesLike("("), group: group().TopologyByName(hard, "rack"),
+			want: `True IneffectiveFields: networkTopology of mode hard has no effect, because its highestTierName "rack" is the tierName of no valid HyperNode: ` +
+				`the gang may be placed on any nodes; set highestTierAllowed instead`,
+		},
+		"hard topology without a tier": {
+			hyperNode: rack(), group: group().TopologyByName(hard, ""), mended: group().Topology(hard, 1),
+			want: "True IneffectiveFields: networkTopology of mode hard has no effect, because it sets no tier: the gang may be placed on any nodes; set highestTierAllowed or highestTierName",
+		},
+		"hard topology of sub-groups without a tier": {
+			hyperNode: rack(), group: group().SubGroups("rings", "ring", 1, 1).SubGroupTopologyByName(hard, ""),
+			mended: group().SubGroups("rings", "ring", 1, 1).SubGroupTopologyByName(hard, "rack"),
+			want: `True IneffectiveFields: networkTopology of mode hard in subGroupPolicy "rings" has no effect, because it sets no tier: ` +
+				`each sub-group may be placed on any nodes that the gang may use; set highestTierAllowed or highestTierName`,
 		},
 	}
 	for name, tt := range tests {

@@ -83,7 +83,10 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 	if updateJobInfo {
 		c.books.Jobs.NoteHyperNodes(job)
 	}
-	standing := report.Standing{InFlight: c.ledger.InFlight(job.UID), LacksHyperNodes: job.ContainsHardTopology() && c.hyperNodes.none()}
+	standing := report.Standing{InFlight: c.ledger.InFlight(job.UID)}
+	if job.ContainsNetworkTopology() {
+		standing.HyperNodes = c.hyperNodes.summary()
+	}
 	if reason, message, is := c.quarantine.objects.Why(job.UID); is {
 		standing.Quarantined = quarantine.Verdict{Reason: reason, Message: message}
 	}

@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -19,8 +20,8 @@ const IneffectiveFields scheduling.PodGroupConditionType = "IneffectiveFields"
 
 // reportIneffective sets the condition IneffectiveFields of the job's PodGroup. It removes the condition if all fields
 // have an effect.
-func (r *Reporter) reportIneffective(job *api.JobInfo, lacksHyperNodes bool) {
-	message := strings.Join(r.ineffective(job, lacksHyperNodes), "; ")
+func (r *Reporter) reportIneffective(job *api.JobInfo, hyperNodes HyperNodes) {
+	message := strings.Join(r.ineffective(job, hyperNodes), "; ")
 	if message == "" {
 		removeCondition(&job.PodGroup.Status, isIneffective)
 		return
@@ -31,7 +32,7 @@ func (r *Reporter) reportIneffective(job *api.JobInfo, lacksHyperNodes bool) {
 // ineffective returns a sentence for each field of the PodGroup that has no effect. It does not report minTaskMember if
 // a Volcano Job owns the PodGroup. The Job's controller sets that field from the replicas of the tasks, so a sum above
 // minMember is valid.
-func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields []string) {
+func (r *Reporter) ineffective(job *api.JobInfo, hyperNodes HyperNodes) (fields []string) {
 	spec := &job.PodGroup.Spec
 	if len(spec.MinTaskMember) > 0 && binding.RoleMinima(spec) == nil && !binding.OfVolcanoJob(job.PodGroup) {
 		var sum int64
@@ -46,10 +47,67 @@ func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields [
 			fields = append(fields, fmt.Sprintf("PriorityClass %s does not exist: the gang has priority %d", brief.Value(name), otherwise))
 		}
 	}
-	if lacksHyperNodes {
+	return append(fields, ineffectiveTopologies(spec, hyperNodes)...)
+}
+
+// ineffectiveTopologies returns a sentence for each hard network topology of the gang and of its sub-groups that has no
+// effect. A cluster without HyperNodes is one sentence for all of them.
+//
+// The session may have replaced the name of a tier by its number. It does so only for tiers that exist.
+func ineffectiveTopologies(spec *scheduling.PodGroupSpec, hyperNodes HyperNodes) (fields []string) {
+	lacking := false
+	check := func(topology *scheduling.NetworkTopologySpec, of, placed string) {
+		if topology == nil || topology.Mode != scheduling.HardNetworkTopologyMode {
+			return
+		}
+		name := topology.HighestTierName
+		switch {
+		case topology.HighestTierAllowed == nil && name == "":
+			fields = append(fields, fmt.Sprintf("networkTopology of mode hard%s has no effect, because it sets no tier: %s; set highestTierAllowed or highestTierName",
+				of, placed))
+		case hyperNodes.None:
+			lacking = true
+		case topology.HighestTierAllowed == nil && !hyperNodes.haveTier(name):
+			fields = append(fields, fmt.Sprintf("networkTopology of mode hard%s has no effect, because its highestTierName %s is the tierName of no valid HyperNode: %s; set %s",
+				of, brief.Value(name), placed, hyperNodes.validTiers()))
+		}
+	}
+	check(spec.NetworkTopology, "", "the gang may be placed on any nodes")
+	for _, policy := range spec.SubGroupPolicy {
+		check(policy.NetworkTopology, " in subGroupPolicy "+brief.Value(policy.Name), "each sub-group may be placed on any nodes that the gang may use")
+	}
+	if lacking {
 		fields = append(fields, "networkTopology of mode hard has no effect, because the cluster has no HyperNodes: the gang may be placed on any nodes")
 	}
 	return fields
+}
+
+// HyperNodes describes the cluster's HyperNodes.
+type HyperNodes struct {
+	// None reports whether the cluster has no HyperNodes.
+	None bool
+	// TierNames are the tier names of the valid HyperNodes, sorted, each once.
+	TierNames []string
+}
+
+func (h HyperNodes) haveTier(name string) bool {
+	_, found := slices.BinarySearch(h.TierNames, name)
+	return found
+}
+
+// tierNamesShown is the number of tier names that a message lists. Clusters have three or four tiers.
+const tierNamesShown = 5
+
+// validTiers returns the fields, with values, that a network topology may have instead of an unknown tier name.
+func (h HyperNodes) validTiers() string {
+	if len(h.TierNames) == 0 {
+		return "highestTierAllowed instead"
+	}
+	names := brief.List{First: tierNamesShown}
+	for _, name := range h.TierNames {
+		names.Add(brief.Value(name))
+	}
+	return "highestTierName to an existing tierName: " + strings.Join(names.Items(), ", ") + names.More()
 }
 
 // lacksPriorityClass reports whether the PriorityClass is missing, and returns the priority that gangs get if it is.

@@ -22,9 +22,8 @@ type Standing struct {
 	Blocked bool
 	// Quarantined is the reason why the gang is quarantined; empty if the gang is not quarantined.
 	Quarantined quarantine.Verdict
-	// LacksHyperNodes reports whether the PodGroup requires a single HyperNode for the gang but the cluster has no
-	// HyperNodes.
-	LacksHyperNodes bool
+	// HyperNodes describes the cluster's HyperNodes; the zero value if the PodGroup has no network topology.
+	HyperNodes HyperNodes
 }
 
 func (s Standing) isQuarantined() bool { return s.Quarantined != quarantine.Verdict{} }
@@ -73,7 +72,7 @@ func (r *Reporter) withholdVerdict(pg *api.PodGroup) {
 func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 	status := &job.PodGroup.Status
 	removeCondition(status, isDelay)
-	r.reportIneffective(job, standing.LacksHyperNodes)
+	r.reportIneffective(job, standing.HyperNodes)
 	defer r.delays.correct(job.UID, status)
 	whole := correctPhase(job, standing.InFlight)
 	if standing.isQuarantined() {

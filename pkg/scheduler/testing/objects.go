@@ -110,6 +110,12 @@ func (b *PodGroupBuilder) SubGroupTopology(mode v1beta1.NetworkTopologyMode, hig
 	return b
 }
 
+// SubGroupTopologyByName is like SubGroupTopology, but gives the highest tier by its name.
+func (b *PodGroupBuilder) SubGroupTopologyByName(mode v1beta1.NetworkTopologyMode, highestTierName string) *PodGroupBuilder {
+	b.podGroup.Spec.SubGroupPolicy[len(b.podGroup.Spec.SubGroupPolicy)-1].NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: mode, HighestTierName: highestTierName}
+	return b
+}
+
 func topology(mode v1beta1.NetworkTopologyMode, highestTier int) *v1beta1.NetworkTopologySpec {
 	return &v1beta1.NetworkTopologySpec{Mode: mode, HighestTierAllowed: &highestTier}
 }
