@@ -110,15 +110,15 @@ func (q *queueLimits) wantedBy(task *api.TaskInfo, request *request) (want alloc
 }
 
 // sumOf returns the sum of the allocation, but at least the amounts that the request gets on every node. The minimum is
-// needed because a tenant may write the annotation with the allocation.
-func (q *queueLimits) sumOf(node string, request *request, allocation *allocator.Allocation) allocator.Amounts {
-	sum := request.Least()
-	if node := q.nodeOf(node); node != nil {
+// needed because a tenant may write the annotation with the allocation. NPUs count under all their names.
+func (q *queueLimits) sumOf(name string, request *request, allocation *allocator.Allocation) allocator.Amounts {
+	sum := allocation.Sum()
+	if node := q.nodeOf(name); node != nil {
 		if inventory := q.known.of(node); inventory != nil {
-			return sum.Max(inventory.SumOf(allocation))
+			sum = inventory.SumOf(allocation)
 		}
 	}
-	return sum.Max(allocation.Sum())
+	return request.WithNPUs(sum.Max(request.Least()), q.capacityOf(name))
 }
 
 // nodeOf returns the named node; nil if the node does not exist.

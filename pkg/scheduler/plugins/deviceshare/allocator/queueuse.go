@@ -15,20 +15,21 @@ import (
 // capability may limit. GPUs under a vendor's name are in hundredths, like all other amounts except bytes of memory.
 type QueueUse [numQueueNames]int64
 
-const numQueueNames = 9
+const numQueueNames = 12
 
-// queueNames are the resource names that a queue's capability may limit, in the order of a QueueUse. An amount in a
-// QueueUse is the quantity of the resource times unit.
+// queueNames are the resource names that a queue's capability may limit, in the order of a QueueUse. The first ones are
+// the resources of devices, in the order of Amounts. An amount in a QueueUse is the quantity of the resource times unit.
 var queueNames = [numQueueNames]struct {
 	name v1.ResourceName
 	unit float64
 }{
 	{resourceNames[Core], 1}, {resourceNames[MemoryRatio], 1}, {resourceNames[Memory], 1}, {resourceNames[RDMAShare], 1}, {resourceNames[FPGAShare], 1},
+	{resourceNames[NPUCore], 1}, {resourceNames[NPUCPU], 1}, {resourceNames[NPUDVPP], 1},
 	{wholeGPU, 1}, {nvidiaGPU, 100}, {amdGPU, 100}, {dcuGPU, 100},
 }
 
 // firstVendorName is the index of the first GPU vendor's name in queueNames. All later names are vendors' names too.
-const firstVendorName = 6
+const firstVendorName = int(numResources) + 1
 
 // QueueLimits returns the limits of devices in a queue's capability. A name that the capability does not limit has the
 // largest number as its limit. limited is false if the capability has no limit of devices.
@@ -77,13 +78,40 @@ func (u QueueUse) Sub(other QueueUse) QueueUse {
 // and gets these amounts. GPUs that are not requested by a vendor's name count under all vendors' names.
 func (r *Request) QueueUse(amounts Amounts) QueueUse {
 	gpus := max(amounts[Core], amounts[MemoryRatio])
-	use := QueueUse{amounts[Core], amounts[MemoryRatio], amounts[Memory], amounts[RDMAShare], amounts[FPGAShare], gpus}
+	use := QueueUse{numResources: gpus}
+	copy(use[:], amounts[:])
 	for at := firstVendorName; at < numQueueNames; at++ {
 		if r.vendor == "" || r.vendor == queueNames[at].name {
 			use[at] = gpus
 		}
 	}
 	return use
+}
+
+// WithNPUs returns the amounts of a pod with the request, and adds the amounts of NPUs under the names that the
+// pod does not request. The amounts are of devices that have all together the amounts in whole. A pod that requests NPUs
+// as GPUs uses as large a part of the NPUs' cores, CPUs and DVPP units as it uses of the GPUs. A pod that requests cores
+// of NPUs uses as large a part of the GPUs' cores. Parts of a unit are rounded up. A share by template has exactly the
+// amounts of the template, and GPUs that are requested by a vendor's name are no NPUs.
+func (r *Request) WithNPUs(amounts, whole Amounts) Amounts {
+	part := func(of, as Resource) int64 {
+		if whole[of] == 0 {
+			return 0
+		}
+		return int64(math.Ceil(float64(min(amounts[of], whole[of])) * float64(whole[as]) / float64(whole[of]))) // the product may exceed an int64
+	}
+	if amounts[Core] == 0 {
+		amounts[Core] = part(NPUCore, Core)
+	}
+	if r.templated || r.vendor != "" {
+		return amounts
+	}
+	for _, npu := range []Resource{NPUCore, NPUCPU, NPUDVPP} {
+		if amounts[npu] == 0 {
+			amounts[npu] = max(part(Core, npu), part(MemoryRatio, npu))
+		}
+	}
+	return amounts
 }
 
 // Least returns the total amounts that a pod with the request gets on every node. It leaves out amounts that depend on
@@ -105,7 +133,7 @@ func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 		if !want.asked() {
 			continue
 		}
-		var largest Amounts
+		var largest, whole Amounts
 		matching := 0
 		for at := range i.Devices[t] {
 			d := &i.Devices[t][at]
@@ -113,6 +141,9 @@ func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 				continue
 			}
 			if amounts, can := fill(want.amounts, Type(t), d); can {
+				if hasRoom(&amounts, &d.Total, &Amounts{}) {
+					whole = whole.Max(d.Total)
+				}
 				largest = largest.Max(amounts)
 				matching++
 			}
@@ -120,9 +151,11 @@ func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 		if matching == 0 || matching < want.count {
 			return sum, false
 		}
-		for at, amount := range largest {
-			sum[at] += times(amount, i.mostDevices(r, Type(t), matching))
+		devices := i.mostDevices(r, Type(t), matching)
+		for at := range largest {
+			largest[at], whole[at] = times(largest[at], devices), times(whole[at], devices)
 		}
+		sum = sum.Add(r.WithNPUs(largest, whole))
 	}
 	return sum, true
 }
