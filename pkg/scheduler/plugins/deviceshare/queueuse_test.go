@@ -130,3 +130,45 @@ func TestAPodThatTheSessionPlacedCountsWhole(t *testing.T) {
 		t.Errorf("both pods count %d percent of GPUs, want %d", got, want)
 	}
 }
+
+// TestTasksThatGiveWayFreeTheLimit of their queue for a task that asks for more than the rest of the limit. The session
+// still counts these tasks.
+func TestTasksThatGiveWayFreeTheLimit(t *testing.T) {
+	running := func(percent string) *schedtest.PodBuilder { return asking(percent).Node("n1").Phase(v1.PodRunning) }
+	tests := map[string]struct {
+		gone []string
+		want bool
+	}{
+		"none":                            {nil, false},
+		"one with as much":                {[]string{"g-0"}, true},
+		"one with less":                   {[]string{"g-1"}, false},
+		"two that have as much together":  {[]string{"g-1", "g-2"}, true},
+		"one that is not placed":          {[]string{"g-4"}, false},
+		"one that its deleted job counts": {[]string{"g-3"}, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			made, ssn := openBounded(t, running("100"), running("50"), running("50"), running("100"), asking("100"), asking("100"))
+			q := made.session.queues
+			q.limits["bounded"], _ = allocator.QueueLimits(v1.ResourceList{"koordinator.sh/gpu": resource.MustParse("300")})
+			var gone []*api.TaskInfo
+			for _, name := range tc.gone {
+				gone = append(gone, taskOf(ssn, name))
+			}
+			counted := taskOf(ssn, "g-3").Clone()
+			job := ssn.Jobs[counted.Job]
+			delete(ssn.Jobs, job.UID)
+			counted.Job = framework.DeletedJob(counted.Job)
+			standIn := api.NewJobInfo(counted.Job, counted)
+			standIn.Queue, standIn.PodGroup = job.Queue, job.PodGroup
+			ssn.Jobs[standIn.UID] = standIn
+			ssn.QueueUse.LeaveFor(func(*api.TaskInfo) []*api.TaskInfo { return gone })
+			if got := q.allocatable(ssn.Queues["bounded"], taskOf(ssn, "g-5")); got != tc.want {
+				t.Errorf("the queue admits the task: %t, want %t", got, tc.want)
+			}
+			if got, want := q.used["bounded"][0], int64(300); got != want {
+				t.Errorf("the queue then uses %d percent of GPUs, want %d as before", got, want)
+			}
+		})
+	}
+}
