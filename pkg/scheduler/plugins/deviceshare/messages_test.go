@@ -30,32 +30,40 @@ func TestNodeRefusesRequestsThatItsVendorCannotServe(t *testing.T) {
 	const cambricon, metax = "with devices of cambricon, whose device plugin requires koordinator.sh/gpu-core and ", "with devices of metax, whose device plugin requires koordinator.sh/gpu-core and "
 	needs := says(cambricon+"a... (and 51 bytes more)", cambricon+"at least 256Mi of koordinator.sh/gpu-memory for each")
 	one := "with devices of cambricon, whose device plugin allocates at most 1 to a pod: 2 requested"
+	duo := "with devices of model Ascend-310P3-300I-DUO, which cannot be divided by templates"
+	none := `no matched GPU shared resource template: of vendor "huawei" and model "Ascend-310P3"`
+	template := schedtest.Resources{"koordinator.sh/gpu.shared": "1", "huawei.com/npu-core": "1", "huawei.com/npu-cpu": "1", "koordinator.sh/gpu-memory": "3Gi"}
 	tests := map[string]struct {
 		vendor string
 		asks   schedtest.Resources
 		said   string
+		model  string
 	}{
-		"Cambricon, one":                    {"cambricon", schedtest.Resources{"koordinator.sh/gpu": "50"}, ""},
-		"Cambricon, two":                    {"cambricon", schedtest.Resources{"koordinator.sh/gpu": "200"}, says(one, one)},
-		"Cambricon, memory alone":           {"cambricon", schedtest.Resources{"koordinator.sh/gpu-memory-ratio": "50"}, needs},
-		"Cambricon, too little memory":      {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "255Mi"}, needs},
-		"Cambricon, just enough memory":     {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "256Mi"}, ""},
-		"MetaX, several":                    {"metax", schedtest.Resources{"koordinator.sh/gpu": "200"}, ""},
-		"MetaX, memory alone":               {"metax", schedtest.Resources{"koordinator.sh/gpu-memory": "1Gi"}, says(metax+"at le... (and 45 bytes more)", metax+"at least 1Mi of koordinator.sh/gpu-memory for each")},
-		"NICs alone":                        {"cambricon", schedtest.Resources{"koordinator.sh/rdma": "200"}, ""},
-		"another vendor, memory alone, two": {"huawei", schedtest.Resources{"koordinator.sh/gpu-memory-ratio": "200"}, ""},
+		"Cambricon, one":                    {"cambricon", schedtest.Resources{"koordinator.sh/gpu": "50"}, "", ""},
+		"Cambricon, two":                    {"cambricon", schedtest.Resources{"koordinator.sh/gpu": "200"}, says(one, one), ""},
+		"Cambricon, memory alone":           {"cambricon", schedtest.Resources{"koordinator.sh/gpu-memory-ratio": "50"}, needs, ""},
+		"Cambricon, too little memory":      {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "255Mi"}, needs, ""},
+		"Cambricon, just enough memory":     {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "256Mi"}, "", ""},
+		"MetaX, several":                    {"metax", schedtest.Resources{"koordinator.sh/gpu": "200"}, "", ""},
+		"MetaX, memory alone":               {"metax", schedtest.Resources{"koordinator.sh/gpu-memory": "1Gi"}, says(metax+"at le... (and 45 bytes more)", metax+"at least 1Mi of koordinator.sh/gpu-memory for each"), ""},
+		"NICs alone":                        {"cambricon", schedtest.Resources{"koordinator.sh/rdma": "200"}, "", ""},
+		"Huawei, a template of the duo":     {"huawei", template, says(duo, duo), "Ascend-310P3-300I-DUO"},
+		"Huawei, a template of another":     {"huawei", template, strings.ReplaceAll(says(none, none), "node(s) no ", "no "), "Ascend-310P3"},
+		"Huawei, two of the duo":            {"huawei", schedtest.Resources{"huawei.com/npu-core": "40", "koordinator.sh/gpu-memory-ratio": "200"}, "", "Ascend-310P3-300I-DUO"},
+		"another vendor, memory alone, two": {"huawei", schedtest.Resources{"koordinator.sh/gpu-memory-ratio": "200"}, "", ""},
 	}
 	for name, tc := range tests {
 		for _, adapted := range []bool{true, false} {
-			nodes, devices := machines("n1")
-			devices[0].Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: tc.vendor}
+			nodes, devices := npuMachines("n1")
+			devices[0].Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: tc.vendor, schedulingv1alpha1.GPUModelLabel: tc.model}
 			podGroup, pods := gang("g", 1, tc.asks)
 			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			if adapted {
 				w.conf += "    arguments: {devicePluginAdaption: true}\n"
 			}
 			out := w.allocate(t)
-			if placed := len(out.decided) == 1; placed != (tc.said == "" || !adapted) {
+			_, templated := tc.asks["koordinator.sh/gpu.shared"] // there are no templates, so another reason refuses the pod anyhow
+			if placed := len(out.decided) == 1; placed != (tc.said == "" || !adapted && !templated) {
 				t.Errorf("%s, adapted %t: placed %t, said %q", name, adapted, placed, out.said["g-0"])
 			}
 			if adapted && out.said["g-0"] != tc.said {
