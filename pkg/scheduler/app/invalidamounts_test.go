@@ -104,8 +104,8 @@ func TestInvalidAmountsStopNoGang(t *testing.T) {
 			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with more values": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("values of node affinity", 10_001)},
-			told:    "pod waits: values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints: 10001, must be at most 10000",
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("values of node affinity", 1001)},
+			told:    "pod waits: values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints: 1001, must be at most 1000",
 		},
 		"with more terms over pods": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("pod anti-affinity", 101)},
