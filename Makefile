@@ -125,8 +125,8 @@ conformance: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler ## Run upstream's own s
 	go run ./test/conformance $(or $(ARGS),--docs docs/conformance.md)
 
 .PHONY: deflake
-deflake: ## Run the unit tests in random order under the race detector until one fails, or RUNS times (20).
-	@for i in $$(seq $${RUNS:-20}); do echo "run $$i"; go test -race -shuffle=on -count=1 $(RACE) || exit 1; done
+deflake: ## Run the unit tests in random order, as test-unit does, until one fails, or RUNS times (20).
+	@for i in $$(seq $${RUNS:-20}); do echo "run $$i"; go test -race -shuffle=on -count=1 $(RACE) && go test -shuffle=on -count=1 $(PLAIN) || exit 1; done
 
 # Packages that have benchmarks.
 BENCHED = $(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' ./pkg)))
