@@ -121,7 +121,7 @@ func TestNodesHaveRoomForGangsWithTheirMembers(t *testing.T) {
 	for want, statuses := range map[bool][]api.TaskStatus{true: {api.Pending, api.Pending}, false: {api.Pending, api.Succeeded}} {
 		g, looks := gangIn(statuses...), 0
 		g.MinAvailable = 2
-		if room, known := s.hasRoom(&admissionDeadline{gangs: []*gang{g}}, &looks); room != want || !known {
+		if _, room, known := s.hasRoom(&admissionDeadline{gangs: []*gang{g}}, &looks); room != want || !known {
 			t.Errorf("there is room for a gang of two with members %v: %t, and that is known: %t, want %t, and that it is", statuses, room, known, want)
 		}
 	}

@@ -82,31 +82,32 @@ func (s *session) idleResources() *api.Resource {
 }
 
 // becameIdle reports whether more resources are idle now than before, by at least the request. The number of pods does not
-// count, because a few large pods may have made room for many small ones.
+// count, because a few large pods may have made room for many small ones. So becameIdle returns false for pods that
+// request nothing else.
 func becameIdle(before, now, request *api.Resource) bool {
-	return !slices.ContainsFunc(request.ResourceNames(), func(name v1.ResourceName) bool {
-		return name != v1.ResourcePods && now.Get(name)-before.Get(name) < request.Get(name)
-	})
-}
-
-// request returns the sum of the requests of the pending members that the minima of the gangs need.
-func (l *admissionDeadline) request() *api.Resource {
-	sum := api.EmptyResource()
-	for _, g := range l.gangs {
-		sum.Add(requestOf(g.JobInfo))
+	requested := false
+	for _, name := range request.ResourceNames() {
+		if name == v1.ResourcePods {
+			continue
+		}
+		if now.Get(name)-before.Get(name) < request.Get(name) {
+			return false
+		}
+		requested = true
 	}
-	return sum
+	return requested
 }
 
 // hasRoom reports whether the minima of all gangs of the gang group fit into the idle resources of nodes. It fills one
 // node after the other, with the largest members first, and compares only requests. So it may miss room for members of
 // different sizes that only another arrangement would use. looks counts the looks of the session. known is false if
-// looks exceeds maxRoomLooks.
-func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
+// looks exceeds maxRoomLooks. request is the sum of the members' requests if there is room.
+func (s *session) hasRoom(l *admissionDeadline, looks *int) (request *api.Resource, room, known bool) {
 	kinds, enough := membersOf(l, looks)
 	if !enough {
-		return false, true
+		return nil, false, true
 	}
+	request = api.EmptyResource()
 	for _, node := range s.ssn.Nodes {
 		if len(kinds) == 0 {
 			break
@@ -117,15 +118,16 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 		idle := node.Idle.Clone()
 		for i := range kinds {
 			if *looks++; *looks > maxRoomLooks {
-				return false, false
+				return nil, false, false
 			}
 			for kind := &kinds[i]; kind.count > 0 && kind.request.LessEqual(idle, api.Zero); kind.count-- {
 				idle.Sub(kind.request)
+				request.Add(kind.request)
 			}
 		}
 		kinds = slices.DeleteFunc(kinds, func(kind likeMembers) bool { return kind.count == 0 })
 	}
-	return len(kinds) == 0, true
+	return request, len(kinds) == 0, true
 }
 
 // endEarly ends the backoff of a gang group that now fits into the idle resources of nodes. The gang group must have
@@ -147,12 +149,12 @@ func (s *session) endEarly() {
 		if look.idle == nil {
 			look.idle = idle
 		}
-		room, known := s.hasRoom(l, &looks)
+		request, room, known := s.hasRoom(l, &looks)
 		if known || began == 0 {
 			look.since = s.rooms.sessions + 1
 			s.rooms.namespaces[l.namespace()] = look.since
 		}
-		if known && room && (look.crowded || becameIdle(look.idle, idle, l.request())) {
+		if known && room && (look.crowded || becameIdle(look.idle, idle, request)) {
 			l.until = time.Time{}
 		}
 		look.crowded = look.crowded || known && !room

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -65,7 +66,7 @@ func TestRoomForTimedOutGangGroups(t *testing.T) {
 			}
 			for range 20 { // nodes are in no order
 				looks := tt.looks
-				room, known := s.hasRoom(&admissionDeadline{gangs: tt.gangs}, &looks)
+				_, room, known := s.hasRoom(&admissionDeadline{gangs: tt.gangs}, &looks)
 				if diff := cmp.Diff(tt.want, verdict{room, known}); diff != "" {
 					t.Fatalf("room (-want +got):\n%s", diff)
 				}
@@ -206,5 +207,30 @@ func TestGroupsThatKeepTimingOutLeaveLooks(t *testing.T) {
 	}
 	if looks["one/g"] < unlike || looks["many/waits"] == 0 {
 		t.Errorf("number of looks: %v, want one in every second session for one/g, and at least one for many/waits", looks)
+	}
+}
+
+func TestBecameIdle(t *testing.T) {
+	amounts := func(cpu, memory, pods float64) *api.Resource {
+		return &api.Resource{MilliCPU: cpu, Memory: memory, ScalarResources: map[v1.ResourceName]float64{v1.ResourcePods: pods}}
+	}
+	before := amounts(1000, 1<<30, 10)
+	for name, tt := range map[string]struct {
+		now, request *api.Resource
+		want         bool
+	}{
+		"as much as requested":               {amounts(3000, 1<<30, 10), amounts(2000, 0, 1), true},
+		"less than requested":                {amounts(2999, 1<<30, 10), amounts(2000, 0, 1), false},
+		"of another resource":                {amounts(1000, 9<<30, 10), amounts(2000, 0, 1), false},
+		"of one of two":                      {amounts(3000, 1<<30, 10), amounts(2000, 1, 1), false},
+		"less of a resource not requested":   {amounts(3000, 0, 10), amounts(2000, 0, 1), true},
+		"room for fewer pods":                {amounts(3000, 1<<30, 11), amounts(2000, 0, 4), true},
+		"room for pods that request no more": {amounts(3000, 9<<30, 20), amounts(0, 0, 4), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := becameIdle(before, tt.now, tt.request); got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
+			}
+		})
 	}
 }

@@ -146,6 +146,21 @@ func TestABackoffEndsWhenTheGangsNodesAreIdle(t *testing.T) {
 	})
 }
 
+// TestPodsWithoutRequestsWaitForTheEndOfTheBackoff: nothing has to become idle for them.
+func TestPodsWithoutRequestsWaitForTheEndOfTheBackoff(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(schedtest.MakePod().NodeSelector("right", "yes"), "a", 4)...), limits, func(t *testing.T, w *world) {
+		for w.condition("a", TimeLimit).Reason != timedOut {
+			if w.pass(time.Second, time.Second); w.sessions > 120 {
+				t.Fatal("the gang does not time out")
+			}
+		}
+		w.pass(5*time.Second, time.Second)
+		if got := w.condition("a", TimeLimit).Reason; got != timedOut {
+			t.Errorf("the condition is %s after half of the backoff, want %s", got, timedOut)
+		}
+	})
+}
+
 // sentBack lists when the gang was sent back, and when it was let in again, in seconds since now.
 func (w *world) sentBack(gang string, for_ time.Duration) (back, in []int) {
 	began := time.Now()
