@@ -324,7 +324,7 @@ func TestLongWaitsAreReported(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.drain(t)
-				if diff := cmp.Diff(tc.want, w.told()); diff != "" {
+				if diff := cmp.Diff(tc.want, w.reportedDelays()); diff != "" {
 					t.Errorf("unexpected reports (-want +got):\n%s", diff)
 				}
 				w.noViolations(t)

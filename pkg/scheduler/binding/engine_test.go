@@ -227,8 +227,8 @@ func TestDrainReturnsAndNamesUnfinishedMembers(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("Drain returned %v, want %s", err, want)
 		}
-		if len(w.told()) != 1 || !strings.Contains(want, w.told()[0]) {
-			t.Errorf("told %q, want that the step has not returned", w.told())
+		if len(w.reportedDelays()) != 1 || !strings.Contains(want, w.reportedDelays()[0]) {
+			t.Errorf("told %q, want that the step has not returned", w.reportedDelays())
 		}
 		if took := time.Since(start); took != 25*time.Second {
 			t.Errorf("Drain took %v, want 25s", took)
@@ -250,8 +250,8 @@ func TestAWaitThatADrainReportedMayEnd(t *testing.T) {
 		}
 		w.drain(t)
 		w.wantTraces(t, "a released("+ErrDraining.Error()+")")
-		if got := len(w.told()); got != 2 || w.told()[1] != "ended" {
-			t.Errorf("told %q, want a wait and its end", w.told())
+		if got := len(w.reportedDelays()); got != 2 || w.reportedDelays()[1] != "ended" {
+			t.Errorf("told %q, want a wait and its end", w.reportedDelays())
 		}
 	}, withDrainLimit(time.Second))
 }
@@ -269,7 +269,7 @@ func TestUnfinishedWorkAfterADrainIsReported(t *testing.T) {
 		w.drain(t)
 		w.wantTraces(t, "a b -b")
 		var plugins []string
-		for _, text := range w.told() {
+		for _, text := range w.reportedDelays() {
 			plugin, _, _ := strings.Cut(strings.TrimPrefix(text, "rollback of pre-bind plugin "), " ")
 			plugins = append(plugins, plugin)
 		}

@@ -287,8 +287,8 @@ func (w *world) at(_ *pod, f func()) {
 	f()
 }
 
-// told returns the delays that were reported, and their ends.
-func (w *world) told() []string {
+// reportedDelays returns the delays that were reported, and their ends.
+func (w *world) reportedDelays() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.delays)

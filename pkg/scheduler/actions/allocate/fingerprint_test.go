@@ -32,19 +32,19 @@ func counted(registry *framework.Registry, trials *int) vcframework.Action {
 	return action
 }
 
-// told has the messages and the placements of a session.
-type told struct {
+// outcome has the messages and the placements of a session.
+type outcome struct {
 	Binds, Says map[string]string
 	Reasons     map[string]framework.PendingReason
 }
 
 // session runs the action in a session of the world.
-func session(cluster *sessiontest.Cluster, registry *framework.Registry, action vcframework.Action, w sessiontest.ClusterSpec) told {
+func session(cluster *sessiontest.Cluster, registry *framework.Registry, action vcframework.Action, w sessiontest.ClusterSpec) outcome {
 	cluster.Load(w)
 	ssn := cluster.Open(registry, withClusters)
 	defer ssn.Close()
 	ssn.Run(action)
-	out := told{ssn.Binds(), map[string]string{}, map[string]framework.PendingReason{}}
+	out := outcome{ssn.Binds(), map[string]string{}, map[string]framework.PendingReason{}}
 	for _, podGroup := range w.PodGroups {
 		id := api.JobID(schedtest.Namespace + "/" + podGroup.Name)
 		out.Says[podGroup.Name] = ssn.Jobs[id].JobFitErrors
@@ -225,7 +225,7 @@ func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *tes
 		t.Errorf("%d tasks were placed in trials though nothing has changed", placed)
 	}
 	if diff := cmp.Diff(first, tasksSay()); diff != "" {
-		t.Errorf("what is told though nothing has changed (-first +third):\n%s", diff)
+		t.Errorf("messages and placements although nothing has changed (-first +third):\n%s", diff)
 	}
 	leaves := schedtest.MakePod().Name("leaves").Node("n9").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "9"}).Obj()
 	c.world.Nodes[2] = c.world.Nodes[2].DeepCopy()

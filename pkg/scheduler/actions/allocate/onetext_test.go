@@ -32,21 +32,21 @@ func TestOneWorldHasOneExplanation(t *testing.T) {
 		spread    []v1.TopologySpreadConstraint
 		surplus   bool
 		unlabeled bool
-		// told is a part of the message of the gang or of the waiting member.
-		told string
+		// want is a part of the message of the gang or of the waiting member.
+		want string
 	}{
-		"a taint and a selector":                                {pod: schedtest.MakePod().NodeSelector("disk", "ssd"), told: "untolerated taint"},
-		"a taint and a selector of a member beyond the minimum": {pod: schedtest.MakePod().NodeSelector("disk", "ssd"), surplus: true, told: "untolerated taint"},
-		"a taint and a host port":                               {pod: schedtest.MakePod().HostPort(80), told: "untolerated taint"},
+		"a taint and a selector":                                {pod: schedtest.MakePod().NodeSelector("disk", "ssd"), want: "untolerated taint"},
+		"a taint and a selector of a member beyond the minimum": {pod: schedtest.MakePod().NodeSelector("disk", "ssd"), surplus: true, want: "untolerated taint"},
+		"a taint and a host port":                               {pod: schedtest.MakePod().HostPort(80), want: "untolerated taint"},
 		"pod affinity that is nowhere and spread": {
-			pod: schedtest.MakePod().Affinity(beside("nobody", v1.LabelHostname)), spread: []v1.TopologySpreadConstraint{spread}, told: "didn't match pod affinity rules",
+			pod: schedtest.MakePod().Affinity(beside("nobody", v1.LabelHostname)), spread: []v1.TopologySpreadConstraint{spread}, want: "didn't match pod affinity rules",
 		},
 		"pod affinity that is nowhere and spread over a label that nodes lack": {
 			pod: schedtest.MakePod().Affinity(beside("nobody", v1.LabelHostname)), spread: []v1.TopologySpreadConstraint{spread}, unlabeled: true,
-			told: "didn't match pod affinity rules or pod topology spread constraints (missing required label)",
+			want: "didn't match pod affinity rules or pod topology spread constraints (missing required label)",
 		},
 		"a host port and spread": {
-			pod: schedtest.MakePod().Label("app", "database").HostPort(80), spread: []v1.TopologySpreadConstraint{spread}, told: "free ports",
+			pod: schedtest.MakePod().Label("app", "database").HostPort(80), spread: []v1.TopologySpreadConstraint{spread}, want: "free ports",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,20 +78,20 @@ func TestOneWorldHasOneExplanation(t *testing.T) {
 				ssn := behaviour{}.open(cluster, ours)
 				job := ssn.Jobs["ns/g"]
 				reason, _ := ssn.PendingReason(job.UID)
-				told := []string{reason.Message, job.JobFitErrors}
+				messages := []string{reason.Message, job.JobFitErrors}
 				for _, uid := range slices.Sorted(maps.Keys(job.NodesFitErrors)) {
-					told = append(told, job.NodesFitErrors[uid].Error())
+					messages = append(messages, job.NodesFitErrors[uid].Error())
 				}
 				ssn.Close()
 				reason, _ = ssn.Session.PendingReason(job.UID)
-				texts[strings.Join(append(told, reason.Message), "\n")] = true
+				texts[strings.Join(append(messages, reason.Message), "\n")] = true
 			}
 			if len(texts) != 1 {
-				t.Errorf("told in %d ways, of an unchanged world: %q", len(texts), slices.Collect(maps.Keys(texts)))
+				t.Errorf("the unchanged cluster has messages in %d forms: %q", len(texts), slices.Collect(maps.Keys(texts)))
 			}
 			for text := range texts {
-				if !strings.Contains(text, tc.told) {
-					t.Errorf("told %q, want %q in it", text, tc.told)
+				if !strings.Contains(text, tc.want) {
+					t.Errorf("the messages are %q, want %q in them", text, tc.want)
 				}
 			}
 		})

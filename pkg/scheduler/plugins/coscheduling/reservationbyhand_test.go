@@ -11,6 +11,24 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
+// reservesDuringPause reserves two of four full nodes for gang big, whose namespace has a pause. It returns all pauses.
+func (w *world) reservesDuringPause() map[string]*pause {
+	w.t.Helper()
+	w.full()
+	w.arrives("big", schedtest.Queue, 2, "4")
+	w.untilReserved("big")
+	pauses := w.plugin.reservations.pauses
+	pauses["namespace/"+schedtest.Namespace] = &pause{length: shortestPause, until: time.Now()}
+	return pauses
+}
+
+// drainReserved removes the pods that fill the reserved nodes.
+func (w *world) drainReserved() {
+	for _, node := range w.reserved() {
+		w.remove("full-" + node[1:])
+	}
+}
+
 // TestAPodWithItsOwnNodeEndsNoPause: a tenant adds members that name their nodes to a gang with a reservation, which ends by that. Only members that
 // the scheduler placed end the pause.
 func TestAPodWithItsOwnNodeEndsNoPause(t *testing.T) {
@@ -25,15 +43,9 @@ func TestAPodWithItsOwnNodeEndsNoPause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
-				w.full()
-				w.arrives("big", schedtest.Queue, 2, "4")
-				w.untilReserved("big")
-				pauses := w.plugin.reservations.pauses
-				pauses["namespace/"+schedtest.Namespace] = &pause{length: shortestPause, until: time.Now()}
+				pauses := w.reservesDuringPause()
 				if tt.placed {
-					for _, node := range w.reserved() {
-						w.remove("full-" + node[1:])
-					}
+					w.drainReserved()
 					w.session()
 				}
 				for i := range tt.byHand {
@@ -57,14 +69,8 @@ func TestAPodWithItsOwnNodeEndsNoPause(t *testing.T) {
 // served its purpose, so the namespace's pause ends.
 func TestAReplacedMemberCountsAsPlaced(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
-		w.full()
-		w.arrives("big", schedtest.Queue, 2, "4")
-		w.untilReserved("big")
-		pauses := w.plugin.reservations.pauses
-		pauses["namespace/"+schedtest.Namespace] = &pause{length: shortestPause, until: time.Now()}
-		for _, node := range w.reserved() {
-			w.remove("full-" + node[1:])
-		}
+		pauses := w.reservesDuringPause()
+		w.drainReserved()
 		w.remove("big-1")
 		w.add(schedtest.MakePod().Name("big-replaced").Group("big").Req(cores("4")).Obj())
 		w.session()

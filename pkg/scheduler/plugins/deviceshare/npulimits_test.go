@@ -67,25 +67,7 @@ func TestCapabilitiesOfNPUsHoldAcrossFormsOfAsking(t *testing.T) {
 				podGroup, pods := gang("g", 8, asks)
 				podGroup.Spec.Queue, podGroup.Spec.MinMember = "bounded", 1
 				spec := sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{bounded(capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}
-				w := newWorld(t, spec)
-				w.conf += "  - name: capacity\n"
-				handed := w.allocate(t).handed
-				if len(handed) != 2 {
-					t.Fatalf("placed %d members, want 2", len(handed))
-				}
-				for _, pod := range pods {
-					if bind, ok := handed[schedtest.Namespace+"/"+pod.Name]; ok {
-						pod.Spec.NodeName, pod.Status.Phase = bind.Node, v1.PodRunning
-						for key, value := range bind.Decided {
-							annotated(key, value)(pod)
-						}
-					}
-				}
-				spec.Devices = nil
-				w.Load(spec)
-				if got := w.allocate(t).decided; len(got) != 0 {
-					t.Errorf("placed %v beside two that run, want none", got)
-				}
+				placesTwoAtMost(t, spec, "capacity")
 			})
 		}
 	}

@@ -72,28 +72,35 @@ func TestCapabilitiesHoldAcrossFormsOfAsking(t *testing.T) {
 					podGroup, pods := gang("g", 8, asks)
 					podGroup.Spec.Queue, podGroup.Spec.MinMember = "bounded", 1
 					world := sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}
-					w := newWorld(t, world)
-					w.conf += "  - name: " + plugin + "\n"
-					handed := w.allocate(t).handed
-					if len(handed) != 2 {
-						t.Fatalf("placed %d members, want 2", len(handed))
-					}
-					for _, pod := range pods {
-						if bind, ok := handed[schedtest.Namespace+"/"+pod.Name]; ok {
-							pod.Spec.NodeName, pod.Status.Phase = bind.Node, v1.PodRunning
-							for key, value := range bind.Decided {
-								annotated(key, value)(pod)
-							}
-						}
-					}
-					world.Devices = nil
-					w.Load(world)
-					if got := w.allocate(t).decided; len(got) != 0 {
-						t.Errorf("placed %v beside two that run, want none", got)
-					}
+					placesTwoAtMost(t, world, plugin)
 				})
 			}
 		}
+	}
+}
+
+// placesTwoAtMost checks that a session with the plugin places two pods of the world, and that the next one, which finds
+// them running, places no more.
+func placesTwoAtMost(t *testing.T, world sessiontest.ClusterSpec, plugin string) {
+	t.Helper()
+	w := newWorld(t, world)
+	w.conf += "  - name: " + plugin + "\n"
+	handed := w.allocate(t).handed
+	if len(handed) != 2 {
+		t.Fatalf("placed %d members, want 2", len(handed))
+	}
+	for _, pod := range world.Pods {
+		if bind, ok := handed[schedtest.Namespace+"/"+pod.Name]; ok {
+			pod.Spec.NodeName, pod.Status.Phase = bind.Node, v1.PodRunning
+			for key, value := range bind.Decided {
+				annotated(key, value)(pod)
+			}
+		}
+	}
+	world.Devices = nil
+	w.Load(world)
+	if got := w.allocate(t).decided; len(got) != 0 {
+		t.Errorf("placed %v beside two that run, want none", got)
 	}
 }
 

@@ -50,11 +50,11 @@ type world struct {
 	writes  sync.Mutex
 	version int
 
-	// told is closed while informers receive events of claims. missed is true while these events are lost. expired ends a
+	// delivered is closed while informers receive events of claims. missed is true while these events are lost. expired ends a
 	// watch.
-	told    atomic.Pointer[chan struct{}]
-	missed  atomic.Bool
-	expired chan struct{}
+	delivered atomic.Pointer[chan struct{}]
+	missed    atomic.Bool
+	expired   chan struct{}
 }
 
 // run makes the world in a bubble of its own and has the test act in it.

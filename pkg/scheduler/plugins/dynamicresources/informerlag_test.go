@@ -23,10 +23,10 @@ import (
 
 // lag delays the informers' events of claims until the returned function is called.
 func (w *world) lag() (end func()) {
-	told := make(chan struct{})
-	w.told.Store(&told)
+	delivered := make(chan struct{})
+	w.delivered.Store(&delivered)
 	return func() {
-		close(told)
+		close(delivered)
 		synctest.Wait()
 	}
 }
@@ -58,7 +58,7 @@ func (w *world) watchClaims(action clienttesting.Action) (bool, watch.Interface,
 				events <- watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("too old").ErrStatus}
 				return
 			case event := <-claims.ResultChan():
-				<-*w.told.Load()
+				<-*w.delivered.Load()
 				if w.missed.Load() {
 					continue
 				}
@@ -243,8 +243,8 @@ func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-		told := w.lag()
-		defer told()
+		deliver := w.lag()
+		defer deliver()
 		w.rollBack(p)
 		w.mustPlace(p, "n")
 		if err := w.preBind(p)(); err == nil || !strings.Contains(err.Error(), "in time (10s)") {
