@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
@@ -90,6 +91,23 @@ func TestMessages(t *testing.T) {
 		}),
 	}
 	got["a setting of another pod, on the PodGroup"] = conflict
+	got["a setting that the first pod does not have"] = told(func(w *world) {
+		w.member("first", minimum(1))
+		said := minimum(1)
+		said[gangs.MatchPolicyAnnotation] = string(gangs.OnlyWaiting)
+		w.member("p", said)
+	})
+	got["an invalid time"] = told(func(w *world) {
+		said := minimum(1)
+		said[gangs.WaitingTimeAnnotation] = "soon"
+		w.member("p", said)
+	})
+	inWorld(t, func(w *world) {
+		w.object(1, func(g *v1alpha1.PodGroup) { g.Spec.ScheduleTimeoutSeconds = new(int32(-1)) })
+		w.labelled("p")
+		w.settle()
+		got["an invalid time of a PodGroup"] = w.getObject().Annotations[messageAnnotation]
+	})
 	inWorld(t, func(w *world) {
 		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(v1beta1.Resource("podgroups"), "g", errors.New("queue q is closed"))
@@ -110,13 +128,16 @@ func TestMessages(t *testing.T) {
 		got[name] = regexp.MustCompile("a lowercase RFC 1123 subdomain.*; correct").ReplaceAllString(got[name], "...; correct")
 	}
 	want := map[string]string{
-		"an invalid setting":                       `gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using Strict`,
-		"the API server refuses the PodGroup":      `Volcano PodGroup of the gang cannot be created: podgroups.scheduling.volcano.sh "g" is forbidden: queue q is closed`,
-		"a PodGroup of Volcano's defines the gang": "ignored: Volcano's PodGroup g defines the gang",
-		"the API server does not serve PodGroups":  "the API server does not serve PodGroup.scheduling.x-k8s.io, which label scheduling.x-k8s.io/pod-group refers to; install its CRD and create PodGroup a/g to have the pod scheduled",
-		"no minimum":      "no pod of gang a/g sets gang.scheduling.koordinator.sh/min-available; set a positive number on at least one pod to have the gang scheduled",
-		"a minimum of 0":  `gang.scheduling.koordinator.sh/min-available: invalid value "0", must be a positive number on at least one pod; the gang is not scheduled until one sets it`,
-		"an invalid name": `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
+		"a setting that the first pod does not have": `gang.scheduling.koordinator.sh/match-policy: invalid value "only-waiting", must be absent as in Pod first; using the default`,
+		"an invalid time":                           `gang.scheduling.koordinator.sh/waiting-time: invalid value "soon", must be a positive duration such as 90s; using the default of the scheduler configuration`,
+		"an invalid time of a PodGroup":             `spec.scheduleTimeoutSeconds: invalid value "-1", must be a positive number; using the default of the scheduler configuration`,
+		"an invalid setting":                        `gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using Strict`,
+		"the API server refuses the PodGroup":       `Volcano PodGroup of the gang cannot be created: podgroups.scheduling.volcano.sh "g" is forbidden: queue q is closed`,
+		"a PodGroup of Volcano's defines the gang":  "ignored: Volcano's PodGroup g defines the gang",
+		"the API server does not serve PodGroups":   "the API server does not serve PodGroup.scheduling.x-k8s.io, which label scheduling.x-k8s.io/pod-group refers to; install its CRD and create PodGroup a/g to have the pod scheduled",
+		"no minimum":                                "no pod of gang a/g sets gang.scheduling.koordinator.sh/min-available; set a positive number on at least one pod to have the gang scheduled",
+		"a minimum of 0":                            `gang.scheduling.koordinator.sh/min-available: invalid value "0", must be a positive number on at least one pod; the gang is not scheduled until one sets it`,
+		"an invalid name":                           `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
 		"an invalid name, on the last of many pods": `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
 		"no minimum, on the last of many pods":      "the pod waits because gang a/g cannot be scheduled; the reason is in annotation coscheduling.volcano-prebind.io/message of the gang's 10 oldest pods",
 		"no such PodGroup":                          "PodGroup.scheduling.sigs.k8s.io a/g does not exist; create it, or correct label pod-group.scheduling.sigs.k8s.io, to have the pod scheduled",

@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
 // TestMessages has the texts of this package that users read on PodGroups and pods.
@@ -54,6 +57,37 @@ func TestMessages(t *testing.T) {
 		"members without a failure":       "the gang cannot reach its minimum: members were lost in the meantime",
 		"shutdown":                        "the scheduler is shutting down",
 		"the lease is lost":               "binding was aborted",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// TestMessagesOfBinds has the errors of pods of which the API server tells, or does not tell, that they are not bound.
+func TestMessagesOfBinds(t *testing.T) {
+	got := map[string]string{}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.minimum["ns/first"], w.minimum["ns/unknown"] = 1, 1
+		first := w.member("ns/first", "p", "n", script{binds: []reply{{overtaken: true}}})
+		unknown := w.member("ns/unknown", "q", "n", script{binds: []reply{{err: errCut}}, lookups: slices.Repeat([]error{errServer}, 1000)})
+		for gang, m := range map[api.JobID]*Member{"ns/first": first, "ns/unknown": unknown} {
+			if err := w.submit(gang, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		w.abort()
+		synctest.Wait()
+		for _, r := range w.results {
+			for _, f := range slices.Concat(r.Failed, r.Abandoned) {
+				got[string(r.Gang)] = f.Err.Error()
+			}
+		}
+	})
+	want := map[string]string{
+		"ns/first":   "binding pod ns/p to node n failed: the pod is bound to node elsewhere",
+		"ns/unknown": "binding was aborted before it was known whether the pod is bound",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

@@ -125,3 +125,14 @@ func TestMessages(t *testing.T) {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }
+
+// TestMessagesOfBoundPods has the event of a pod that is bound.
+func TestMessagesOfBoundPods(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Bound(w.cluster.Pod("p0"), "n")
+		w.settle()
+		if diff := cmp.Diff([]string{"Normal Scheduled p0: Successfully assigned ns/p0 to n"}, w.cluster.Events.Take()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -3,10 +3,10 @@
 package dynamicresources
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,29 +185,30 @@ func TestMessagesOfSearchLimits(t *testing.T) {
 
 // TestStepsThatFail: the claim is not what it was any more.
 func TestStepsThatFail(t *testing.T) {
+	const own = `claim "p-t" (request "r", class "gpu"): `
 	cases := map[string]struct {
 		meanwhile func(w *world)
 		want      string
 	}{
 		"others allocated it": {func(w *world) {
 			w.change("p-t", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("n", "gpu-1") })
-		}, "the claim got another allocation in the meantime"},
+		}, own + "the claim got another allocation in the meantime"},
 		"it is being deleted": {func(w *world) {
 			w.change("p-t", func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{Time: schedtest.Created.Time} })
-		}, "the claim is being deleted"},
-		"it is another": {func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) }, "the claim was deleted and recreated"},
+		}, own + "the claim is being deleted"},
+		"it is another": {func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) }, own + "the claim was deleted and recreated"},
 		"it is gone": {func(w *world) {
 			if err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Delete(w.t.Context(), "p-t", metav1.DeleteOptions{}); err != nil {
 				w.t.Fatal(err)
 			}
-		}, "not found"},
-		"it is given back": {func(w *world) { w.take(w.tasks["p"]) }, errReserved.Error()},
+		}, own + `protecting the claim from deletion: resourceclaims.resource.k8s.io "p-t" not found`},
+		"it is given back": {func(w *world) { w.take(w.tasks["p"]) }, "no devices are reserved for the pod's claims on this node"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			alone(t, func(w *world) {
 				tc.meanwhile(w)
-				if err := w.preBind(w.tasks["p"])(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				if err := w.preBind(w.tasks["p"])(); err == nil || err.Error() != tc.want {
 					t.Errorf("got %v, want %q", err, tc.want)
 				}
 				w.rollBack(w.tasks["p"])
@@ -219,15 +220,16 @@ func TestStepsThatFail(t *testing.T) {
 
 // TestAnAllocatedClaimThatOthersChange: the pod's node may not reach what it has then, nor may the pod use it.
 func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
+	const claim = `claim "c" (request "r", class "gpu"): `
 	cases := map[string]struct {
 		change func(*resourceapi.ResourceClaim)
 		want   string
 	}{
-		"they allocate it again": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("m", "gpu-0") }, "the claim got another allocation in the meantime"},
-		"they free it":           {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, "the claim is no longer allocated"},
+		"they allocate it again": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("m", "gpu-0") }, claim + "the claim got another allocation in the meantime"},
+		"they free it":           {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, claim + "the claim is no longer allocated"},
 		"as many as may use it": {func(c *resourceapi.ResourceClaim) {
 			c.Status.ReservedFor = make([]resourceapi.ResourceClaimConsumerReference, resourceapi.ResourceClaimReservedForMaxSize)
-		}, "the claim is used by 256 pods, which is the maximum"},
+		}, claim + "the claim is used by 256 pods, which is the maximum"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +239,7 @@ func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
 				p := member("p", "c")
 				w.mustPlace(p, "n")
 				w.change("c", tc.change)
-				if err := w.preBind(p)(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				if err := w.preBind(p)(); err == nil || err.Error() != tc.want {
 					t.Errorf("got %v, want %q", err, tc.want)
 				}
 				if slices.Contains(w.users("c"), "p") {
@@ -246,4 +248,105 @@ func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMessagesOfReserve has the reasons why a pod's devices cannot be reserved on a node that fitted the pod before.
+func TestMessagesOfReserve(t *testing.T) {
+	p := member("p", "made t")
+	objects := append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)))
+	run(t, objects, func(w *world) {
+		state, err := w.session.stateOf(p.Pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-1"))
+		const want = "the devices were allocated to another pod in the meantime"
+		if err := w.plugin.devices.assume(p.Pod, plan, w.session.round); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+	run(t, objects, func(w *world) {
+		state, err := w.session.stateOf(p.Pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		w.mustPlace(p, "n")
+		const want = "devices reserved for the pod on node n are not released yet"
+		if err := w.plugin.devices.assume(p.Pod, plan, w.session.round); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+}
+
+// TestMessagesOfAPrioritizedList has the refusal of a request with alternatives if they are disabled.
+func TestMessagesOfAPrioritizedList(t *testing.T) {
+	p := member("p", "made t")
+	list := resourceapi.DeviceRequest{Name: "r", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "best", DeviceClassName: "gpu", Count: 1}}}
+	run(t, append(gpus("n"), made(p, "t", list)), func(w *world) {
+		w.plugin.devices.catalog.features.PrioritizedList = false
+		const want = `claim "p-t" (request "r", class "gpu"): a prioritized list requires feature gate DRAPrioritizedList, which is disabled in the scheduler`
+		if got := w.fits(p, "n"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// TestMessagesOfPreBind has errors of the step that the tests above do not have.
+func TestMessagesOfPreBind(t *testing.T) {
+	p := member("p", "made t")
+	down := apierrors.NewInternalError(errors.New("etcd has no leader"))
+	fails := func(w *world) { w.failing("update", "resourceclaims", down) }
+	allocated := made(p, "t", one())
+	allocated.Status.Allocation = allocationOf("n", "gpu-0")
+	cases := map[string]struct {
+		claim     *resourceapi.ResourceClaim
+		meanwhile func(w *world)
+		want      string
+	}{
+		"a claim without requests": {made(p, "t"), func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) },
+			`claim "p-t" (no requests): the claim was deleted and recreated`},
+		"the finalizer is not written": {made(p, "t", one()), fails,
+			`claim "p-t" (request "r", class "gpu"): protecting the claim from deletion: Internal error occurred: etcd has no leader`},
+		"the reservation is not written": {allocated, fails,
+			`claim "p-t" (request "r", class "gpu"): reserving the claim: Internal error occurred: etcd has no leader`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, append(gpus("n"), tc.claim), func(w *world) {
+				w.mustPlace(p, "n")
+				tc.meanwhile(w)
+				if err := w.preBind(p)(); err == nil || err.Error() != tc.want {
+					t.Errorf("got %v, want %s", err, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestMessagesOfACutOffWait has the error of a step that ends while it waits for devices to be prepared.
+func TestMessagesOfACutOffWait(t *testing.T) {
+	p := member("p", "made t")
+	slice := schedtest.NodeDevices("n", "gpu-0")
+	slice.Spec.Devices[0].BindingConditions, slice.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"broken"}
+	run(t, append(someNodes("n"), schedtest.DeviceClass("gpu"), slice, made(p, "t", one())), func(w *world) {
+		w.plugin.devices.catalog.features.DeviceBinding, w.plugin.devices.catalog.features.DeviceStatus = true, true
+		w.mustPlace(p, "n")
+		ctx, cancel := context.WithCancelCause(w.t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.plugin.PreBind(ctx, p, "n") }()
+		synctest.Wait()
+		cancel(errors.New("the gang fell below its minimum"))
+		const want = `claim "p-t" (request "r", class "gpu"): waiting for the binding conditions of its devices: the gang fell below its minimum`
+		if err := <-done; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
 }

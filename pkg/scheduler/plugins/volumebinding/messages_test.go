@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -192,4 +193,41 @@ func TestMessagesOfPreBind(t *testing.T) {
 		}
 		w.rollBack(task)
 	})
+}
+
+// TestMessagesOfReleases has the errors of pods whose volumes are not released yet, were released before, or were never reserved.
+func TestMessagesOfReleases(t *testing.T) {
+	objects := slices.Concat(someNodes("n1"), classes(), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")})
+	got := map[string]string{}
+	text := func(err error) string {
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	run(t, nil, objects, func(w *world) {
+		task := member("g-0", "c")
+		task.NodeName = "n1"
+		got["never reserved"] = text(w.preBind(task)())
+		w.mustPlace(task, "n1")
+		got["placed again"] = text(w.place(task, "n1"))
+		task.NodeName = "n2"
+		got["reserved on another node"] = text(w.preBind(task)())
+	})
+	run(t, nil, objects, func(w *world) {
+		task := member("g-0", "c")
+		w.mustPlace(task, "n1")
+		begun := w.plugin.volumes.assumptions.beginPreBind(task.Pod.UID)
+		w.rollBack(task)
+		got["released during the step"] = text(w.plugin.volumes.bind(t.Context(), task.Pod, begun))
+	})
+	want := map[string]string{
+		"never reserved":           "no volumes are reserved for the pod on this node",
+		"placed again":             "volumes reserved for the pod on node n1 are not released yet",
+		"reserved on another node": "no volumes are reserved for the pod on this node",
+		"released during the step": `claim "c" (storage class "local"): the volumes reserved for the pod were released before the bind`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
 }
