@@ -24,7 +24,7 @@ func bulk() []attack {
 		},
 		{
 			name: "many-requirements", run: manyRequirements,
-			does: "submits gangs whose pods have 945 requirements on nodes each, all different, and that fit nowhere",
+			does: "submits gangs whose pods have 100 requirements on nodes each, the limit, all different, and that fit nowhere",
 			harm: "each cycle checks each requirement for each pod and node",
 		},
 		{
