@@ -175,6 +175,31 @@ func TestGangsOfAGroupThatShareNodesArePacked(t *testing.T) {
 	c.expect(t, "no plugin refuses the plan", 4)
 }
 
+// A gang group whose gangs share nodes is placed by a packing plan. The plan covers the members beyond the minima, too, so no plan is made
+// if the pre-predicate of such a member fails.
+func TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want int
+	}{"it succeeds": {nil, 4}, "it fails": {errors.New("no"), 0}} {
+		t.Run(name, func(t *testing.T) {
+			c := newPacked(t)
+			c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("b-2").Group("b").Req(schedtest.Resources{"cpu": "1"}).Obj())
+			c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+				return helper{open: func(ssn *framework.Session) {
+					ssn.AddPrePredicateFn("helper", func(task *api.TaskInfo) error {
+						if task.Name == "b-2" {
+							return tt.err
+						}
+						return nil
+					})
+				}}, nil
+			}})
+			c.expect(t, name, tt.want)
+		})
+	}
+}
+
 // TestAGroupIsTriedAgainWhenAPluginReservesForIt: the resources that a plugin can reserve are no part of the cached result.
 func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
 	c, most := newPacked(t), 0

@@ -3,16 +3,20 @@
 package coscheduling
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -116,4 +120,51 @@ func TestANodeOutsideTheSessionIsNotReserved(t *testing.T) {
 			}
 		})
 	})
+}
+
+// slowPredicate refuses all nodes. In a trial, it accepts node n1, and refuses other nodes after the time in the field took.
+type slowPredicate struct {
+	took  time.Duration
+	trial bool
+}
+
+func (*slowPredicate) Name() string                          { return "slow" }
+func (*slowPredicate) OnSessionClose(ssn *framework.Session) {}
+func (p *slowPredicate) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddPredicateFn(p.Name(), func(_ *api.TaskInfo, node *api.NodeInfo) error {
+		if p.trial && node.Name == "n1" {
+			return nil
+		}
+		if p.trial {
+			time.Sleep(p.took)
+		}
+		return errors.New("no")
+	})
+}
+
+// A trial in a further node group begins only while less than the time limit has passed since the first trial began.
+func TestTrialsInAllNodeGroupsShareATimeLimit(t *testing.T) {
+	given := nodes(2, "4")
+	given.Nodes[0].Labels["group"], given.Nodes[1].Labels["group"] = "g0", "g1"
+	conf := strings.Replace(after5m(100), "  - name: priority\n", "  - name: priority\n  - name: slow\n", 1) +
+		"  - name: ibcluster\n    arguments: {ibcluster.levels: [group]}\n"
+	for took, want := range map[time.Duration]map[string]bool{trialTimeout - 1: {"n1": true}, trialTimeout: {}} {
+		t.Run(took.String(), func(t *testing.T) {
+			in(t, given, after5m(100), func(t *testing.T, w *world) {
+				slow := &slowPredicate{took: took}
+				w.registry.RegisterPlugin(framework.PluginSpec{Name: "slow", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return slow, nil }})
+				w.reload(conf)
+				w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("big").MinMember(1).Annotation(ibcluster.ModeAnnotation, "required").Obj())
+				w.add(members(schedtest.MakePod().Req(cores("4")), "big", 1)...)
+				w.session(func(ssn *sessiontest.Session) {
+					slow.trial = true
+					r := &reservation{gang: "ns/big", queue: schedtest.Queue}
+					err := w.plugin.session.reservations.choose(r, ssn.Jobs["ns/big"])
+					if diff := cmp.Diff(want, r.nodes); diff != "" || (err == nil) != (len(want) > 0) {
+						t.Errorf("the error is %v, and the chosen nodes are (-want +got):\n%s", err, diff)
+					}
+				})
+			})
+		})
+	}
 }

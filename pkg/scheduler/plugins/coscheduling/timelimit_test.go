@@ -479,3 +479,17 @@ func TestAPartiallyBoundGangIsInNoBackoff(t *testing.T) {
 		}
 	})
 }
+
+// The plugin votes before the others, so it also sets the current job. A panic in the vote is then attributed to the gang.
+func TestAVoteSetsTheCurrentJob(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+		w.session()
+		w.pass(61*time.Second, time.Second)
+		w.session(func(ssn *sessiontest.Session) {
+			ssn.SetCurrentJob("ns/other")
+			if admitted := ssn.JobEnqueueable(ssn.Jobs["ns/a"]); admitted || w.registry.CurrentJob() != "ns/a" {
+				t.Errorf("the gang is admitted: %t, and the current job is %q, want it refused, and gang ns/a", admitted, w.registry.CurrentJob())
+			}
+		})
+	})
+}
