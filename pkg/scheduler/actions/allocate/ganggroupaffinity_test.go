@@ -59,6 +59,7 @@ func TestAGangThatNeedsPodsOfAnotherComesBehindIt(t *testing.T) {
 			near(pods[0], map[string]string{"pair": "yes"})
 			pods[1].Labels["pair"], pods[2].Labels["pair"] = "yes", "yes"
 		}, 3},
+		"all have affinity":     {[]string{"3", "1"}, func(pods []*v1.Pod) { near(pods[0], app(1)); pods[1].Spec.Affinity = &v1.Affinity{} }, 2},
 		"both need each other":  {[]string{"3", "1"}, func(pods []*v1.Pod) { near(pods[0], app(1)); near(pods[1], app(0)) }, 0},
 		"both need what is all": {[]string{"3", "1"}, func(pods []*v1.Pod) { near(pods[0], all); near(pods[1], all) }, 2},
 		"no pod is needed":      {[]string{"3", "1"}, func(pods []*v1.Pod) { near(pods[0], map[string]string{"app": "none"}) }, 0},

@@ -200,6 +200,25 @@ func TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked(t *testing.T) {
 	}
 }
 
+// Gang a spreads over both nodes and leaves no room for b, until it avoids the node that b needs. No packing finds pods with ports of the host.
+func TestAGroupIsTriedAgainWhenAGangAvoidsANode(t *testing.T) {
+	c, avoided := newPacked(t), []string(nil)
+	for i, pod := range c.world.Pods {
+		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: int32(80 + i), ContainerPort: 80}}
+	}
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return helper{reads: framework.SomePodKeys(), open: nothing, part: sessiontest.AvoidNodesFn(func(job *api.JobInfo) []string {
+			if job.UID == "ns/a" {
+				return avoided
+			}
+			return nil
+		})}, nil
+	}})
+	c.expect(t, "no gang avoids a node", 0)
+	avoided = []string{"n1"}
+	c.expect(t, "a avoids the larger node", 4)
+}
+
 // TestAGroupIsTriedAgainWhenAPluginReservesForIt: the resources that a plugin can reserve are no part of the cached result.
 func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
 	c, most := newPacked(t), 0
