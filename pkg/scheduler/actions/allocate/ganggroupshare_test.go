@@ -178,26 +178,22 @@ func TestGangsOfAGroupThatShareNodesArePacked(t *testing.T) {
 // A gang group whose gangs share nodes is placed by a packing plan. The plan covers the members beyond the minima, too, so no plan is made
 // if the pre-predicate of such a member fails.
 func TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked(t *testing.T) {
-	for name, tt := range map[string]struct {
-		err  error
-		want int
-	}{"it succeeds": {nil, 4}, "it fails": {errors.New("no"), 0}} {
-		t.Run(name, func(t *testing.T) {
-			c := newPacked(t)
-			c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("b-2").Group("b").Req(schedtest.Resources{"cpu": "1"}).Obj())
-			c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-				return helper{open: func(ssn *framework.Session) {
-					ssn.AddPrePredicateFn("helper", func(task *api.TaskInfo) error {
-						if task.Name == "b-2" {
-							return tt.err
-						}
-						return nil
-					})
-				}}, nil
-			}})
-			c.expect(t, name, tt.want)
-		})
-	}
+	c, failure := newPacked(t), error(nil)
+	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("b-2").Group("b").Req(schedtest.Resources{"cpu": "1"}).Obj())
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return helper{open: func(ssn *framework.Session) {
+			ssn.AddPrePredicateFn("helper", func(task *api.TaskInfo) error {
+				if task.Name == "b-2" {
+					return failure
+				}
+				return nil
+			})
+		}}, nil
+	}})
+	failure = errors.New("no")
+	c.expect(t, "it fails", 0)
+	failure = nil
+	c.expect(t, "it succeeds in the next session", 4)
 }
 
 // Gang a spreads over both nodes and leaves no room for b, until it avoids the node that b needs. No packing finds pods with ports of the host.

@@ -157,6 +157,7 @@ func (u *GroupSearch) problemOf(all []*packedGang) (*packing.Problem, []gangClas
 			k, known := at[class]
 			if !known {
 				cache, err := u.run.Finder.Cache(task)
+				u.cut = u.cut || err != nil // GroupSearch.fingerprint does not cover why a pre-predicate fails
 				if err != nil || len(classes) == state.MaxPackingClasses || state.HasHostPorts(task.Pod) {
 					return nil, nil, nil
 				}
