@@ -29,17 +29,17 @@ func boundBody(service *router.AdmissionService) error {
 func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxBody {
-			reject(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has %d bytes, the limit is %d", r.ContentLength, maxBody))
+			reject(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has %d bytes, must have at most %d", r.ContentLength, maxBody))
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		var tooLarge *http.MaxBytesError
 		switch {
 		case errors.As(err, &tooLarge):
-			reject(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has more than %d bytes", tooLarge.Limit))
+			reject(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has more than %d bytes, the limit", tooLarge.Limit))
 			return
 		case err != nil:
-			reject(w, http.StatusBadRequest, fmt.Sprintf("reading the review: %v", err))
+			reject(w, http.StatusBadRequest, fmt.Sprintf("the review cannot be read: %v", err))
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

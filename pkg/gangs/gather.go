@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 // A rule in TopologyAnnotation has one of these strategies. The rule applies to one layer of the network.
@@ -23,6 +25,8 @@ const (
 	// maxGatherText limits the length of TopologyAnnotation, in bytes. It allows the maximum number of rules, with
 	// layer names as long as label keys.
 	maxGatherText = maxGatherRules * 512
+	// mostOfNumber limits the length, in bytes, of a number in a message.
+	mostOfNumber = 64
 )
 
 // GatherRule says how a gang's members are distributed among the domains of one layer of the network.
@@ -59,11 +63,11 @@ func (r *reader) gather() {
 	}
 	for _, said := range spec.GatherStrategy {
 		if said.Layer == "" {
-			r.gatherIgnored("a rule without layer", "a rule with the name of a layer", "the rule is ignored")
+			r.invalid = append(r.invalid, InvalidSetting{Field: TopologyAnnotation, Problem: "a rule has no layer, must name one", Effect: "the rule is ignored"})
 			continue
 		}
 		if slices.ContainsFunc(r.settings.Gather, func(known GatherRule) bool { return known.Layer == said.Layer }) {
-			r.addInvalidGather("two rules for layer "+said.Layer, "one rule for each layer", "the first rule")
+			r.addInvalidGather(fmt.Sprintf("layer %s has more than one rule, must have one", brief.Value(said.Layer)), "its first rule")
 			continue
 		}
 		rule := GatherRule{Layer: said.Layer, Must: said.Strategy == MustGather, Prefer: said.Strategy == PreferGather, Multiple: 1}
@@ -71,7 +75,7 @@ func (r *reader) gather() {
 			rule.Multiple = r.multiple(said.Layer, string(said.Multiple))
 		}
 		if !rule.Must && !rule.Prefer && (said.Strategy != "" || len(said.Multiple) == 0) {
-			r.addInvalidGather(fmt.Sprintf("strategy %q of layer %s", said.Strategy, said.Layer), MustGather+" or "+PreferGather, PreferGather)
+			r.addInvalidGather(fmt.Sprintf("layer %s has invalid strategy %s, must be %s or %s", brief.Value(said.Layer), brief.Value(said.Strategy), MustGather, PreferGather), PreferGather)
 			rule.Prefer = true
 		}
 		r.settings.Gather = append(r.settings.Gather, rule)
@@ -82,14 +86,14 @@ func (r *reader) gather() {
 func (r *reader) multiple(layer, text string) int {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 {
-		r.addInvalidGather(fmt.Sprintf("podCountMultiple %s of layer %s", text, layer), "a whole number above 0", "1")
+		r.addInvalidGather(fmt.Sprintf("layer %s has invalid podCountMultiple %s, must be a whole number above 0", brief.Value(layer), brief.Cut(text, mostOfNumber)), "1")
 		return 1
 	}
 	return max(int(n), 1)
 }
 
-func (r *reader) addInvalidGather(found, want, taken string) {
-	r.invalid = append(r.invalid, InvalidSetting{Field: TopologyAnnotation, Value: found, Expected: want, Used: taken})
+func (r *reader) addInvalidGather(problem, taken string) {
+	r.invalid = append(r.invalid, InvalidSetting{Field: TopologyAnnotation, Problem: problem, Used: taken})
 }
 
 func (r *reader) gatherIgnored(found, want, effect string) {

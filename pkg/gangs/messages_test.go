@@ -55,10 +55,10 @@ func TestMessages(t *testing.T) {
 		"groups, too long":          `gang.scheduling.koordinator.sh/groups: invalid value "[\"a/x\",\"a/other-gang-0\",\"a/other-gang-0\",\"a/other-gang-0\",\"a/oth"... (and 42443 bytes more), must be a list of at most 100 gangs and 32100 bytes; the gang is not scheduled until this is corrected`,
 		"topology, no JSON":         `gang.scheduling.koordinator.sh/network-topology-spec: invalid value "block", must be JSON such as {"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}, of at most 8192 bytes; the annotation is ignored`,
 		"topology, many rules":      `gang.scheduling.koordinator.sh/network-topology-spec: invalid value "{\"gatherStrategy\":[{\"layer\":\"a\"},{\"layer\":\"a\"},{\"layer\":\"a\"},{\"l"... (and 194 bytes more), must be a list of at most 16 rules; the annotation is ignored`,
-		"topology, no layer":        `gang.scheduling.koordinator.sh/network-topology-spec: invalid value "a rule without layer", must be a rule with the name of a layer; the rule is ignored`,
-		"topology, a layer twice":   `gang.scheduling.koordinator.sh/network-topology-spec: invalid value "two rules for layer Block", must be one rule for each layer; using the first rule`,
-		"topology, strategy":        `gang.scheduling.koordinator.sh/network-topology-spec: invalid value "strategy \"Gather\" of layer Block", must be MustGather or PreferGather; using PreferGather`,
-		"topology, multiple":        `gang.scheduling.koordinator.sh/network-topology-spec: invalid value "podCountMultiple -2 of layer Block", must be a whole number above 0; using 1`,
+		"topology, no layer":        `gang.scheduling.koordinator.sh/network-topology-spec: a rule has no layer, must name one; the rule is ignored`,
+		"topology, a layer twice":   `gang.scheduling.koordinator.sh/network-topology-spec: layer "Block" has more than one rule, must have one; using its first rule`,
+		"topology, strategy":        `gang.scheduling.koordinator.sh/network-topology-spec: layer "Block" has invalid strategy "Gather", must be MustGather or PreferGather; using PreferGather`,
+		"topology, multiple":        `gang.scheduling.koordinator.sh/network-topology-spec: layer "Block" has invalid podCountMultiple -2, must be a whole number above 0; using 1`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

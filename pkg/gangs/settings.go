@@ -94,6 +94,9 @@ type InvalidSetting struct {
 	// Field is the annotation or field with the invalid value. Value is the invalid value, and Expected describes the
 	// valid values. Used is the value that is used instead. Effect is the consequence if no value is used.
 	Field, Value, Expected, Used, Effect string
+	// Problem, if set, describes what is wrong, instead of Value and Expected. It is for a valid value that conflicts
+	// with another setting, for a number, and for a part of a value.
+	Problem string
 }
 
 // String returns a sentence that describes the invalid setting to users.
@@ -102,7 +105,11 @@ func (m InvalidSetting) String() string {
 	if effect == "" {
 		effect = "using " + m.Used
 	}
-	return fmt.Sprintf("%s: invalid value %s, must be %s; %s", m.Field, brief.Value(m.Value), m.Expected, effect)
+	problem := m.Problem
+	if problem == "" {
+		problem = fmt.Sprintf("invalid value %s, must be %s", brief.Value(m.Value), m.Expected)
+	}
+	return fmt.Sprintf("%s: %s; %s", m.Field, problem, effect)
 }
 
 // Said reports whether the annotations of a PodGroup contain settings of a gang.

@@ -77,7 +77,7 @@ func TestRead(t *testing.T) {
 		},
 		"gathering in a layer twice": {
 			gathers(`{"layer":"Block","strategy":"MustGather"},{"layer":"Block","strategy":"PreferGather"}`),
-			with(func(s *Settings) { s.Gather = []GatherRule{{"Block", true, false, 1}} }), [][2]string{{TopologyAnnotation, "the first rule"}},
+			with(func(s *Settings) { s.Gather = []GatherRule{{"Block", true, false, 1}} }), [][2]string{{TopologyAnnotation, "its first rule"}},
 		},
 		"gathering in no layer": {gathers(`{"strategy":"MustGather"}`), koordinator, [][2]string{{TopologyAnnotation, "the rule is ignored"}}},
 		"multiples that are none": {

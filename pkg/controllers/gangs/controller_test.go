@@ -236,7 +236,7 @@ func TestGangOfAnObject(t *testing.T) {
 		if w.told("p0") != "" {
 			t.Errorf("p0 is still told %s", w.told("p0"))
 		}
-		expectTold(t, w.told("p1"), gangs.ModeAnnotation, `invalid value "NonStrict"`, `using "Strict"`)
+		expectTold(t, w.told("p1"), gangs.ModeAnnotation, `value "NonStrict" conflicts`, `using "Strict"`)
 		expectTold(t, w.getObject().Annotations[messageAnnotation], "g overrides p1")
 		w.changeObject(func(group *v1alpha1.PodGroup) {
 			group.Spec.MinMember = 1

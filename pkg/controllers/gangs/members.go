@@ -121,11 +121,8 @@ func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	invalid := misnamed(pod)
 	switch {
 	case inOtherPodGroup(pod):
-		group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
-		invalid = append(invalid, gangs.InvalidSetting{
-			Field: namesOf(pod)[0].field, Value: g.Name.Name, Used: brief.Value(group),
-			Expected: fmt.Sprintf("absent or %s as in %s", brief.Value(group), v1beta1.KubeGroupNameAnnotationKey),
-		})
+		used := brief.Value(pod.Annotations[v1beta1.KubeGroupNameAnnotationKey])
+		invalid = append(invalid, conflict(namesOf(pod)[0].field, g.Name.Name, fmt.Sprintf("%s in %s", used, v1beta1.KubeGroupNameAnnotationKey), used))
 	case g.parked != "":
 		return sentences(invalid, g.parked), !g.hasInvalidName()
 	case pod == g.decider:

@@ -103,6 +103,12 @@ func TestMessages(t *testing.T) {
 		w.member("p", said)
 	})
 	inWorld(t, func(w *world) {
+		w.object(0)
+		w.labelled("p")
+		w.settle()
+		got["an invalid minimum of a PodGroup"] = w.getObject().Annotations[messageAnnotation]
+	})
+	inWorld(t, func(w *world) {
 		w.object(1, func(g *v1alpha1.PodGroup) { g.Spec.ScheduleTimeoutSeconds = new(int32(-1)) })
 		w.labelled("p")
 		w.settle()
@@ -128,24 +134,25 @@ func TestMessages(t *testing.T) {
 		got[name] = regexp.MustCompile("a lowercase RFC 1123 subdomain.*; correct").ReplaceAllString(got[name], "...; correct")
 	}
 	want := map[string]string{
-		"a setting that the first pod does not have": `gang.scheduling.koordinator.sh/match-policy: invalid value "only-waiting", must be absent as in Pod first; using the default`,
-		"an invalid time":                           `gang.scheduling.koordinator.sh/waiting-time: invalid value "soon", must be a positive duration such as 90s; using the default of the scheduler configuration`,
-		"an invalid time of a PodGroup":             `spec.scheduleTimeoutSeconds: invalid value "-1", must be a positive number; using the default of the scheduler configuration`,
-		"an invalid setting":                        `gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using Strict`,
-		"the API server refuses the PodGroup":       `Volcano PodGroup of the gang cannot be created: podgroups.scheduling.volcano.sh "g" is forbidden: queue q is closed`,
-		"a PodGroup of Volcano's defines the gang":  "ignored: Volcano's PodGroup g defines the gang",
-		"the API server does not serve PodGroups":   "the API server does not serve PodGroup.scheduling.x-k8s.io, which label scheduling.x-k8s.io/pod-group refers to; install its CRD and create PodGroup a/g to have the pod scheduled",
-		"no minimum":                                "no pod of gang a/g sets gang.scheduling.koordinator.sh/min-available; set a positive number on at least one pod to have the gang scheduled",
-		"a minimum of 0":                            `gang.scheduling.koordinator.sh/min-available: invalid value "0", must be a positive number on at least one pod; the gang is not scheduled until one sets it`,
-		"an invalid name":                           `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
+		"a setting that the first pod does not have": `gang.scheduling.koordinator.sh/match-policy: value "only-waiting" conflicts with Pod first, which does not set it; using the default`,
+		"an invalid time":                          `gang.scheduling.koordinator.sh/waiting-time: invalid value "soon", must be a positive duration such as 90s; using the default of the scheduler configuration`,
+		"an invalid minimum of a PodGroup":         `spec.minMember: invalid value 0, must be a positive number; using 1`,
+		"an invalid time of a PodGroup":            `spec.scheduleTimeoutSeconds: invalid value -1, must be a positive number of seconds; using the default of the scheduler configuration`,
+		"an invalid setting":                       `gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using Strict`,
+		"the API server refuses the PodGroup":      `Volcano PodGroup of the gang cannot be created: podgroups.scheduling.volcano.sh "g" is forbidden: queue q is closed`,
+		"a PodGroup of Volcano's defines the gang": "ignored: Volcano's PodGroup g defines the gang",
+		"the API server does not serve PodGroups":  "the API server does not serve PodGroup.scheduling.x-k8s.io, which label scheduling.x-k8s.io/pod-group refers to; install its CRD and create PodGroup a/g to have the pod scheduled",
+		"no minimum":      "no pod of gang a/g sets gang.scheduling.koordinator.sh/min-available; set a positive number on at least one pod to have the gang scheduled",
+		"a minimum of 0":  `gang.scheduling.koordinator.sh/min-available: invalid value "0", must be a positive number on at least one pod; the gang is not scheduled until one sets it`,
+		"an invalid name": `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
 		"an invalid name, on the last of many pods": `gang name "Upper" is not a valid PodGroup name: ...; correct the name to have the pod scheduled`,
 		"no minimum, on the last of many pods":      "the pod waits because gang a/g cannot be scheduled; the reason is in annotation coscheduling.volcano-prebind.io/message of the gang's 10 oldest pods",
 		"no such PodGroup":                          "PodGroup.scheduling.sigs.k8s.io a/g does not exist; create it, or correct label pod-group.scheduling.sigs.k8s.io, to have the pod scheduled",
 		"the name is taken":                         "gang name a/g is taken by the Volcano PodGroup of Job job; name another gang to have the pod scheduled",
 		"another scheduler's":                       `gang a/g belongs to scheduler "volcano" already; name another gang to have the pod scheduled`,
-		"an own PodGroup":                           `gang.scheduling.koordinator.sh/name: invalid value "g", must be absent or "mine" as in scheduling.k8s.io/group-name; using "mine"`,
-		"a label and an annotation":                 `gang.scheduling.koordinator.sh/name: invalid value "g", must be "h" as in pod-group.scheduling.sigs.k8s.io; using "h"; PodGroup.scheduling.sigs.k8s.io a/h does not exist; create it, or correct label pod-group.scheduling.sigs.k8s.io, to have the pod scheduled`,
-		"a setting of another pod":                  `gang.scheduling.koordinator.sh/min-available: invalid value "2", must be "1" as in Pod first; using "1"`,
+		"an own PodGroup":                           `gang.scheduling.koordinator.sh/name: value "g" conflicts with "mine" in scheduling.k8s.io/group-name; using "mine"`,
+		"a label and an annotation":                 `gang.scheduling.koordinator.sh/name: value "g" conflicts with "h" in pod-group.scheduling.sigs.k8s.io; using "h"; PodGroup.scheduling.sigs.k8s.io a/h does not exist; create it, or correct label pod-group.scheduling.sigs.k8s.io, to have the pod scheduled`,
+		"a setting of another pod":                  `gang.scheduling.koordinator.sh/min-available: value "2" conflicts with "1" in Pod first; using "1"`,
 		"a setting of another pod, on the PodGroup": "conflicting settings: Pod first overrides p",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -216,8 +223,8 @@ func TestTwoWaysAtOnce(t *testing.T) {
 		if w.in("explicit") != "mine" || w.in("same") != "g" || w.in("both") != "" {
 			t.Errorf("explicit is in %q, same in %q, both in %q", w.in("explicit"), w.in("same"), w.in("both"))
 		}
-		expectTold(t, w.told("explicit"), gangs.NameAnnotation, `invalid value "g"`, `using "mine"`)
-		expectTold(t, w.told("both"), `must be "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
+		expectTold(t, w.told("explicit"), gangs.NameAnnotation, `value "g" conflicts with "mine"`, `using "mine"`)
+		expectTold(t, w.told("both"), `conflicts with "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
 		if told := w.told("same"); told != "" {
 			t.Errorf("told %s", told)
 		}
@@ -287,13 +294,13 @@ func TestInvalidSettingsNameTheUsedValue(t *testing.T) {
 	first := podSaying("first", 0, map[string]string{gangs.MinAvailableAnnotation: "3", gangs.WaitingTimeAnnotation: (90 * time.Second).String()})
 	other := podSaying("other", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
 	s, _ := fromPods(gangs.Name{Namespace: "a", Name: "x"}, []*corev1.Pod{first, other})
-	const want = `gang.scheduling.koordinator.sh/min-available: invalid value "4", must be "3" as in Pod first; using "3"`
+	const want = `gang.scheduling.koordinator.sh/min-available: value "4" conflicts with "3" in Pod first; using "3"`
 	if got := s.disagreements(other); len(got) != 1 || got[0].String() != want {
 		t.Errorf("told %v, want %s", got, want)
 	}
 	both := podSaying("both", 2, nil)
 	both.Labels = map[string]string{gangs.PodGroupLabel: "p"}
-	const named = `gang.scheduling.koordinator.sh/name: invalid value "x", must be "p" as in pod-group.scheduling.sigs.k8s.io; using "p"`
+	const named = `gang.scheduling.koordinator.sh/name: value "x" conflicts with "p" in pod-group.scheduling.sigs.k8s.io; using "p"`
 	if got := misnamed(both); nameOf(both) != "p" || len(got) != 1 || got[0].String() != named {
 		t.Errorf("G11: gang %q, told %v, want %s", nameOf(both), got, named)
 	}

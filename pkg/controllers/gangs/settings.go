@@ -136,7 +136,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 	minMember, defaults := object.Spec.MinMember, koordinator
 	if minMember < 1 {
 		invalid = append(invalid, gangs.InvalidSetting{
-			Field: "spec.minMember", Value: strconv.Itoa(int(minMember)), Expected: "a positive number", Used: "1",
+			Field: "spec.minMember", Problem: fmt.Sprintf("invalid value %d, must be a positive number", minMember), Used: "1",
 		})
 		minMember, defaults.Mode = 1, gangs.NonStrict // Koordinator places the pods of a gang without a minimum one by one
 	}
@@ -146,7 +146,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 	} else if seconds != nil {
 		delete(said, gangs.WaitingTimeAnnotation)
 		invalid = append(invalid, gangs.InvalidSetting{
-			Field: "spec.scheduleTimeoutSeconds", Value: strconv.Itoa(int(*seconds)), Expected: "a positive number", Used: byDefault,
+			Field: "spec.scheduleTimeoutSeconds", Problem: fmt.Sprintf("invalid value %d, must be a positive number of seconds", *seconds), Used: byDefault,
 		})
 	}
 	s := parseSettings(name, kind+" "+object.Name, minMember, said, defaults)
@@ -163,16 +163,22 @@ func (s *settings) disagreements(pod *corev1.Pod) []gangs.InvalidSetting {
 		if !ok || text == s.said[key] || text == s.taken[key] || canonical(key, text) == canonical(key, s.said[key]) {
 			continue
 		}
-		want, taken := "absent as in "+s.by, "the default"
+		other, taken := s.by+", which does not set it", "the default"
 		if theirs, ok := s.said[key]; ok {
-			want, taken = fmt.Sprintf("%s as in %s", brief.Value(theirs), s.by), brief.Value(theirs)
+			other, taken = fmt.Sprintf("%s in %s", brief.Value(theirs), s.by), brief.Value(theirs)
 		}
 		if value, ok := s.taken[key]; ok {
 			taken = brief.Value(value)
 		}
-		invalid = append(invalid, gangs.InvalidSetting{Field: key, Value: text, Expected: want, Used: taken})
+		invalid = append(invalid, conflict(key, text, other, taken))
 	}
 	return invalid
+}
+
+// conflict returns the setting of a field whose value differs from another setting, which takes precedence. used is the
+// value that is used.
+func conflict(field, value, other, used string) gangs.InvalidSetting {
+	return gangs.InvalidSetting{Field: field, Problem: fmt.Sprintf("value %s conflicts with %s", brief.Value(value), other), Used: used}
 }
 
 // canonical returns equal texts for equal values of a setting. A text that is too long, or names more gangs than a
@@ -208,10 +214,8 @@ func misnamed(pod *corev1.Pod) []gangs.InvalidSetting {
 	names := namesOf(pod)
 	for _, other := range names[1:] {
 		if other.name != names[0].name {
-			invalid = append(invalid, gangs.InvalidSetting{
-				Field: other.field, Value: other.name, Expected: fmt.Sprintf("%s as in %s", brief.Value(names[0].name), names[0].field),
-				Used: brief.Value(names[0].name),
-			})
+			used := brief.Value(names[0].name)
+			invalid = append(invalid, conflict(other.field, other.name, fmt.Sprintf("%s in %s", used, names[0].field), used))
 		}
 	}
 	return invalid

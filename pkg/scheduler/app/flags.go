@@ -85,7 +85,7 @@ func (o *Options) checkNames() error {
 		reject("scheduler-sharding-mode", o.ShardingMode, fmt.Sprintf("%s, %s or %s", util.NoneShardingMode, util.HardShardingMode, util.SoftShardingMode))
 	}
 	if o.ShardingMode != util.NoneShardingMode && o.ShardName == "" {
-		reject("scheduler-sharding-name", o.ShardName, "the name of a NodeShard when --scheduler-sharding-mode is given")
+		reject("scheduler-sharding-name", o.ShardName, "the name of a NodeShard unless --scheduler-sharding-mode is none")
 	}
 	return errors.Join(errs...)
 }

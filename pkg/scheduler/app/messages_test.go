@@ -20,6 +20,7 @@ import (
 	commonutil "volcano.sh/volcano/pkg/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 )
 
 // TestMessages has the help of this scheduler's own flags, and what it says of its lease, its loop and its debug endpoints.
@@ -31,7 +32,10 @@ func TestMessages(t *testing.T) {
 	gangsOnLoopback(http.NotFoundHandler()).ServeHTTP(outside, httptest.NewRequest(http.MethodGet, "/debug/gangs", nil))
 	follows := httptest.NewRecorder()
 	showGangs(follows, httptest.NewRequest(http.MethodGet, "/debug/gangs", nil), nil)
+	limit := httptest.NewRecorder()
+	showGangs(limit, httptest.NewRequest(http.MethodGet, "/debug/gangs?limit=all-of-them-please-and-more", nil), &debug.View{})
 	got := map[string]string{
+		"an invalid limit":     strings.TrimSpace(limit.Body.String()),
 		"--validate-conf":      usage("validate-conf"),
 		"--drain-grace-period": usage("drain-grace-period"),
 		"--enable-healthz":     usage("enable-healthz"),
@@ -44,6 +48,7 @@ func TestMessages(t *testing.T) {
 		"listen address":       listenError("listen-address", "nowhere"),
 	}
 	want := map[string]string{
+		"an invalid limit":     `limit: found "all-of-them-please-a", want a number from 1 to 5000`,
 		"--validate-conf":      "Validate this scheduler configuration file, print its errors and exit: 0 if it is valid, 1 otherwise",
 		"--drain-grace-period": "How long bind transactions in flight may take to end after SIGTERM. Members not being bound by then are rolled back, which may take 20 s more. Set the pod's terminationGracePeriodSeconds 30 s higher",
 		"--enable-healthz":     "Enable the health check; it is true by default",
@@ -99,6 +104,19 @@ func TestMessagesOfHealth(t *testing.T) {
 	}
 }
 
+// TestMessagesOfAStaleLease has the error of a write whose lease may have passed to another scheduler.
+func TestMessagesOfAStaleLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fence{term: 10 * time.Second}
+		f.held(now())
+		time.Sleep(12500 * time.Millisecond)
+		const want = "not sent: the leader lease was last renewed 12.5s ago, another scheduler may lead"
+		if err := f.closed(); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+}
+
 // TestMessagesOfReloads has the events on the lease when the configuration file has changed.
 func TestMessagesOfReloads(t *testing.T) {
 	cluster := gangOf(1)
@@ -128,11 +146,14 @@ func listenError(flag, address string) string {
 	return fmt.Sprint(err)
 }
 
+// nameRule is Kubernetes' text on names of objects.
+const nameRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+
 // TestImpossibleFlags: each of these was taken without a word, and then the scheduler hung, waited for ever or did nothing.
 func TestImpossibleFlags(t *testing.T) {
 	tests := map[string]struct{ flag, want string }{
-		"no default queue":                {"--default-queue=", `--default-queue is ""; it must be the name of a queue: `},
-		"a default queue that is no name": {"--default-queue=Q_1", `--default-queue is "Q_1"`},
+		"no default queue":                {"--default-queue=", `--default-queue is ""; it must be the name of a queue: ` + nameRule},
+		"a default queue that is no name": {"--default-queue=Q_1", `--default-queue is "Q_1"; it must be the name of a queue: ` + nameRule},
 		"no node workers":                 {"--node-worker-threads=0", `--node-worker-threads is 0; it must be between 1 and 1000`},
 		"millions of node workers":        {"--node-worker-threads=4000000", `--node-worker-threads is 4000000; it must be between 1 and 1000`},
 		"no period":                       {"--schedule-period=0", `--schedule-period is 0s; it must be longer than 0`},
@@ -150,13 +171,14 @@ func TestImpossibleFlags(t *testing.T) {
 		"more than all nodes":             {"--percentage-nodes-to-find=101", `--percentage-nodes-to-find is 101; it must be 100 or less`},
 		"a selector without a value":      {"--node-selector=role", `--node-selector is "role"; it must be a label such as volcano.sh/role:train`},
 		"an unknown sharding mode":        {"--scheduler-sharding-mode=soggy", `--scheduler-sharding-mode is "soggy"; it must be none, hard or soft`},
+		"a shard without a name":          {"--scheduler-sharding-mode=hard --scheduler-sharding-name=", `--scheduler-sharding-name is ""; it must be the name of a NodeShard unless --scheduler-sharding-mode is none`},
 		"shared objects":                  {"--plugins-dir=/nowhere", `--plugins-dir is "/nowhere"; it must not be given: shared objects cannot be loaded by this scheduler. Link your plugins into a build of your own, whose main calls app.Main with their specs (docs/prebind.md)`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := parse(t, tt.flag).check()
-			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("%s: error %v, want %s", tt.flag, err, tt.want)
+			err := parse(t, strings.Fields(tt.flag)...).check()
+			if diff := cmp.Diff(tt.want, fmt.Sprint(err)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.flag, diff)
 			}
 		})
 	}
@@ -172,7 +194,11 @@ func TestImpossibleLease(t *testing.T) {
 		"upstream's": {change: func(*componentbaseconfig.LeaderElectionConfiguration) {}},
 		"a name that is none": {
 			change: func(c *componentbaseconfig.LeaderElectionConfiguration) { c.ResourceName = "Vol_1" },
-			want:   `--leader-elect-resource-name is "Vol_1"; it must be the name of a lease: `,
+			want:   `--leader-elect-resource-name is "Vol_1"; it must be the name of a lease: ` + nameRule,
+		},
+		"a namespace that is none": {
+			change: func(c *componentbaseconfig.LeaderElectionConfiguration) { c.ResourceNamespace = "Volcano_1" },
+			want:   `--leader-elect-resource-namespace is "Volcano_1"; it must be the name of a namespace`,
 		},
 		"another kind of lock": {
 			change: func(c *componentbaseconfig.LeaderElectionConfiguration) { c.ResourceLock = "configmaps" },
@@ -188,9 +214,12 @@ func TestImpossibleLease(t *testing.T) {
 			commonutil.LeaderElectionDefault(&opts.LeaderElection)
 			opts.LeaderElection.ResourceName = "vc-scheduler"
 			tt.change(&opts.LeaderElection)
-			err := opts.check()
-			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
-				t.Errorf("error %v, want %s", err, tt.want)
+			got := ""
+			if err := opts.check(); err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -128,7 +128,7 @@ func (r *run) settleBinding(m *member) (held bool, lost error) {
 	case fate.Gone:
 		return false, ErrPodGone
 	case fate.Node != "":
-		return false, fmt.Errorf("the pod is bound to node %s", fate.Node)
+		return false, fmt.Errorf("another scheduler or a user bound the pod to node %s", fate.Node)
 	}
 	return false, nil
 }

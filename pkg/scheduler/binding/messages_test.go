@@ -86,7 +86,7 @@ func TestMessagesOfBinds(t *testing.T) {
 		}
 	})
 	want := map[string]string{
-		"ns/first":   "binding pod ns/p to node n failed: the pod is bound to node elsewhere",
+		"ns/first":   "binding pod ns/p to node n failed: another scheduler or a user bound the pod to node elsewhere",
 		"ns/unknown": "binding was aborted before it was known whether the pod is bound",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/quantity"
 )
 
 // Reservation is what a transaction decides for a pod before the pod is bound.
@@ -70,7 +73,7 @@ func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.Task
 	}
 	p.nodes.countNode(n)
 	if ok, short := r.task.Resreq.LessEqualWithResourcesName(n.info.Idle, api.Zero); !ok {
-		return fmt.Errorf("node %s is short of %s: the pod requests %s, idle is %s", node, strings.Join(short, ", "), r.task.Resreq, n.info.Idle)
+		return fmt.Errorf("node %s is short of %s", node, shortage(short, r.task.Resreq, n.info.Idle))
 	}
 	reservation, err := prepare(r.task)
 	if err != nil {
@@ -82,6 +85,17 @@ func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.Task
 	}
 	p.move(r)
 	return nil
+}
+
+// shortage lists the resources that the node is short of, with the amounts that are requested and idle.
+func shortage(names []string, requested, idle *api.Resource) string {
+	slices.Sort(names)
+	var parts []string
+	for _, name := range names {
+		resource := v1.ResourceName(name)
+		parts = append(parts, fmt.Sprintf("%s (%s requested, %s idle)", name, quantity.Of(resource, requested.Get(resource)), quantity.Of(resource, idle.Get(resource))))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // reservable returns the record of the task. It returns an error if the task is not pending, or if a transaction holds

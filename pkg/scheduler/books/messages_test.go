@@ -60,19 +60,23 @@ func TestMessages(t *testing.T) {
 		"the node has no room": reserve(pod().Obj(), "n", func(b *Books, _ *api.TaskInfo) {
 			b.Pods.Show(schedtest.MakePod().Name("big").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "6"}).Obj())
 		}),
+		"the node has neither CPU nor memory": reserve(pod().Obj(), "n", func(b *Books, _ *api.TaskInfo) {
+			b.Pods.Show(schedtest.MakePod().Name("big").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "7500m", "memory": "7680Mi"}).Obj())
+		}),
 		"evicting a pod that does not exist": evict(pod().Obj(), func(task *api.TaskInfo) { task.UID = "another" }),
 		"evicting a pod without a node":      evict(pod().Obj(), func(*api.TaskInfo) {}),
 	}
 	want := map[string]string{
-		"a pod with room":                    "<nil>",
-		"the node does not exist":            "node elsewhere was deleted after the pod was placed there",
-		"the PodGroup does not exist":        "PodGroup ns/other was deleted after its pod was placed",
-		"the pod does not exist":             "the pod was deleted after it was placed",
-		"the pod is reserved already":        "task is Binding, not Pending",
-		"a pod of its name is reserved":      "the transaction of a pod of that name, with UID ns-p, on node n has not ended",
-		"the node has no room":               "node n is short of cpu: the pod requests cpu 4000.00, memory 1073741824.00, pods 1.00, idle is cpu 2000.00, memory 8589934592.00, pods 9.00",
-		"evicting a pod that does not exist": "pod ns/p with UID another does not exist",
-		"evicting a pod without a node":      "pod ns/p is on no node",
+		"a pod with room":                     "<nil>",
+		"the node does not exist":             "node elsewhere was deleted after the pod was placed there",
+		"the PodGroup does not exist":         "PodGroup ns/other was deleted after its pod was placed",
+		"the pod does not exist":              "the pod was deleted after it was placed",
+		"the pod is reserved already":         "task is Binding, not Pending",
+		"a pod of its name is reserved":       "the transaction of a pod of that name, with UID ns-p, on node n has not ended",
+		"the node has no room":                "node n is short of cpu (4 requested, 2 idle)",
+		"the node has neither CPU nor memory": "node n is short of cpu (4 requested, 500m idle), memory (1Gi requested, 512Mi idle)",
+		"evicting a pod that does not exist":  "pod ns/p with UID another does not exist",
+		"evicting a pod without a node":       "pod ns/p is on no node",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

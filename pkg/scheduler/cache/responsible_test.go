@@ -58,7 +58,8 @@ func TestEachObjectIsOneSchedulers(t *testing.T) {
 		}
 	}
 	t.Setenv(ownPodName, "volcano")
-	if _, err := newResponsible(nil, nil); err == nil {
-		t.Error("a name without a number is taken")
+	const want = `SCHEDULER_POD_NAME is "volcano": with MULTI_SCHEDULER_ENABLE=true it must be the name of a pod of a StatefulSet, which ends in - and a number`
+	if _, err := newResponsible(nil, nil); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

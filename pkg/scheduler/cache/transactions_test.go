@@ -68,7 +68,7 @@ func TestRegressionStuckBinding(t *testing.T) {
 			change: func(w *world, _ *vccache.BindContext) {
 				w.add(schedtest.MakePod().Name("big").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "7500m"}).Obj())
 			},
-			want: "node n is short of cpu: ",
+			want: "node n is short of cpu (1 requested, 500m idle)",
 		},
 		"the pod was deleted": {
 			change: func(w *world, _ *vccache.BindContext) { w.remove(pod(0).Obj()) },

@@ -334,8 +334,10 @@ func TestRegressionSwallowedDeviceError(t *testing.T) {
 			t.Errorf("ledger after waiting (-want +got):\n%s", diff)
 		}
 		// Session.Allocate, unlike a Statement's, does not look at errors of handlers.
-		if err := ssn.Session.Session.Allocate(last, ssn.Nodes["n"]); err == nil || !strings.Contains(err.Error(), "pod ns/p4 requests were not allocated") {
-			t.Errorf("error is %v, want one that names the pod without a device", err)
+		kind := map[string]string{"deviceshare.VGPUEnable": "hamivgpu", "deviceshare.GPUSharingEnable": "GpuShare", "deviceshare.GPUNumberEnable": "GpuShare", "deviceshare.AscendHAMiVNPUEnable": "Ascend310P"}[s.argument]
+		want := "node n: the devices (" + kind + ") that pod ns/p4 requests were not allocated"
+		if err := ssn.Session.Session.Allocate(last, ssn.Nodes["n"]); err == nil || err.Error() != want {
+			t.Errorf("error is %v, want %s", err, want)
 		}
 		if _, ok := ssn.Handed()["ns/p4"]; ok {
 			t.Error("a pod was handed over without a device")

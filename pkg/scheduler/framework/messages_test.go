@@ -63,12 +63,14 @@ func TestMessages(t *testing.T) {
 
 	untriedReason, unadmittedReason := unexplained(untried), unexplained(unadmitted)
 	got := map[string]string{
-		"pods are missing":                   lacks(group(4), pod(), pod()),
-		"no pod exists":                      lacks(group(4)),
-		"a pod failed":                       withFailed.Reason + ": " + withFailed.Message,
-		"pods of a role are missing":         lacks(group(2).MinTaskMember("worker", 1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("worker")),
-		"pods of five roles are missing":     lacks(group(6).MinTaskMember("a", 1).MinTaskMember("b", 2).MinTaskMember("c", 1).MinTaskMember("d", 1).MinTaskMember("e", 1)),
-		"sub-groups are missing":             lacks(group(2).SubGroups("racks", "sub", 3, 2), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b")),
+		"pods are missing":               lacks(group(4), pod(), pod()),
+		"no pod exists":                  lacks(group(4)),
+		"a pod failed":                   withFailed.Reason + ": " + withFailed.Message,
+		"pods of a role are missing":     lacks(group(2).MinTaskMember("worker", 1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("worker")),
+		"pods of five roles are missing": lacks(group(6).MinTaskMember("a", 1).MinTaskMember("b", 2).MinTaskMember("c", 1).MinTaskMember("d", 1).MinTaskMember("e", 1)),
+		"sub-groups are missing":         lacks(group(2).SubGroups("racks", "sub", 3, 2), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b")),
+		"sub-groups of four policies are missing": lacks(group(2).SubGroups("a", "sub", 3, 2).SubGroups("b", "sub", 3, 2).SubGroups("c", "sub", 3, 2).SubGroups("d", "sub", 3, 2),
+			pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b")),
 		"pods have gates":                    lacks(group(3), pod(), pod().Gate("example.com/quota"), pod().Gate("example.com/quota")),
 		"a pod of a role has a gate":         lacks(group(1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("launcher").Gate("quota")),
 		"a pod of a sub-group has a gate":    lacks(group(2).SubGroups("racks", "sub", 2, 1), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b").Gate("quota")),
@@ -81,12 +83,14 @@ func TestMessages(t *testing.T) {
 		"a reservation exceeds the share":    fmt.Sprint(ssn.QueueUse.FitsShare(deserves, asks)),
 	}
 	want := map[string]string{
-		"pods are missing":                   "NotEnoughTasks: minMember is 4 and there are 2 pods",
-		"no pod exists":                      "NotEnoughTasks: minMember is 4 and there is no pod",
-		"a pod failed":                       "NotEnoughTasks: minMember is 3 and there is 1 pod (and 1 failed)",
-		"pods of a role are missing":         `NotEnoughPodsOfTask: minTaskMember of "launcher" is 1 and there is no such pod`,
-		"pods of five roles are missing":     `NotEnoughTasks: minMember is 6 and there is no pod; minTaskMember of "a" is 1 and there is no such pod; minTaskMember of "b" is 2 and there is no such pod; minTaskMember of "c" is 1 and there is no such pod and 2 more`,
-		"sub-groups are missing":             `NotEnoughPodsOfTask: sub-group policy "ns/g/racks" requires 3 complete sub-groups and has 1`,
+		"pods are missing":               "NotEnoughTasks: minMember is 4 and there are 2 pods",
+		"no pod exists":                  "NotEnoughTasks: minMember is 4 and there is no pod",
+		"a pod failed":                   "NotEnoughTasks: minMember is 3 and there is 1 pod (and 1 failed)",
+		"pods of a role are missing":     `NotEnoughPodsOfTask: minTaskMember of "launcher" is 1 and there is no such pod`,
+		"pods of five roles are missing": `NotEnoughTasks: minMember is 6 and there is no pod; minTaskMember of "a" is 1 and there is no such pod; minTaskMember of "b" is 2 and there is no such pod; minTaskMember of "c" is 1 and there is no such pod; 2 more roles without enough pods`,
+		"sub-groups are missing":         `NotEnoughPodsOfTask: sub-group policy "ns/g/racks" requires 3 complete sub-groups and has 1`,
+		"sub-groups of four policies are missing": `NotEnoughPodsOfTask: sub-group policy "ns/g/a" requires 3 complete sub-groups and has 1; sub-group policy "ns/g/b" requires 3 complete sub-groups and has 0; ` +
+			`sub-group policy "ns/g/c" requires 3 complete sub-groups and has 0; 1 more sub-group policy without enough complete sub-groups`,
 		"pods have gates":                    "SchedulingGated: 2 of 3 pods wait for scheduling gates: example.com/quota; minMember is 3",
 		"a pod of a role has a gate":         `SchedulingGated: 1 of 1 pod of role "launcher" waits for scheduling gates: quota; minTaskMember of "launcher" is 1`,
 		"a pod of a sub-group has a gate":    `SchedulingGated: 1 of 3 pods waits for scheduling gates: quota; sub-group policy "ns/g/racks" requires 2 complete sub-groups and has 1 without gated pods`,

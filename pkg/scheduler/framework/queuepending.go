@@ -12,6 +12,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/quantity"
 )
 
 // counting are upstream's plugins that count a gang as admitted when they vote for it. If these plugins vote again,
@@ -135,7 +137,7 @@ func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) s
 		for _, name := range resourceNames(request) {
 			if _, limited := q.Queue.Spec.Capability[name]; limited && used.Get(name)+request.Get(name) > capability.Get(name) {
 				parts = append(parts, fmt.Sprintf("%s %s of %s in use%s, %s requested", name,
-					Quantity(name, used.Get(name)), Quantity(name, capability.Get(name)), u.ofDeleted(id, name), Quantity(name, request.Get(name))))
+					quantity.Of(name, used.Get(name)), quantity.Of(name, capability.Get(name)), u.ofDeleted(id, name), quantity.Of(name, request.Get(name))))
 			}
 		}
 		if len(parts) > 0 {
@@ -157,7 +159,7 @@ func (u *QueueUse) ofDeleted(queue api.QueueID, name v1.ResourceName) string {
 	if amount == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%s by pods being deleted)", Quantity(name, amount))
+	return fmt.Sprintf(" (%s by pods being deleted)", quantity.Of(name, amount))
 }
 
 // FitsCapability returns an error unless the request fits into the capability of the queue and of its ancestors, if they
@@ -168,7 +170,7 @@ func (u *QueueUse) FitsCapability(queue *api.QueueInfo, request *api.Resource) e
 		limit := api.NewResource(capability)
 		for _, name := range slices.Sorted(maps.Keys(capability)) {
 			if asked := request.Get(name); asked > limit.Get(name) {
-				return fmt.Errorf("queue %s has capability %s %s, %s requested", id, name, Quantity(name, limit.Get(name)), Quantity(name, asked))
+				return fmt.Errorf("queue %s has capability %s %s, %s requested", id, name, quantity.Of(name, limit.Get(name)), quantity.Of(name, asked))
 			}
 		}
 	}

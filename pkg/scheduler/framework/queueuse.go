@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/util"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/quantity"
 )
 
 // QueueUse is how many resources the tasks of each queue and its child queues hold, and how many all tasks together
@@ -133,7 +134,7 @@ func (u *QueueUse) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
 	for _, name := range resourceNames(amount) {
 		share, limited := u.share(queue, name)
 		if would := used.Get(name) + amount.Get(name); limited && would > share+1e-6 {
-			return fmt.Errorf("queue %s would use %s %s, its share is %s", queue.Name, name, Quantity(name, would), Quantity(name, share))
+			return fmt.Errorf("queue %s would use %s %s, its share is %s", queue.Name, name, quantity.Of(name, would), quantity.Of(name, share))
 		}
 	}
 	return nil
@@ -179,7 +180,7 @@ func resourceNames(request *api.Resource) []v1.ResourceName {
 
 // AmountOf formats the amount of the named resource in have, in the units that users write.
 func AmountOf(have *api.Resource, name string) string {
-	return Quantity(v1.ResourceName(name), have.Get(v1.ResourceName(name)))
+	return quantity.Of(v1.ResourceName(name), have.Get(v1.ResourceName(name)))
 }
 
 // amountsOf formats the amounts in have of the requested resources. It formats only the first few resources by name.
@@ -198,17 +199,4 @@ func textOf(request *api.Resource, of func(name string) string) string {
 		text += ", ..."
 	}
 	return text
-}
-
-// Quantity formats the amount of a resource in the units that users write. Upstream counts memory in bytes, pods by
-// number, and all other resources in thousandths.
-func Quantity(name v1.ResourceName, amount float64) string {
-	switch name {
-	case v1.ResourceMemory:
-		return resource.NewQuantity(int64(amount), resource.BinarySI).String()
-	case v1.ResourcePods:
-		return resource.NewQuantity(int64(amount), resource.DecimalSI).String()
-	default:
-		return resource.NewMilliQuantity(int64(amount), resource.DecimalSI).String()
-	}
 }

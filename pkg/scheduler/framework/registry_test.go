@@ -62,7 +62,7 @@ func TestBuildErrorsKeepTheFormerProfile(t *testing.T) {
 				t.Fatal(err)
 			}
 			profile, err := r.Build(tt.in, nil)
-			if err == nil || !strings.Contains(err.Error(), tt.want) || profile != nil {
+			if err == nil || err.Error() != tt.want || profile != nil {
 				t.Errorf("Build returned %v, %v; want an error that says %q", profile, err, tt.want)
 			}
 			r.CloseSession(r.OpenSession(k, inForce))

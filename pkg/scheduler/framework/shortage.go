@@ -67,16 +67,18 @@ func missingPods(job *api.JobInfo) PendingReason {
 	}
 	short := brief.List{First: maxNamed}
 	minima := binding.RoleMinima(spec)
+	more := -maxNamed
 	for role, least := range minima {
 		if roles[role] < least {
 			short.Add(role)
+			more++
 		}
 	}
 	for _, role := range short.Items() {
 		parts = append(parts, fmt.Sprintf("minTaskMember of %s is %d and there %s", brief.Value(role), minima[role], number(roles[role], "such pod")))
 	}
-	if more := short.More(); more != "" {
-		parts[len(parts)-1] += more
+	if more > 0 {
+		parts = append(parts, brief.Count(more, "more role")+" without enough pods")
 	}
 	if len(parts) == 0 {
 		parts = []string{subGroupsText(job)}
@@ -89,9 +91,11 @@ func missingPods(job *api.JobInfo) PendingReason {
 func subGroupsText(job *api.JobInfo) string {
 	whole := binding.WholeSubGroups(job.SubJobs, exists)
 	short := brief.List{First: maxNamed}
+	more := -maxNamed
 	for gid, least := range job.MinSubJobs {
 		if whole[gid] < least {
 			short.Add(string(gid))
+			more++
 		}
 	}
 	var parts []string
@@ -99,7 +103,11 @@ func subGroupsText(job *api.JobInfo) string {
 		parts = append(parts, fmt.Sprintf("sub-group policy %s requires %d complete sub-groups and has %d",
 			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], whole[api.SubJobGID(gid)]))
 	}
-	return strings.Join(parts, "; ") + short.More()
+	if more > 0 {
+		policies := map[bool]string{true: "policy", false: "policies"}[more == 1]
+		parts = append(parts, fmt.Sprintf("%d more sub-group %s without enough complete sub-groups", more, policies))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // gatesText describes the number of gated pods and their gates. It counts pods of the whole gang if the gang has too

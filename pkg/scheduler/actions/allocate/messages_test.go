@@ -154,6 +154,10 @@ func TestMessages(t *testing.T) {
 		look(name, c)
 	}
 
+	c = alone([]string{"1", "1"}, []*v1.Node{node("n1", "ib-a", "4")}, nothing)
+	c.world.Pods[1] = schedtest.MakePod().Name("a-1").Group("a").Gate("example.com/mine").Obj()
+	look("a pod without requests has a gate", c)
+
 	const (
 		together = "gang group ns/a,ns/b must be scheduled together; "
 		large    = "0/1 members fit: 1 node short of cpu; a member requests more than any node has: cpu 5 of at most 4"
@@ -173,6 +177,7 @@ func TestMessages(t *testing.T) {
 		"each has room, and both have not, on gang b":         together + "gang ns/a does not fit: " + share,
 		"a pod without requests has no room, on gang a":       together + "gang ns/a cannot reach its minimum: " + affinity,
 		"a pod without requests has no room, on gang b":       together + "gang ns/a cannot reach its minimum: " + affinity,
+		"a pod without requests has a gate, on gang a":        "best-effort pod a-1 has a scheduling gate",
 		"an event handler refuses a pod, on gang a":           "0/1 members fit: 1 node refused by a plugin after all filters accepted the node (the scheduler's log has the error)",
 		"a plugin cannot reserve, on gang a":                  "0/1 members fit: 1 node refused by plugin helper: the licence server has none left",
 		"the HyperNodes are not read yet, on gang a":          "waiting for HyperNodes: spec.networkTopology of the gang needs them, and the scheduler has not read all of them yet",

@@ -265,7 +265,7 @@ func joined(errs ...error) error {
 		add(err)
 	}
 	if total > maxFindings {
-		reported = append(reported, fmt.Errorf("and %d more findings", total-maxFindings))
+		reported = append(reported, fmt.Errorf("and %d more errors", total-maxFindings))
 	}
 	return errors.Join(reported...)
 }

@@ -14,15 +14,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A key that is no string cannot be read from JSON, so it has a test of its own.
-func TestValidateKeyOfAnotherType(t *testing.T) {
-	args := framework.Arguments{policiesArgument: []any{map[any]any{1: "x"}}}
-	want := `bindpolicy.policies: policy number 1: found the key 1, want the name of a field`
-	if err := Spec().Validate(args); err == nil || err.Error() != want {
-		t.Errorf("Validate() = %v, want %s", err, want)
-	}
-}
-
 func TestCostLimitOfEveryIntegerType(t *testing.T) {
 	for _, value := range []any{7, int64(7), uint64(7), 7.0} {
 		got := uint64(0)
@@ -60,7 +51,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 		"as much text as may be":     {args: many(4, long)},
 		"as many policies as may be": {args: many(maxPolicies, "true")},
 		"more findings than anyone reads": {
-			args: many(maxPolicies, "nobody && pod.x && 1"), findings: maxFindings + 1, last: "and 80 more findings",
+			args: many(maxPolicies, "nobody && pod.x && 1"), findings: maxFindings + 1, last: "and 80 more errors",
 		},
 		"a finding that goes on and on": {
 			args: many(1, strings.Repeat("nobody && ", 1_000)+"true"), findings: 1,

@@ -3,6 +3,7 @@
 package bindpolicy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,46 @@ func TestPreBind(t *testing.T) {
 			}
 			if err := p.Rollback(t.Context(), newTask("p"), "n"); err != nil {
 				t.Errorf("Rollback() = %v", err)
+			}
+		})
+	}
+}
+
+// TestMessagesOfBounds has the errors of lists of policies that no YAML of a reader's size can have.
+func TestMessagesOfBounds(t *testing.T) {
+	list := func(n int, change func(i int, policy map[string]any)) framework.Arguments {
+		policies := make([]any, n)
+		for i := range policies {
+			policy := map[string]any{"name": fmt.Sprint("p", i), "expression": "true"}
+			change(i, policy)
+			policies[i] = policy
+		}
+		return framework.Arguments{policiesArgument: policies}
+	}
+	long := strings.Repeat("x", 20_000)
+	var findings []string
+	for i := range 20 {
+		findings = append(findings, fmt.Sprintf(`bindpolicy.policies: policy "p%d": field "costLimit": found 0, want a whole number from 1 to 1000000`, i))
+	}
+	for name, tt := range map[string]struct {
+		args framework.Arguments
+		want string
+	}{
+		"an empty list": {framework.Arguments{policiesArgument: []any{}}, "bindpolicy.policies: found an empty list, want at least one policy: without any the plugin checks nothing"},
+		"many policies": {list(101, func(int, map[string]any) {}), "bindpolicy.policies: found 101 policies, want at most 100"},
+		"a key that is no text": {framework.Arguments{policiesArgument: []any{map[any]any{1: "x"}}},
+			"bindpolicy.policies: policy number 1: found the key 1, want the name of a field"},
+		"a long name": {list(1, func(_ int, p map[string]any) { p["name"] = long[:254] }),
+			`bindpolicy.policies: policy "` + long[:64] + `"... (and 190 bytes more): field "name": found 254 bytes, want at most 253`},
+		"a long expression": {list(1, func(_ int, p map[string]any) { p["expression"] = long }),
+			`bindpolicy.policies: policy "p0": field "expression": found 20000 bytes, want at most 16384`},
+		"long expressions together": {list(10, func(_ int, p map[string]any) { p["message"] = long[:10_000] }),
+			"bindpolicy.policies: found expressions and messages of 100040 bytes together, want at most 65536"},
+		"many errors": {list(25, func(_ int, p map[string]any) { p["costLimit"] = 0 }), strings.Join(findings, "\n") + "\nand 5 more errors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, fmt.Sprint(Spec().Validate(tt.args))); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
 			}
 		})
 	}

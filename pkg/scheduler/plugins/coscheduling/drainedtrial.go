@@ -13,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/quantity"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -88,7 +89,7 @@ func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 	}
 	r.request, r.demand, r.priority = requestOf(job), demandOf(job), priorityOf(job)
 	if name := m.exceeds(job, r.request); name != "" {
-		of := func(amount *api.Resource) string { return framework.Quantity(name, amount.Get(name)) }
+		of := func(amount *api.Resource) string { return quantity.Of(name, amount.Get(name)) }
 		return fmt.Errorf("minResources asks for %s %s, and the pods that the minimum needs request %s", name, of(job.GetMinResources()), of(r.request))
 	}
 	queue := m.ssn.Queues[r.queue]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -65,6 +66,9 @@ func TestMessages(t *testing.T) {
 		"a gang lacks pods":                     waits("9", x, y(func(g *gangOf) { g.waiting = 2 })),
 		"a gang lacks pods of a role":           waits("9", x, y(func(g *gangOf) { g.roles, g.waitingFor = map[string]int32{"ps": 2}, []string{"w", "w", "w"} })),
 		"a gang has pods with scheduling gates": waits("9", x, y(func(g *gangOf) { g.gated = 1 })),
+		"a gang lacks pending pods of its minimum": waits("9", x, y(func(g *gangOf) {
+			g.running, g.gated, g.annotations = 2, 1, says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "only-waiting")
+		})),
 		"a gang lacks pending pods": waits("9", x, y(func(g *gangOf) {
 			g.running, g.waiting, g.annotations = 2, 1, says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "only-waiting")
 		})),
@@ -80,6 +84,7 @@ func TestMessages(t *testing.T) {
 		"a gang does not list it":                   "InvalidGangGroup: gang group ns/x,ns/y: annotation gang.scheduling.koordinator.sh/groups differs on ns/y; all gangs of a group must list the same gangs",
 		"a gang lacks pods":                         "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 pods",
 		"a gang lacks pods of a role":               "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 3 of 3 pods, but too few of a role or sub-group",
+		"a gang lacks pending pods of its minimum":  "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 pending pods required (match policy only-waiting ignores pods on nodes)",
 		"a gang lacks pending pods":                 "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 3 of 5 pods",
 		"a gang has pods with scheduling gates":     "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 required pods without scheduling gates",
 		"the list is invalid":                       `InvalidGangGroup: gang.scheduling.koordinator.sh/groups: invalid value "[ns/x]", must be a JSON list of "namespace/name", such as ["default/trainer","default/ps"]; the gang is not scheduled until this is corrected`,
@@ -299,7 +304,21 @@ func TestWhyATrialReservesNoNodes(t *testing.T) {
 	if want := "the search for nodes took longer than 200ms"; errTrialTooLong.Error() != want {
 		t.Errorf("got %q, want %q", errTrialTooLong, want)
 	}
-	given := nodes(3, "4")
+	const noNodes = "Waiting longer than starvationAfter (5m0s), but no nodes can be reserved: "
+	limited := schedtest.MakeQueue().Name("limited").Obj()
+	limited.Spec.Deserved = v1.ResourceList{v1.ResourceCPU: resource.MustParse("7")}
+	given := nodes(4, "4")
+	given.Queues = []*v1beta1.Queue{limited}
+	in(t, given, after5m(100), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", "limited", 2, "3")
+		w.pass(8*time.Minute, time.Minute)
+		want := noNodes + "the nodes that the gang needs exceed the unused share of its queue: queue limited would use cpu 8, its share is 7"
+		if got := w.condition("big", Reserved); got.Reason != noNodesToReserve || got.Message != want {
+			t.Errorf("the condition is %s: %s, want %s", got.Reason, got.Message, want)
+		}
+	})
+	given = nodes(3, "4")
 	for _, node := range given.Nodes {
 		node.Labels["group"] = "g1"
 	}
@@ -309,7 +328,7 @@ func TestWhyATrialReservesNoNodes(t *testing.T) {
 		w.cluster.Cache().AddPodGroupV1beta1(gangNamed("big", 2, says(ibcluster.ModeAnnotation, "required", ibcluster.ClustersAnnotation, "g2")))
 		w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
 		w.pass(8*time.Minute, time.Minute)
-		want := "Waiting longer than starvationAfter (5m0s), but no nodes can be reserved: no node group is allowed for the gang"
+		want := noNodes + "no node group is allowed for the gang"
 		if got := w.condition("big", Reserved); got.Reason != noNodesToReserve || got.Message != want {
 			t.Errorf("the condition is %s: %s, want %s", got.Reason, got.Message, want)
 		}
@@ -450,6 +469,86 @@ func TestLayersOfTopologies(t *testing.T) {
 			}
 			if got != want {
 				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestNetworkRulesOfGangs has the errors of rules on the network topology. Rules for existing layers apply. A rule that cannot apply is an invalid setting, or prevents the gang's placement.
+func TestNetworkRulesOfGangs(t *testing.T) {
+	const unknownRow = `annotation gang.scheduling.koordinator.sh/network-topology-spec names unknown layer "Row"; the layers are ClusterTopologyLayer, Spine, Block, NodeTopologyLayer`
+	type asked struct {
+		Rules    []topologyplan.Layer
+		Must     int
+		Multiple bool
+		Err      string
+		Invalid  []string
+	}
+	plain := func(change ...func(rules []topologyplan.Layer)) []topologyplan.Layer {
+		rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
+		for _, c := range change {
+			c(rules)
+		}
+		return rules
+	}
+	must := func(i int) func([]topologyplan.Layer) {
+		return func(rules []topologyplan.Layer) { rules[i].Must, rules[i].Multiple = true, 1 }
+	}
+	for name, tt := range map[string]struct {
+		rules  []gangs.GatherRule
+		unread error
+		change func(g *gang)
+		want   asked
+	}{
+		"one": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}}, want: asked{Rules: plain(must(2)), Must: 2}},
+		"the narrowest of two": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}, {Layer: "Spine", Must: true, Multiple: 1}},
+			want: asked{Rules: plain(must(1), must(2)), Must: 2}},
+		"the cluster": {rules: []gangs.GatherRule{{Layer: clusterLayer, Must: true, Multiple: 1}}, want: asked{Rules: plain(must(0))}},
+		"a node":      {rules: []gangs.GatherRule{{Layer: nodeLayer, Must: true, Multiple: 1}}, want: asked{Rules: plain(must(3)), Must: 3}},
+		"multiples, and others of none": {rules: []gangs.GatherRule{{Layer: "Block", Prefer: true, Multiple: 2}, {Layer: "Spine", Prefer: true, Multiple: 1}},
+			want: asked{Rules: plain(func(rules []topologyplan.Layer) {
+				rules[1].Prefer, rules[1].Multiple, rules[2].Prefer, rules[2].Multiple = true, 1, true, 2
+			}), Multiple: true}},
+		"a preferred layer that does not exist": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 1}}, want: asked{Rules: plain(),
+			Invalid: []string{gangs.TopologyAnnotation + ": layer \"Row\" is unknown, must be one of " + clusterLayer + ", Spine, Block, " + nodeLayer + "; the rule is ignored"}}},
+		"a required one": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}},
+			want: asked{Rules: plain(), Err: unknownRow}},
+		"multiples of one": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 2}},
+			want: asked{Rules: plain(), Err: unknownRow}},
+		"no layers are read": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}}, unread: errors.New("not yet"),
+			want: asked{Rules: plain(), Err: "layer \"Row\" of the network cannot be used: not yet"}},
+		"beside a hard topology": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},
+			change: func(g *gang) {
+				tier := 1
+				g.PodGroup.Spec.NetworkTopology = &scheduling.NetworkTopologySpec{Mode: scheduling.HardNetworkTopologyMode, HighestTierAllowed: &tier}
+			},
+			want: asked{Rules: plain(must(2)), Must: 2, Err: "annotation gang.scheduling.koordinator.sh/network-topology-spec conflicts with spec.networkTopology of mode hard; remove one of them"}},
+		"beside sub-groups": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},
+			change: func(g *gang) { g.PodGroup.Spec.SubGroupPolicy = []scheduling.SubGroupPolicySpec{{Name: "a"}} },
+			want:   asked{Rules: plain(must(2)), Must: 2, Err: "annotation gang.scheduling.koordinator.sh/network-topology-spec conflicts with spec.subGroupPolicy; remove one of them"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := networkWith(nil)
+			n.unread = tt.unread
+			g := &gang{JobInfo: ofSizes(1)}
+			g.Gather = tt.rules
+			if tt.change != nil {
+				tt.change(g)
+				g.SetPodGroup(g.PodGroup)
+			}
+			a := n.request(g)
+			got := asked{Rules: a.rules, Must: a.must, Multiple: a.multiple}
+			if a.err != nil {
+				got.Err = a.err.Error()
+			}
+			for _, m := range g.invalid {
+				got.Invalid = append(got.Invalid, m.String())
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("it asks (-want +got):\n%s", diff)
+			}
+			if binds := a.binds(); binds != (tt.want.Must > 0 || tt.want.Err != "") {
+				t.Errorf("there are nodes that it may not go on: %t", binds)
 			}
 		})
 	}

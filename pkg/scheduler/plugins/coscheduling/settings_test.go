@@ -3,7 +3,6 @@
 package coscheduling
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -133,87 +131,6 @@ func TestConditions(t *testing.T) {
 		if dropCondition(g.PodGroup, tt.kind); conditionOf(g.PodGroup, tt.kind) != nil || len(g.PodGroup.Status.Conditions) != len(got)-1 {
 			t.Errorf("%s: when it is dropped the conditions are %v", name, g.PodGroup.Status.Conditions)
 		}
-	}
-}
-
-// Rules for existing layers apply. A rule that cannot apply is an invalid setting, or prevents the gang's placement.
-func TestNetworkRulesOfGangs(t *testing.T) {
-	type asked struct {
-		Rules    []topologyplan.Layer
-		Must     int
-		Multiple bool
-		Err      string
-		Invalid  []string
-	}
-	plain := func(change ...func(rules []topologyplan.Layer)) []topologyplan.Layer {
-		rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
-		for _, c := range change {
-			c(rules)
-		}
-		return rules
-	}
-	must := func(i int) func([]topologyplan.Layer) {
-		return func(rules []topologyplan.Layer) { rules[i].Must, rules[i].Multiple = true, 1 }
-	}
-	for name, tt := range map[string]struct {
-		rules  []gangs.GatherRule
-		unread error
-		change func(g *gang)
-		want   asked
-	}{
-		"one": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}}, want: asked{Rules: plain(must(2)), Must: 2}},
-		"the narrowest of two": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}, {Layer: "Spine", Must: true, Multiple: 1}},
-			want: asked{Rules: plain(must(1), must(2)), Must: 2}},
-		"the cluster": {rules: []gangs.GatherRule{{Layer: clusterLayer, Must: true, Multiple: 1}}, want: asked{Rules: plain(must(0))}},
-		"a node":      {rules: []gangs.GatherRule{{Layer: nodeLayer, Must: true, Multiple: 1}}, want: asked{Rules: plain(must(3)), Must: 3}},
-		"multiples, and others of none": {rules: []gangs.GatherRule{{Layer: "Block", Prefer: true, Multiple: 2}, {Layer: "Spine", Prefer: true, Multiple: 1}},
-			want: asked{Rules: plain(func(rules []topologyplan.Layer) {
-				rules[1].Prefer, rules[1].Multiple, rules[2].Prefer, rules[2].Multiple = true, 1, true, 2
-			}), Multiple: true}},
-		"a preferred layer that does not exist": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 1}}, want: asked{Rules: plain(),
-			Invalid: []string{gangs.TopologyAnnotation + ": invalid value \"layer Row\", must be one of " + clusterLayer + ", Spine, Block, " + nodeLayer + "; the rule is ignored"}}},
-		"a required one": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}},
-			want: asked{Rules: plain(), Err: "names unknown layer \"Row\"; the layers are " + clusterLayer + ", Spine, Block"}},
-		"multiples of one": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 2}},
-			want: asked{Rules: plain(), Err: "names unknown layer \"Row\""}},
-		"no layers are read": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}}, unread: errors.New("not yet"),
-			want: asked{Rules: plain(), Err: "layer \"Row\" of the network cannot be used: not yet"}},
-		"beside a hard topology": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},
-			change: func(g *gang) {
-				tier := 1
-				g.PodGroup.Spec.NetworkTopology = &scheduling.NetworkTopologySpec{Mode: scheduling.HardNetworkTopologyMode, HighestTierAllowed: &tier}
-			},
-			want: asked{Rules: plain(must(2)), Must: 2, Err: "conflicts with spec.networkTopology of mode hard"}},
-		"beside sub-groups": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},
-			change: func(g *gang) { g.PodGroup.Spec.SubGroupPolicy = []scheduling.SubGroupPolicySpec{{Name: "a"}} },
-			want:   asked{Rules: plain(must(2)), Must: 2, Err: "conflicts with spec.subGroupPolicy"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := networkWith(nil)
-			n.unread = tt.unread
-			g := &gang{JobInfo: ofSizes(1)}
-			g.Gather = tt.rules
-			if tt.change != nil {
-				tt.change(g)
-				g.SetPodGroup(g.PodGroup)
-			}
-			a := n.request(g)
-			got := asked{Rules: a.rules, Must: a.must, Multiple: a.multiple}
-			if a.err != nil && tt.want.Err != "" && strings.Contains(a.err.Error(), tt.want.Err) {
-				got.Err = tt.want.Err
-			} else if a.err != nil {
-				got.Err = a.err.Error()
-			}
-			for _, m := range g.invalid {
-				got.Invalid = append(got.Invalid, m.String())
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("it asks (-want +got):\n%s", diff)
-			}
-			if binds := a.binds(); binds != (tt.want.Must > 0 || tt.want.Err != "") {
-				t.Errorf("there are nodes that it may not go on: %t", binds)
-			}
-		})
 	}
 }
 

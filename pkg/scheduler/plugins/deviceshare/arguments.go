@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 	upstream "volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
@@ -152,7 +153,11 @@ func decode(args framework.Arguments, name string, into any) error {
 		err = yaml.UnmarshalStrict(text, into)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: found %v: %w", name, value, err)
+		_, reason, found := strings.Cut(err.Error(), "json: ") // without the libraries' names
+		if !found {
+			reason = err.Error()
+		}
+		return fmt.Errorf("%s: invalid value %s: %s", name, brief.Value(strings.TrimSpace(string(text))), reason)
 	}
 	return nil
 }
@@ -176,7 +181,7 @@ func (s *settings) checkStrategy() error {
 			wrong(".resources[%d].name: found %q, want a resource of devices, such as %s", i, r.Name, allocator.MemoryRatio.Name())
 		}
 		if r.Weight < 1 || r.Weight > maxResourceWeight {
-			wrong(".resources[%d].weight: found %d, want 1 to %d", i, r.Weight, maxResourceWeight)
+			wrong(".resources[%d].weight: found %d, want a weight from 1 to %d", i, r.Weight, maxResourceWeight)
 		}
 	}
 	return errors.Join(errs...)

@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/internal/quantity"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
@@ -73,7 +73,7 @@ func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory)
 		return fmt.Sprintf("node(s) with devices of %s, whose device plugin allocates at most %d to a pod: %d requested", inventory.Vendor, vendor.most, count)
 	case vendor.unit > 0 && (amounts[allocator.Core] == 0 || inventory.MostMemory(amounts) < vendor.unit):
 		return fmt.Sprintf("node(s) with devices of %s, whose device plugin requires %s and at least %s of %s for each", inventory.Vendor,
-			allocator.Core.Name(), framework.Quantity(v1.ResourceMemory, float64(vendor.unit)), allocator.Memory.Name())
+			allocator.Core.Name(), quantity.Of(v1.ResourceMemory, float64(vendor.unit)), allocator.Memory.Name())
 	case inventory.Vendor == "huawei" && inventory.Model == duo310P && request.IsTemplated():
 		return fmt.Sprintf("node(s) with devices of model %s, which cannot be divided by templates", duo310P)
 	}
@@ -163,7 +163,7 @@ func coreAndMemory(d *allocator.DeviceAllocation, unit int64) (core, memory int6
 	core, memory = d.Amounts[allocator.Core], d.Amounts[allocator.Memory]/unit
 	if core == 0 || memory == 0 {
 		return 0, 0, fmt.Errorf("the pod has %s %d and %s %s of gpu %d, must be above 0 and at least %s", allocator.Core.Name(), core,
-			allocator.Memory.Name(), framework.Quantity(v1.ResourceMemory, float64(d.Amounts[allocator.Memory])), d.Minor, framework.Quantity(v1.ResourceMemory, float64(unit)))
+			allocator.Memory.Name(), quantity.Of(v1.ResourceMemory, float64(d.Amounts[allocator.Memory])), d.Minor, quantity.Of(v1.ResourceMemory, float64(unit)))
 	}
 	return core, memory, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,8 @@ import (
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -270,6 +273,50 @@ func TestAPodThatCameBeforeTheBind(t *testing.T) {
 				t.Errorf("the step failed: %v", err)
 			case tc.want != "" && (err == nil || err.Error() != tc.want):
 				t.Errorf("the step said %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestMessagesOfArguments has the errors of invalid arguments.
+func TestMessagesOfArguments(t *testing.T) {
+	tests := map[string]struct {
+		conf string
+		// want is the error behind the line and the plugin.
+		want string
+	}{
+		"nothing":                 {"", ""},
+		"upstream's":              {"deviceshare.VGPUEnable: true", ""},
+		"upstream's that exclude": {"deviceshare.VGPUEnable: true, deviceshare.GPUSharingEnable: true", "deviceshare.VGPUEnable conflicts with deviceshare.GPUSharingEnable; keep one of them true"},
+		"a strategy":              {"scoringStrategy: {type: MostAllocated, resources: [{name: koordinator.sh/gpu-core, weight: 3}]}", ""},
+		"an unknown strategy":     {"scoringStrategy: {type: Most}", `scoringStrategy.type: found "Most", want one of Fragmentation, LeastAllocated, MostAllocated`},
+		"a weight below zero":     {"scoringStrategy: {weight: -1}", "scoringStrategy.weight: found -1, want a weight from 0 to 1000000"},
+		"a resource without effect": {"scoringStrategy: {resources: [{name: koordinator.sh/gpu-core, weight: 1}]}",
+			"scoringStrategy.resources: has no effect with type Fragmentation; remove it"},
+		"a resource that is no device's": {"scoringStrategy: {type: LeastAllocated, resources: [{name: cpu, weight: 1}]}", `scoringStrategy.resources[0].name: found "cpu", want a resource of devices, such as koordinator.sh/gpu-memory-ratio`},
+		"a weight of a resource":         {"scoringStrategy: {type: LeastAllocated, resources: [{name: koordinator.sh/rdma, weight: 101}]}", "scoringStrategy.resources[0].weight: found 101, want a weight from 1 to 100"},
+		"a misspelt field":               {"scoringStrategy: {typ: LeastAllocated}", `scoringStrategy: invalid value "typ: LeastAllocated": unknown field "typ"`},
+		"a model without a name":         {"gpuShareUnsupportedModels: [{vendor: nvidia}]", "gpuShareUnsupportedModels[0]: found no model, want vendor and model"},
+		"no name of a ConfigMap":         {"gpuSharedResourceTemplatesConfig: {configMapName: A_B}", `gpuSharedResourceTemplatesConfig: found "A_B", want the name of a ConfigMap and its namespace: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
+		"no key of a label":              {"nicTopologyKey: a b", `nicTopologyKey: found "a b", want the key of a label: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			text := "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: deviceshare\n    arguments: {" + tc.conf + "}\n"
+			_, err := config.Parse([]byte(text), config.NewCatalogue(deviceshare.Spec()))
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			want := tc.want
+			switch {
+			case strings.Contains(tc.conf, "GPUSharingEnable"): // upstream's arguments exclude each other where the plugin ends
+				want = `line 6: plugin "deviceshare": ` + want
+			case want != "":
+				want = `line 5: plugin "deviceshare": ` + want
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
 			}
 		})
 	}

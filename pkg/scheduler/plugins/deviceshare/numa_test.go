@@ -4,7 +4,6 @@ package deviceshare_test
 
 import (
 	"cmp"
-	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -22,6 +21,8 @@ import (
 
 // TestDevicesAreWhereTheCPUsAre: for a pod with a NUMA policy, on a node that reports its CPUs.
 func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
+	const noNUMANode = "0/1 members fit: 1 node short of NUMA Scoped Devices: no NUMA node has both the CPUs and the devices free" +
+		"0/1 nodes are unavailable: 1 Insufficient NUMA Scoped Devices: no NUMA node has both the CPUs and the devices free."
 	tests := map[string]struct {
 		policy, gpus, arguments string
 		// kubelet is the policy of the node's.
@@ -34,8 +35,8 @@ func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 		"no policy":                      {gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 0,1"},
 		"CPUs on the second":             {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 4,5"},
 		"CPUs on both":                   {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 8, 1: 8}, want: "n1: gpu 0,1"},
-		"CPUs on none":                   {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 0}, said: "no NUMA node has both the CPUs and the devices free"},
-		"more GPUs than a NUMA node has": {policy: "single-numa-node", gpus: "600", free: map[int]int{0: 8, 1: 8}, said: "no NUMA node has both the CPUs and the devices free"},
+		"CPUs on none":                   {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 0}, said: noNUMANode},
+		"more GPUs than a NUMA node has": {policy: "single-numa-node", gpus: "600", free: map[int]int{0: 8, 1: 8}, said: noNUMANode},
 		"a policy that is a wish":        {policy: "best-effort", gpus: "200", free: map[int]int{0: 0, 1: 8}, want: "n1: gpu 4,5"},
 		"a wish that cannot be":          {policy: "best-effort", gpus: "600", free: map[int]int{0: 8, 1: 8}, want: "n1: gpu 0,1,2,3,4,5"},
 		"a policy that is not looked at": {policy: "single-numa-node", gpus: "200", free: map[int]int{0: 0, 1: 8}, arguments: "disableDeviceNUMATopologyAlignment: true", want: "n1: gpu 0,1"},
@@ -67,8 +68,8 @@ func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 			if diff := gocmp.Diff(want, got.decided); diff != "" {
 				t.Errorf("decided (-want +got):\n%s", diff)
 			}
-			if !strings.Contains(got.said["g-0"], tc.said) {
-				t.Errorf("said %q, want %q", got.said["g-0"], tc.said)
+			if diff := gocmp.Diff(tc.said, got.said["g-0"]); diff != "" {
+				t.Errorf("said (-want +got):\n%s", diff)
 			}
 		})
 	}

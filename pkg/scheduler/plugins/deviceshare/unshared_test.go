@@ -3,7 +3,6 @@
 package deviceshare_test
 
 import (
-	"strings"
 	"testing"
 
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -15,6 +14,8 @@ import (
 
 // TestModelsThatAreNotShared are given whole, in whatever form whole ones are asked for.
 func TestModelsThatAreNotShared(t *testing.T) {
+	const excluded = `0/1 members fit: 1 node with GPUs of model "A", which argument gpuShareUnsupportedModels excludes from sharing` +
+		`0/1 nodes are unavailable: 1 node(s) with GPUs of model "A", which argument gpuShareUnsupportedModels excludes from sharing.`
 	tests := map[string]struct {
 		resources schedtest.Resources
 		model     string
@@ -36,7 +37,7 @@ func TestModelsThatAreNotShared(t *testing.T) {
 			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.conf += "    arguments: {gpuShareUnsupportedModels: [{vendor: v, model: A}]}\n"
 			got := w.allocate(t)
-			if refused := len(got.decided) == 0; refused != tc.refused || refused && !strings.Contains(got.said["g-0"], "which argument gpuShareUnsupportedModels excludes from sharing") {
+			if refused := len(got.decided) == 0; refused != tc.refused || refused && got.said["g-0"] != excluded {
 				t.Errorf("placed %v, said %v", got.decided, got.said)
 			}
 		})

@@ -55,7 +55,7 @@ func (d *devices) waiting(a *assumedPod) (*resourceapi.ResourceClaim, error) {
 		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name)
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && claim.UID != held.claim.UID:
-			return nil, fmt.Errorf("%s: the claim was deleted", describeFirst(held.claim))
+			return nil, fmt.Errorf("%s: %w", describeFirst(held.claim), errClaimDeleted)
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", describeFirst(held.claim), err)
 		case claim.Status.Allocation == nil: // informers do not show an allocation yet

@@ -24,7 +24,7 @@ import (
 func TestAnAPIServerWithoutClaims(t *testing.T) {
 	kube := kubefake.NewClientset() // which serves nothing
 	_, err := Spec().New(nil, handle{kube: kube, factory: informers.NewSharedInformerFactory(kube, time.Hour)})
-	if err == nil || !strings.Contains(err.Error(), "the API server does not serve resource.k8s.io/v1, which needs Kubernetes 1.34 or later") {
+	if err == nil || err.Error() != "plugin dynamicresources: the API server does not serve resource.k8s.io/v1, which needs Kubernetes 1.34 or later; remove the plugin from the configuration, or upgrade Kubernetes" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -63,28 +63,3 @@ line 7: argument "dynamicresources.filterTimeoutSeconds" of plugin "predicates" 
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
-
-func TestArguments(t *testing.T) {
-	cases := map[string]struct {
-		args map[string]any
-		want string
-	}{
-		"the smallest":  {args: map[string]any{filterTimeoutArgument: 1, searchArgument: 1, bindingTimeoutArgument: 1}},
-		"the largest":   {args: map[string]any{filterTimeoutArgument: 60, searchArgument: 60, bindingTimeoutArgument: 86400}},
-		"too small":     {args: map[string]any{filterTimeoutArgument: 0}, want: "dynamicresources.filterTimeoutSeconds: found 0, want a whole number from 1 to 60"},
-		"too large":     {args: map[string]any{bindingTimeoutArgument: 86401}, want: "dynamicresources.bindingTimeoutSeconds: found 86401, want a whole number from 1 to 86400"},
-		"no number":     {args: map[string]any{searchArgument: "x"}, want: "dynamicresources.searchSeconds: found x, want a whole number from 1 to 60"},
-		"two are wrong": {args: map[string]any{searchArgument: 61, filterTimeoutArgument: 61}, want: "dynamicresources.filterTimeoutSeconds: found 61, want a whole number from 1 to 60\ndynamicresources.searchSeconds: found 61, want a whole number from 1 to 60"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			got := ""
-			if err := Spec().Validate(tc.args); err != nil {
-				got = err.Error()
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("error (-want +got):\n%s", diff)
-			}
-		})
-	}
-}

@@ -3,7 +3,6 @@
 package dynamicresources
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -247,7 +246,7 @@ func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
 		defer deliver()
 		w.rollBack(p)
 		w.mustPlace(p, "n")
-		if err := w.preBind(p)(); err == nil || !strings.Contains(err.Error(), "in time (10s)") {
+		if err := w.preBind(p)(); err == nil || err.Error() != `claim "p-t" (request "r", class "gpu"): devices did not meet their binding conditions in time (10s)` {
 			t.Errorf("the step does not wait for the devices to be prepared again: %v", err)
 		}
 	})

@@ -133,7 +133,7 @@ func TestAClaimOfPodsThatAreRolledBack(t *testing.T) {
 		if err := w.plugin.Rollback(w.t.Context(), first, "n"); err == nil {
 			t.Fatal("the rollback succeeded")
 		}
-		const want = `claim "shared" is used only by pods being deleted; retrying when they are gone`
+		const want = `claim "shared" is used only by pods being deleted; retrying once they are deleted`
 		if got := w.fits(member("next", "shared"), "n"); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -196,12 +196,12 @@ func TestStepsThatFail(t *testing.T) {
 		"it is being deleted": {func(w *world) {
 			w.change("p-t", func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{Time: schedtest.Created.Time} })
 		}, own + "the claim is being deleted"},
-		"it is another": {func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) }, own + "the claim was deleted and recreated"},
+		"it is another": {func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) }, own + "the claim was deleted and recreated after the pod was placed"},
 		"it is gone": {func(w *world) {
 			if err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Delete(w.t.Context(), "p-t", metav1.DeleteOptions{}); err != nil {
 				w.t.Fatal(err)
 			}
-		}, own + `protecting the claim from deletion: resourceclaims.resource.k8s.io "p-t" not found`},
+		}, own + "the claim was deleted after the pod was placed"},
 		"it is given back": {func(w *world) { w.take(w.tasks["p"]) }, "no devices are reserved for the pod's claims on this node"},
 	}
 	for name, tc := range cases {
@@ -312,7 +312,7 @@ func TestMessagesOfPreBind(t *testing.T) {
 		want      string
 	}{
 		"a claim without requests": {made(p, "t"), func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) },
-			`claim "p-t" (no requests): the claim was deleted and recreated`},
+			`claim "p-t" (no requests): the claim was deleted and recreated after the pod was placed`},
 		"the finalizer is not written": {made(p, "t", one()), fails,
 			`claim "p-t" (request "r", class "gpu"): protecting the claim from deletion: Internal error occurred: etcd has no leader`},
 		"the reservation is not written": {allocated, fails,
@@ -349,4 +349,30 @@ func TestMessagesOfACutOffWait(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	})
+}
+
+// TestMessagesOfArguments has the errors of invalid arguments.
+func TestMessagesOfArguments(t *testing.T) {
+	cases := map[string]struct {
+		args map[string]any
+		want string
+	}{
+		"the smallest":  {args: map[string]any{filterTimeoutArgument: 1, searchArgument: 1, bindingTimeoutArgument: 1}},
+		"the largest":   {args: map[string]any{filterTimeoutArgument: 60, searchArgument: 60, bindingTimeoutArgument: 86400}},
+		"too small":     {args: map[string]any{filterTimeoutArgument: 0}, want: "dynamicresources.filterTimeoutSeconds: found 0, want a whole number from 1 to 60"},
+		"too large":     {args: map[string]any{bindingTimeoutArgument: 86401}, want: "dynamicresources.bindingTimeoutSeconds: found 86401, want a whole number from 1 to 86400"},
+		"no number":     {args: map[string]any{searchArgument: "x"}, want: "dynamicresources.searchSeconds: found x, want a whole number from 1 to 60"},
+		"two are wrong": {args: map[string]any{searchArgument: 61, filterTimeoutArgument: 61}, want: "dynamicresources.filterTimeoutSeconds: found 61, want a whole number from 1 to 60\ndynamicresources.searchSeconds: found 61, want a whole number from 1 to 60"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := Spec().Validate(tc.args); err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
 }

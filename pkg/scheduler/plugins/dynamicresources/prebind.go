@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
@@ -21,7 +22,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-var errReserved = errors.New("no devices are reserved for the pod's claims on this node")
+var (
+	errReserved     = errors.New("no devices are reserved for the pod's claims on this node")
+	errClaimDeleted = errors.New("the claim was deleted after the pod was placed")
+)
 
 // PreBind implements framework.PreBinder. It writes the allocations that are assumed for the pod's claims, and waits until the
 // devices meet their binding conditions.
@@ -34,7 +38,11 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 		return errReserved
 	}
 	for _, held := range a.held {
-		if err := p.devices.write(ctx, held, task.Pod); err != nil {
+		err := p.devices.write(ctx, held, task.Pod)
+		if apierrors.IsNotFound(err) {
+			err = errClaimDeleted
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", describeFirst(held.claim), err)
 		}
 	}
@@ -133,7 +141,7 @@ func (h *assumedClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	switch allocation := claim.Status.Allocation; {
 	case claim.UID != h.claim.UID:
-		return errors.New("the claim was deleted and recreated")
+		return errors.New("the claim was deleted and recreated after the pod was placed")
 	case claim.DeletionTimestamp != nil:
 		return errors.New("the claim is being deleted")
 	case h.allocation == nil && allocation == nil:

@@ -4,7 +4,6 @@ package dynamicresources
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -155,7 +154,7 @@ func TestRollbackThatFailsIsRepeated(t *testing.T) {
 		w.kube.PrependReactor("*", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return down, nil, errors.New("away")
 		})
-		if err := w.plugin.Rollback(w.t.Context(), p, "n"); err == nil || !strings.Contains(err.Error(), `rolling back claim "p-t": away`) {
+		if err := w.plugin.Rollback(w.t.Context(), p, "n"); err == nil || err.Error() != `rolling back claim "p-t": away` {
 			t.Errorf("got %v", err)
 		}
 		if w.fits(q, "n") == "" || w.fits(p, "n") == "" {

@@ -167,7 +167,7 @@ func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.No
 	s.devices.mu.Unlock()
 	switch {
 	case leaves:
-		return nil, unresolvable("claim %s is used only by pods being deleted; retrying when they are gone", brief.Value(claim.Name))
+		return nil, unresolvable("claim %s is used only by pods being deleted; retrying once they are deleted", brief.Value(claim.Name))
 	case selector != nil && !selector.Match(node):
 		return nil, unresolvable("%s: node(s) cannot access its devices", describeFirst(claim.ResourceClaim))
 	}

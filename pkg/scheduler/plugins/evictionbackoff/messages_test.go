@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -28,7 +29,7 @@ func TestWhyNoPodsAreEvictedForAGang(t *testing.T) {
 		"its queue lends": {func(p *plugin) { p.queues.Failed(schedtest.Queue, "why") }, nil, waits("WaitingAfterEviction", "why")},
 		"its turn comes later": {func(p *plugin) {
 			setIn(p.turns.searched, round{preempt, schedtest.Namespace}, "ns/gang", true)
-		}, waits(waitsForTurn, errWaitsForTurn.Error()), nil},
+		}, waits(waitsForTurn, "the search budget of this cycle for pods to evict is exhausted by other gangs of the namespace; retrying in a later cycle"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := brew(t, evicting(map[string]string{"n1": "2"}, []runs{{"n1", "a", 10, "2"}}, 100, []wants{{"", "2"}}), victimTiers)
@@ -62,9 +63,16 @@ func TestWhyGangsWaitAfterEvictions(t *testing.T) {
 	got := map[string]string{}
 	got["the queue that lends"], _, _ = p.queues.Blocked("q-lends")
 	got["the gang that evicts"], _, _ = p.gangs.Blocked(wants.UID)
+	s := brewGroup(t)
+	closing := s.cluster.Open(s.registry, s.conf)
+	closing.Pauses = pausedGangs{"gang": true, "y": true}
+	closing.Run(vcpreempt.New())
+	closing.Close()
+	got["the gang whose evictions are cancelled"], _, _ = s.plugin.gangs.Blocked("ns/gang")
 	want := map[string]string{
-		"the queue that lends": "reclaim has just evicted pods of queue q-lends for another queue",
-		"the gang that evicts": "pods were evicted for the gang, and it is not placed yet",
+		"the gang whose evictions are cancelled": "no pods were evicted for the gang: the evictions would not free enough for all gangs of its group, or the gang may not hold idle resources now",
+		"the queue that lends":                   "reclaim has just evicted pods of queue q-lends for another queue",
+		"the gang that evicts":                   "pods were evicted for the gang, and it is not placed yet",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

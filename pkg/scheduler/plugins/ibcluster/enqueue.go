@@ -100,7 +100,11 @@ func (e *emptyGroups) largestLacks(request *api.Resource, groups []*topology.Gro
 		has = append(has, name+" "+framework.AmountOf(largest.total, name))
 		asks = append(asks, name+" "+framework.AmountOf(request, name))
 	}
-	return fmt.Sprintf("no node group is large enough: %s, the largest of %d, has %s in total; minResources asks for %s", path, len(groups), strings.Join(has, ", "), strings.Join(asks, ", "))
+	rank := fmt.Sprintf("the largest of %d", len(groups))
+	if len(groups) == 1 {
+		rank = "the only one allowed"
+	}
+	return fmt.Sprintf("no node group is large enough: %s, %s, has %s in total; minResources asks for %s", path, rank, strings.Join(has, ", "), strings.Join(asks, ", "))
 }
 
 // noRoomForMembers returns a message about the members that do not fit into the best of the groups; empty if a group
@@ -134,6 +138,9 @@ func (w *wantedMembers) bestLacks(groups []*topology.Group) string {
 			best, most = group, room
 		}
 	}
-	return fmt.Sprintf("none of %s fits the %s needed, even when idle: %s %s",
-		brief.Count(len(groups), "node group"), brief.Count(w.needed, "pod"), best.Path(), w.describe(most, w.of(best)))
+	pods, limit := brief.Count(w.needed, "pod"), w.describe(most, w.of(best))
+	if len(groups) == 1 {
+		return fmt.Sprintf("the only allowed node group, %s, does not fit the %s needed, even when idle: it %s", best.Path(), pods, limit)
+	}
+	return fmt.Sprintf("none of %d node groups fits the %s needed, even when idle: %s %s", len(groups), pods, best.Path(), limit)
 }

@@ -279,6 +279,7 @@ func (w *wantedMembers) describe(room roomFor, g *emptyGroup) string {
 	if room.orLarger || class.orMore {
 		orMore = " or more"
 	}
+	fits := g.copies(class.taskClass)
 	asks := w.resource(class.request)
 	var parts []string
 	for r, amount := range class.request {
@@ -286,5 +287,13 @@ func (w *wantedMembers) describe(room roomFor, g *emptyGroup) string {
 			parts = append(parts, fmt.Sprintf("%s %s", w.names[r], framework.AmountOf(asks, string(w.names[r]))))
 		}
 	}
-	return fmt.Sprintf("fits %d of the %d that request %s%s", g.copies(class.taskClass), count, strings.Join(parts[:min(len(parts), maxListed)], ", "), orMore)
+	request := strings.Join(parts[:min(len(parts), maxListed)], ", ") + orMore
+	switch {
+	case fits == 0 && count == 1:
+		return "does not fit the pod that requests " + request
+	case fits == 0:
+		return fmt.Sprintf("fits none of the %d that request %s", count, request)
+	default:
+		return fmt.Sprintf("fits %d of the %d that request %s", fits, count, request)
+	}
 }

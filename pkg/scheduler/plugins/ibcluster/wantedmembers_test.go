@@ -40,7 +40,7 @@ func TestVoteOnManyKinds(t *testing.T) {
 		"one too many is needed": {3, ofManyKinds(200, 2100),
 			"none of 2 node groups fits the 3 pods needed, even when idle: ib-a fits 2 of the 200 that request cpu 2100m or more"},
 		"all are larger than a node": {1, ofManyKinds(200, 4001),
-			"none of 2 node groups fits the 1 pod needed, even when idle: ib-a fits 0 of the 4 that request cpu 4001m or more"},
+			"none of 2 node groups fits the 1 pod needed, even when idle: ib-a fits none of the 4 that request cpu 4001m or more"},
 		"their sum is too much": {19, ofManyKinds(200, 500),
 			"none of 2 node groups fits the 19 pods needed, even when idle: ib-a has cpu 8, enough for 15 of them"},
 	}

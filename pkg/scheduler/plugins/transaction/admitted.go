@@ -15,6 +15,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/quantity"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -154,7 +155,7 @@ func (a *admitted) refuse(job *api.JobInfo) string {
 			}
 			limit, where := a.limit(queue, name)
 			if has+wants > limit {
-				of := func(amount float64) string { return framework.Quantity(name, amount) }
+				of := func(amount float64) string { return quantity.Of(name, amount) }
 				return fmt.Sprintf("not admitted: admitted gangs of namespace %s already wait for %s %s of %s in %s, and minResources asks for %s", job.Namespace, name, of(has), of(limit), where, of(wants))
 			}
 		}

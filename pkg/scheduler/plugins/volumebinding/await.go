@@ -39,7 +39,7 @@ func (v *volumes) await(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 func (o *objects) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeClaim, error) {
 	node, err := o.nodes.Get(a.node)
 	if err != nil {
-		return nil, fmt.Errorf("reading the node: %w", err)
+		return nil, fmt.Errorf("node %s no longer exists", a.node)
 	}
 	var waiting []*v1.PersistentVolumeClaim
 	look := func(claim *v1.PersistentVolumeClaim, own *ownClaim) error {
@@ -76,7 +76,7 @@ func (o *objects) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1
 	claim, err := o.claims.PersistentVolumeClaims(was.Namespace).Get(was.Name)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("reading a claim: %w", err)
+		return false, fmt.Errorf("%s was deleted", describe(was))
 	case claim.UID != was.UID:
 		return false, fmt.Errorf("%s was deleted and recreated", describe(claim))
 	case claim.Status.Phase == v1.ClaimLost:
@@ -99,7 +99,7 @@ func (o *objects) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, n
 	pv, err := o.volumes.Get(claim.Spec.VolumeName)
 	switch {
 	case err != nil && own == nil: // the claim was bound when the pod was placed, so its volume was deleted since
-		return false, fmt.Errorf("volume of %s: %w", describe(claim), err)
+		return false, fmt.Errorf("volume %s of %s was deleted", brief.Value(claim.Spec.VolumeName), describe(claim))
 	case err != nil:
 		return false, nil // the informer does not show the volume yet
 	}
@@ -114,7 +114,7 @@ func (o *objects) stillReserved(own *ownClaim) error {
 	pv, err := o.volumes.Get(own.held.volume)
 	switch {
 	case err != nil:
-		return fmt.Errorf("volume of %s: %w", describe(own.claim), err)
+		return fmt.Errorf("volume %s of %s was deleted", brief.Value(own.held.volume), describe(own.claim))
 	case !isOlder(pv, own.written) && (!volume.IsVolumeBoundToClaim(pv, own.claim) || pv.Spec.ClaimRef.UID == ""):
 		return fmt.Errorf("volume %s is no longer reserved for %s", brief.Value(pv.Name), describe(own.claim))
 	}

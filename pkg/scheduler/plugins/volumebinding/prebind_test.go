@@ -275,7 +275,7 @@ func TestProvisionerAsksToReschedule(t *testing.T) {
 		end := w.preBind(task)
 		w.change("c", func(c *v1.PersistentVolumeClaim) { delete(c.Annotations, volume.AnnSelectedNode) })
 		err := end()
-		if err == nil || !strings.Contains(err.Error(), `provisioning failed for claim "c" (storage class "made"): node n1 is no longer selected for it`) {
+		if err == nil || err.Error() != `provisioning failed for claim "c" (storage class "made"): node n1 is no longer selected for it; see the events of the claim` {
 			t.Errorf("the step: %v", err)
 		}
 		w.rollBack(task)

@@ -3,7 +3,6 @@
 package volumebinding
 
 import (
-	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -59,7 +58,7 @@ func TestReadWriteOncePod(t *testing.T) {
 					return
 				}
 				w.mustPlace(first, "n1")
-				if got := w.fits(second, "n2"); !strings.Contains(got, `in use by pod "g-0"`) {
+				if got := w.fits(second, "n2"); got != `claim "c" (storage class "local") is ReadWriteOncePod and in use by pod "g-0"` {
 					t.Errorf("the second member fits: %q", got)
 				}
 				w.take(first)

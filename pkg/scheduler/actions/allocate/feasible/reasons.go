@@ -14,8 +14,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/internal/quantity"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // shortOf is the beginning of the reason why a node with too little of a resource refuses a task.
@@ -66,7 +66,7 @@ func (r *Refusals) addFragmentation(request *api.Resource, index *nodeset.Index)
 		if nodes := r.Reasons[reason]; nodes > 1 && asked > 0 && free.all >= asked && asked <= index.LargestNode().Get(name) {
 			delete(r.Reasons, reason)
 			r.Reasons[fmt.Sprintf("%s (at most %s free on a node, %s in all)", reason,
-				framework.Quantity(name, free.most), framework.Quantity(name, free.all))] = nodes
+				quantity.Of(name, free.most), quantity.Of(name, free.all))] = nodes
 		}
 	}
 	return r

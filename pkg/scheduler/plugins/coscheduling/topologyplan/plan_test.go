@@ -86,7 +86,7 @@ func TestPlans(t *testing.T) {
 		"several blocks of a spine":          {rules: []string{"spine must"}, wanted: 10, want: "a2 5, a1 3, b1x 2"},
 		"more than a spine":                  {rules: []string{"spine must"}, wanted: 20, says: "no domain of layer spine fits the 20 members: s1 16, s2 9"},
 		"anywhere":                           {wanted: 20, want: "a2 5, a1 3, b1x 6, b2x 2, c2 4"},
-		"more than there is":                 {wanted: 26, says: "the cluster does not fit the 26 members: all 25"},
+		"more than there is":                 {wanted: 26, says: "the cluster does not fit the 26 members: all nodes 25"},
 		"multiples by node":                  {rules: []string{"block must", "node 4"}, wanted: 8, want: "c1 4, c2 4"},
 		"multiples by block":                 {rules: []string{"spine must", "block 4"}, wanted: 8, want: "c2 5, c1 3"},
 		"company next door":                  {rules: []string{"block must"}, wanted: 5, nodes: with(func(n map[string]*Node) { n["b2x"].AffinityCount = 1 }), want: "b1x 5"},
@@ -119,7 +119,7 @@ func TestPlans(t *testing.T) {
 			{Name: "x1", Domains: []string{"s", "x"}, Slots: 8, AffinityCount: 3}, {Name: "x2", Domains: []string{"s", "x"}, Slots: 2},
 			{Name: "y1", Domains: []string{"s", "y"}, Slots: 8, AffinityCount: 1}, {Name: "y2", Domains: []string{"s", "y"}, Slots: 1, AffinityCount: 1},
 		}},
-		"not even one": {wanted: 1, nodes: []Node{{Name: "x", Domains: []string{"s", "b"}}}, says: "the cluster does not fit a member: all 0"},
+		"not even one": {wanted: 1, nodes: []Node{{Name: "x", Domains: []string{"s", "b"}}}, says: "the cluster does not fit a member: all nodes 0"},
 		"a multiple is completed where members are": {
 			rules: []string{"spine must", "node 4"}, wanted: 1, nodes: with(func(n map[string]*Node) { n["a1"].Members, n["a2"].Members = 3, 4 }), want: "a1 1",
 		},

@@ -47,7 +47,7 @@ type domain struct {
 func (d *domain) path() string {
 	switch d.level {
 	case 0:
-		return "all"
+		return "all nodes"
 	case 1:
 		return d.name
 	}

@@ -38,6 +38,19 @@ func TestRefusals(t *testing.T) {
 		t.Error("72 GPUs are no error")
 	}
 	node := nodeA().state(t)
+	partitioned := func(table string) *State {
+		d := nodeA()
+		if table != "" {
+			d.Annotations[v1alpha1.GPUPartitionsAnnotation] = table
+		}
+		return d.state(t)
+	}
+	inPartition := parse(t, makePod(list(nvidiaName, "2"), "gpu-partition-spec", `{"allocatePolicy":"Restricted"}`))
+	one := makeDevice()
+	one.nic(1, -1, "").VFGroups = []v1alpha1.VirtualFunctionGroup{{VFs: []v1alpha1.VirtualFunction{{BusID: "0000:1f:00.2"}}}}
+	withVF := parse(t, makePod(list(rdmaName, "1"), "device-allocate-hint", vfHint))
+	alone := parse(t, makePod(list(rdmaName, "1"), "device-allocate-hint", `{"rdma":{"exclusivePolicy":"DeviceLevel"}}`))
+	labelled := parse(t, makePod(list(nvidiaName, "1"), "device-allocate-hint", `{"gpu":{"selector":{"matchLabels":{"color":"blue"}}}}`))
 	tests := map[string]struct {
 		state   *State
 		request *Request
@@ -57,20 +70,26 @@ func TestRefusals(t *testing.T) {
 		"too few GPUs have a NIC beside them": {inUse(node, whole(0, 1, 2), nics(100, 3, 4)), joint("2", "1"), Options{},
 			Refusal{"Device Joint-Allocate rules violation: 5 GPUs free, only 1 with an RDMA NIC on the same PCIe switch, 2 requested", false}},
 		"too few NICs beside any GPUs": {node, joint("2", "300"), Options{},
-			Refusal{"Device Joint-Allocate rules violation: 8 GPUs free, no 2 with all requested devices on the same PCIe switches and in one Node", true}},
+			Refusal{"Device Joint-Allocate rules violation: 8 GPUs free, no 2 with all requested devices on the same PCIe switches", true}},
 		"no NUMA node has as many": {node.With(whole(1, 5)), gpus("4", `{"gpu":{"requiredTopologyScope":"NUMANode"}}`), Options{},
-			Refusal{"Insufficient Topology Scoped GPU Devices: 4 requested in one NUMANode, 6 GPUs free, at most 3 in one", false}},
+			Refusal{"Insufficient Topology Scoped GPU Devices: 4 requested on one NUMA node, 6 GPUs free, at most 3 on one", false}},
 		"no PCIe root is as large": {node, gpus("4", `{"gpu":{"requiredTopologyScope":"PCIe"}}`), Options{},
-			Refusal{"Insufficient Topology Scoped GPU Devices: 4 requested in one PCIe, 8 GPUs free, at most 2 in one", true}},
+			Refusal{"Insufficient Topology Scoped GPU Devices: 4 requested on one PCIe switch, 8 GPUs free, at most 2 on one", true}},
 		"the topology is unknown": {bare.state(t), gpus("2", `{"gpu":{"requiredTopologyScope":"PCIe"}}`), Options{},
-			Refusal{"node(s) missing GPU Device Topology Tree: 2 GPUs free, requested in one PCIe, which the Device object does not report", true}},
+			Refusal{"node(s) missing GPU Device Topology Tree: 2 GPUs free, requested on one PCIe switch, which the Device object does not report", true}},
 		"other NUMA nodes have some": {node, gpus("8", ""), Options{NUMANodes: []int{1}},
 			Refusal{"Insufficient NUMA Scoped Devices: 8 requested, 4 of 8 GPUs free, 4 on other NUMA nodes", true}},
 		"no GPU beside a NIC": {node.With(whole(2, 3, 4, 5, 6, 7)), parse(t, makePod(list(nvidiaName, "2", rdmaName, "300"), "device-joint-allocate",
 			`{"deviceTypes":["rdma","gpu"],"requiredScope":"SamePCIe"}`)), Options{},
 			Refusal{"Device Joint-Allocate rules violation: 4 RDMA NICs free, only 1 with a GPU on the same PCIe switch, 3 requested", false}},
 		"no NUMA node has all": {node, parse(t, makePod(list(rdmaName, "1"), "device-allocate-hint", `{"rdma":{"allocateStrategy":"ApplyForAll","requiredTopologyScope":"NUMANode"}}`)), Options{},
-			Refusal{"Insufficient Topology Scoped rdma devices: all that match requested in one NUMANode, 4 RDMA NICs free, at most 2 in one", true}},
+			Refusal{"Insufficient Topology Scoped rdma devices: all that match requested on one NUMA node, 4 RDMA NICs free, at most 2 on one", true}},
+		"no partition table":                  {partitioned(""), inPartition, Options{}, Refusal{"node(s) missing GPU Partition Table: GPUs are allocated by partition only", true}},
+		"no partition of two":                 {partitioned(`{"1":[{"minors":[0]}]}`), inPartition, Options{}, Refusal{"node(s) Unsupported number of GPU requests: the partition table has no partition of 2", true}},
+		"the only partition of two is in use": {partitioned(`{"2":[{"minors":[0,1]}]}`).With(whole(1)), inPartition, Options{}, Refusal{"Insufficient Partitioned GPU Devices: 7 GPUs free, no partition of 2 fits", false}},
+		"no virtual functions are left":       {one.state(t).With(vf(1, "0000:1f:00.2")), withVF, Options{}, Refusal{"Insufficient rdma VirtualFunctions: 1 requested, 0 of 1 RDMA NIC free, 1 without a virtual function", false}},
+		"other pods use the NICs":             {inUse(node, nics(1, 1, 2, 3, 4)), alone, Options{}, Refusal{"Insufficient rdma devices: 1 requested, 0 of 4 RDMA NICs free, 4 used by or reserved for other pods", false}},
+		"no GPU is selected":                  {node, labelled, Options{}, Refusal{"Insufficient gpu devices: 1 requested, 0 of 8 GPUs free, 8 not selected", true}},
 		"shares that are not kept apart": {isolated.state(t), half, Options{},
 			Refusal{`GPU isolation provider is "HAMi-core", the pod requests ""`, true}},
 	}
@@ -91,6 +110,54 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// TestRefusalsOfMembersTogether has the refusals of members that are to be on one node together.
+func TestRefusalsOfMembersTogether(t *testing.T) {
+	gpus := func(n string) *Request { return parse(t, makePod(list(nvidiaName, n))) }
+	node := nodeA().state(t)
+	tests := map[string]struct {
+		state    *State
+		requests []*Request
+		want     Refusal
+	}{
+		"each alone has room":                  {node.With(whole(0)), []*Request{gpus("4"), gpus("4")}, Refusal{"Insufficient gpu devices for 2 members together, but enough for each alone", false}},
+		"each alone has room on an empty node": {node, []*Request{gpus("8"), gpus("8")}, Refusal{"Insufficient gpu devices for 2 members together, but enough for each alone", true}},
+		"one of them has no room":              {node.With(whole(0)), []*Request{gpus("1"), gpus("8")}, Refusal{"Insufficient gpu devices: 8 requested, 7 of 8 GPUs free, 1 without room", true}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, refusal := AllocateTogether(tt.state, tt.requests, Options{})
+			if refusal == nil {
+				t.Fatal("allocated")
+			}
+			if diff := cmp.Diff(tt.want, *refusal); diff != "" {
+				t.Errorf("refusal (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestBadAllocations has the errors of annotations that list a pod's devices, from ParseAllocation.
+func TestBadAllocations(t *testing.T) {
+	const (
+		annotation = "annotation scheduling.koordinator.sh/device-allocated: "
+		noDevice   = "is not a device: json: cannot unmarshal number into Go value of type allocator.wireAllocation"
+	)
+	tests := map[string]string{
+		`[]`:          annotation + `"[]" is not an object of lists of devices: json: cannot unmarshal array into Go value of type map[string]json.RawMessage`,
+		`{"rdma":{}}`: annotation + `rdma: "{}" is not a list of devices`,
+		`{"gpu":[7]}`: annotation + `gpu[0]: "7" ` + noDevice,
+		`{"gpu":[{"minor":0},{"minor":0},{"minor":0}]}`:                        annotation + `gpu 0: is listed 3 times, must be once`,
+		`{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"1e30"}}]}`: annotation + `gpu[0]: resource koordinator.sh/gpu-core: 1e30 is not a whole number of at most 140737488355327`,
+		`{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"-1"}}]}`: annotation + `gpu[0]: resource koordinator.sh/gpu-memory: -1 is not a whole number of at most 140737488355327`,
+		`{"gpu":[1,2,3,4,5,6]}`: annotation + "gpu[0]: \"1\" " + noDevice + "\ngpu[1]: \"2\" " + noDevice + "\ngpu[2]: \"3\" " + noDevice + "\ngpu[3]: \"4\" " + noDevice + "\nand 2 more",
+	}
+	for text, want := range tests {
+		if _, err := ParseAllocation(text); errorText(err) != want {
+			t.Errorf("%s: error\n%s\nwant\n%s", text, errorText(err), want)
+		}
+	}
+}
+
 // TestRequestsThatAreRejected, and more than case D32 has. That no eviction helps such pods is told by the plugin (TestAPodThatAsksForWhatCannotBeIsRefusedForGood).
 func TestRequestsThatAreRejected(t *testing.T) {
 	const combination = "not a valid combination; request GPUs by nvidia.com/gpu alone, by koordinator.sh/gpu alone, or by koordinator.sh/gpu-core, " +
@@ -108,9 +175,9 @@ func TestRequestsThatAreRejected(t *testing.T) {
 		"gpu 101":                            {makePod(list(koordGPU, "101")), "resource koordinator.sh/gpu: is 101, must be at most 100 or a multiple of 100"},
 		"core 100, ratio 101":                {makePod(list(coreName, "100", ratioName, "101")), "resource koordinator.sh/gpu-memory-ratio: is 101, must be at most 100 or a multiple of 100"},
 		"all kinds of GPUs":                  {makePod(list(nvidiaName, "1", koordGPU, "100", coreName, "100", ratioName, "100", memoryName, "1")), "resources nvidia.com/gpu, koordinator.sh/gpu, koordinator.sh/gpu-core, koordinator.sh/gpu-memory-ratio, koordinator.sh/gpu-memory: " + combination},
-		"ratio 101, shared 1":                {makePod(list(ratioName, "101", sharedName, "1")), "resource koordinator.sh/gpu-memory-ratio: is 101 over 1 GPUs (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
+		"ratio 101, shared 1":                {makePod(list(ratioName, "101", sharedName, "1")), "resource koordinator.sh/gpu-memory-ratio: is 101 over 1 GPU (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
 		"ratio 101, shared 2":                {makePod(list(ratioName, "101", sharedName, "2")), "resource koordinator.sh/gpu-memory-ratio: is 101 over 2 GPUs (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
-		"core 101, memory, shared 1":         {makePod(list(coreName, "101", memoryName, "1", sharedName, "1")), "resource koordinator.sh/gpu-core: is 101 over 1 GPUs (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
+		"core 101, memory, shared 1":         {makePod(list(coreName, "101", memoryName, "1", sharedName, "1")), "resource koordinator.sh/gpu-core: is 101 over 1 GPU (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
 		"core 101, memory, shared 2":         {makePod(list(coreName, "101", memoryName, "1", sharedName, "2")), "resource koordinator.sh/gpu-core: is 101 over 2 GPUs (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
 		"npu-core, memory without shared":    {makePod(list(npuCoreName, "1", memoryName, "1")), "resources koordinator.sh/gpu-memory, huawei.com/npu-core: " + combination},
 		"shared 2, template":                 {makePod(list(sharedName, "2", npuCoreName, "1", npuCPUName, "1", memoryName, "1")), "resources koordinator.sh/gpu.shared, koordinator.sh/gpu-memory, huawei.com/npu-core, huawei.com/npu-cpu: koordinator.sh/gpu.shared is 2 and huawei.com/npu-dvpp is 0, must be 1 and at most 100"},
@@ -121,7 +188,7 @@ func TestRequestsThatAreRejected(t *testing.T) {
 		"shared 0":                           {makePod(list(sharedName, "0", coreName, "100", ratioName, "100")), "resource koordinator.sh/gpu.shared: is 0, must be the number of GPUs to share, at least 1"},
 		"shared 0 alone":                     {makePod(list(sharedName, "0")), "resource koordinator.sh/gpu.shared: is 0, must be the number of GPUs to share, at least 1"},
 		"shared alone":                       {makePod(list(sharedName, "1")), "resources koordinator.sh/gpu.shared: " + combination},
-		"ratio 100 for cores of two":         {makePod(list(coreName, "200", ratioName, "100")), "resources koordinator.sh/gpu-core: 200 and 0 over 1 GPUs, must divide into equal parts of at most 100"},
+		"ratio 100 for cores of two":         {makePod(list(coreName, "200", ratioName, "100")), "resource koordinator.sh/gpu-core: is 200 over 1 GPU, must divide into equal parts of at most 100"},
 		"a part of one":                      {makePod(list(nvidiaName, "500m")), `resource nvidia.com/gpu: container "c" requests 500m, must be a whole number, and all together at most 140737488355327`},
 		"less than none":                     {makePod(list(nvidiaName, "-1")), `resource nvidia.com/gpu: container "c" requests -1, must be a whole number, and all together at most 140737488355327`},
 		"more than can be counted":           {makePod(list(nvidiaName, "9223372036854775807")), `resource nvidia.com/gpu: container "c" requests 9223372036854775807, must be a whole number, and all together at most 140737488355327`},
@@ -208,13 +275,13 @@ func TestRecheckOfTheRequest(t *testing.T) {
 		"the NIC is on another PCIe root": {[]string{"device-joint-allocate", jointPCIe}, func(d *deviceObject) { d.Spec.Devices[8].Topology.PCIEID = "pcie3" },
 			unsatisfied + "Device Joint-Allocate rules violation: 2 GPUs free, none with an RDMA NIC on the same PCIe switch"},
 		"a GPU is on another PCIe root": {[]string{"device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`}, func(d *deviceObject) { d.Spec.Devices[1].Topology.PCIEID = "pcie3" },
-			unsatisfied + "Insufficient Topology Scoped GPU Devices: 2 requested in one PCIe, 2 GPUs free, at most 1 in one"},
+			unsatisfied + "Insufficient Topology Scoped GPU Devices: 2 requested on one PCIe switch, 2 GPUs free, at most 1 on one"},
 		"a label is another": {[]string{"device-allocate-hint", `{"gpu":{"selector":{"matchLabels":{"color":"blue"}}}}`}, func(d *deviceObject) { d.Spec.Devices[0].Labels = nil },
 			"a device of type gpu is not selected by the request"},
 		"a label of its virtual function is another": {[]string{"device-allocate-hint", `{"rdma":{"vfSelector":{"matchLabels":{"color":"blue"}}}}`},
 			func(d *deviceObject) { d.Spec.Devices[8].VFGroups[0].Labels = nil }, "device rdma 1 has virtual function 0000:1f:00.2, which the request no longer selects"},
 		"the partition is gone": {[]string{"gpu-partition-spec", "{}"}, func(d *deviceObject) { d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"2":[{"minors":[0,2]}]}` },
-			unsatisfied + "Insufficient Partitioned GPU Devices: 2 GPUs free, none of the 1 partitions of 2 fits"},
+			unsatisfied + "Insufficient Partitioned GPU Devices: 2 GPUs free, no partition of 2 fits"},
 		"GPUs of two PCIe roots are on one, and a NIC is left over": {[]string{"device-joint-allocate", jointPCIe, "device-allocate-hint", `{"gpu":{"selector":{"matchLabels":{"far":"apart"}}}}`},
 			func(d *deviceObject) { d.Spec.Devices[4].Topology = d.Spec.Devices[3].Topology }, "devices are no longer on the same PCIe switches"},
 		"the NIC is elsewhere, which may be": {[]string{"device-joint-allocate", jointHint}, func(d *deviceObject) { d.Spec.Devices[8].Topology.PCIEID = "pcie3" }, ""},

@@ -42,17 +42,17 @@ func (x *search) reason(f failure) string {
 		}
 		scope := x.q.widest(f.what)
 		if !knowsTopology(x, f.what, scope) {
-			return fmt.Sprintf("node(s) missing GPU Device Topology Tree: %s free, requested in one %s, which the Device object does not report", freeOf(x, f.what), scope)
+			return fmt.Sprintf("node(s) missing GPU Device Topology Tree: %s free, requested on one %s, which the Device object does not report", freeOf(x, f.what), scope.noun())
 		}
-		return fmt.Sprintf("%s: %s requested in one %s, %s free, at most %d in one", title, want.howMany(), scope, freeOf(x, f.what), mostIn(x, f.what, scope))
+		return fmt.Sprintf("%s: %s requested on one %s, %s free, at most %d on one", title, want.howMany(), scope.noun(), freeOf(x, f.what), mostIn(x, f.what, scope))
 	case notJoint:
 		return reasonNotJoint(x, f.what)
 	case noPartitionTable:
 		return "node(s) missing GPU Partition Table: GPUs are allocated by partition only"
 	case noPartitionSize:
-		return fmt.Sprintf("node(s) Unsupported number of GPU requests: no partition of %d", want.count)
+		return fmt.Sprintf("node(s) Unsupported number of GPU requests: the partition table has no partition of %d", want.count)
 	case noPartition:
-		return fmt.Sprintf("Insufficient Partitioned GPU Devices: %s free, none of the %d partitions of %d fits", freeOf(x, GPU), len(x.q.s.Partitions[want.count]), want.count)
+		return fmt.Sprintf("Insufficient Partitioned GPU Devices: %s free, no partition of %d fits", freeOf(x, GPU), want.count)
 	case otherIsolation:
 		return fmt.Sprintf("GPU isolation provider is %.64q, the pod requests %.64q", x.q.s.IsolationProvider, x.q.r.isolation)
 	case noTemplate:
@@ -122,7 +122,11 @@ func reasonNotJoint(x *search, t Type) string {
 			return fmt.Sprintf("%s%s free, only %d with %s on the same PCIe switch, %s requested", title, freeOf(x, t), with, noun, x.q.r.of[t].howMany())
 		}
 	}
-	return fmt.Sprintf("%s%s free, no %d with all requested devices on the same PCIe switches and in one %s", title, freeOf(x, t), x.q.count(t), x.q.widest(t))
+	together := "on the same PCIe switches"
+	if scope := x.q.widest(t); scope < ScopeNode {
+		together += " and on one " + scope.noun()
+	}
+	return fmt.Sprintf("%s%s free, no %d with all requested devices %s", title, freeOf(x, t), x.q.count(t), together)
 }
 
 func knowsTopology(x *search, t Type, scope Scope) bool {

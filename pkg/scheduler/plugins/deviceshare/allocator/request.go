@@ -73,6 +73,11 @@ var scopeNames = [...]string{"", "Device", "PCIe", "NUMANode", "Node"}
 
 func (s Scope) String() string { return scopeNames[s] }
 
+// noun returns the name of a part of a node of the scope, such as "PCIe switch".
+func (s Scope) noun() string { return scopeNouns[s] }
+
+var scopeNouns = [...]string{"", "device", "PCIe switch", "NUMA node", "node"}
+
 // Exclusivity is the part of a node that no other pod may use while a pod has a device.
 type Exclusivity int
 
