@@ -16,7 +16,7 @@ import (
 // TestMessages has the texts of condition PartiallyBound. The texts of evictions are in
 // TestPartiallyBoundGangIsEvictedAfterTheLimitOnly.
 func TestMessages(t *testing.T) {
-	p := &plugin{memory: &memory{takenFrom: map[api.JobID]bool{"ns/evicted": true}}, ofGroup: map[api.JobID]bool{"ns/grouped": true}}
+	p := &plugin{usual: map[api.JobID]bool{"ns/evicted": true}, ofGroup: map[api.JobID]bool{"ns/grouped": true}}
 	gang := func(name string, minMember int32) *api.JobInfo {
 		c := newCache(t)
 		c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue("a").MinMember(minMember).Obj())
@@ -33,7 +33,7 @@ func TestMessages(t *testing.T) {
 	}
 	want := map[string]string{
 		"a member is missing":    "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled first",
-		"a member was evicted":   "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled in the usual order, because members were evicted, or were lost under a former leader",
+		"a member was evicted":   "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled in the usual order, because they request more than the gang has lost, or members were evicted, or were lost under a former leader",
 		"a gang of the group is": "Gang group is partially bound (gang ns/x is bound, this gang has 0 of minMember 2); its remaining pods are scheduled first",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -38,7 +38,8 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 	p.partiallyBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
 	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
 	_, p.coscheduling = ssn.PluginOption(gangs.Plugin)
-	p.keepTakenFrom(ssn.Jobs)
+	p.remember(ssn)
+	p.usual, p.within = map[api.JobID]bool{}, map[api.JobID]bool{}
 	underWay, seen := map[api.JobID]time.Time{}, map[api.JobID]time.Time{}
 	defer func() {
 		p.memory.binding, p.memory.seen = underWay, seen
@@ -60,6 +61,7 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 		}
 		if short != nil {
 			seen[uid] = sinceOr(p.memory.seen, uid, time.Now())
+			p.usual[uid] = waits && !p.mayGoFirst(ssn, job)
 		}
 		switch {
 		case short == nil && known != nil:
@@ -73,14 +75,14 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 		case known == nil:
 			reportPartiallyBound(ssn, job, p.messageOf(job, short))
 		default: // the event is recorded again, because the last one may have been lost or have expired
-			if usual, reported := p.memory.reported[uid]; !reported || usual != p.memory.takenFrom[uid] {
+			if usual, reported := p.memory.reported[uid]; !reported || usual != p.usual[uid] {
 				job.PodGroup.Status.Conditions = slices.Clone(job.PodGroup.Status.Conditions)
 				known = conditionOf(job)
 				known.Message = p.messageOf(job, short)
 			}
 			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, known.Message)
 		}
-		p.memory.reported[uid] = p.memory.takenFrom[uid]
+		p.memory.reported[uid] = p.usual[uid]
 		p.partiallyBound[uid] = seen[uid]
 		if job.IsPending() {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
@@ -129,8 +131,8 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 // messageOf returns the message of the condition PartiallyBound for a partially bound gang.
 func (p *plugin) messageOf(job *api.JobInfo, short error) string {
 	next := "its remaining pods are scheduled first"
-	if p.memory.takenFrom[job.UID] {
-		next = "its remaining pods are scheduled in the usual order, because members were evicted, or were lost under a former leader"
+	if p.usual[job.UID] {
+		next = "its remaining pods are scheduled in the usual order, because they request more than the gang has lost, or members were evicted, or were lost under a former leader"
 	}
 	what := "Gang"
 	if p.ofGroup[job.UID] {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // A gang group is partially bound if only some of its gangs are bound. One gang's Bindings name the group. Another
@@ -75,6 +76,21 @@ func (p *plugin) groupOf(job *api.JobInfo) group {
 	}
 	p.groups[job.UID] = known
 	return known
+}
+
+// mayGoFirst reports whether the gang, and all gangs of its group that are below their minimum, ask for no more than
+// they have lost. The gangs of a group are placed together.
+func (p *plugin) mayGoFirst(ssn *framework.Session, job *api.JobInfo) bool {
+	if !p.withinLosses(ssn, job) {
+		return false
+	}
+	for _, name := range p.groupOf(job).gangs {
+		other := ssn.Jobs[api.JobID(name.String())]
+		if other != nil && other != job && other.PodGroup != nil && !binding.MinimumPlaced(other) && !p.withinLosses(ssn, other) {
+			return false
+		}
+	}
+	return true
 }
 
 // saysBoundWith reports whether a member of the gang holds a node and, according to its annotation, was bound with the

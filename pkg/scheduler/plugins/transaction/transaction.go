@@ -5,7 +5,6 @@ package transaction
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -38,6 +37,9 @@ type plugin struct {
 	// ofGroup has the gangs without bound members that are below their minimum although other gangs of their gang group
 	// have bound members.
 	ofGroup map[api.JobID]bool
+	// usual has the partially bound gangs that wait in their usual order, because they ask for more than they have lost.
+	// within caches which gangs ask for no more.
+	usual, within map[api.JobID]bool
 	// groups caches the gang groups that were parsed in this session. formerGroups is the cache of the previous
 	// session.
 	groups, formerGroups map[api.JobID]group
@@ -57,18 +59,16 @@ type memory struct {
 	// seen has, by gang, since when this leader has seen the gang partially bound. The plugin does not use the time in the
 	// PodGroup's condition, because tenants may write the condition.
 	seen map[api.JobID]time.Time
-	// takenFrom has the partially bound gangs that wait in their usual order because members were evicted.
-	takenFrom map[api.JobID]bool
-	// known has the gangs of the last session, with the UIDs of their PodGroups; empty before the leader's first session.
-	known map[api.JobID]types.UID
+	// past has what this leader remembers of the gangs of earlier sessions; nil before its first session.
+	past map[api.JobID]past
 	// reported has the gangs whose condition PartiallyBound this leader has written. The value reports whether the gang
-	// was in takenFrom at that time, because the condition's message depends on it.
+	// waited in its usual order at that time, because the condition's message depends on it.
 	reported map[api.JobID]bool
 }
 
 // Spec declares the plugin. gate decides which gangs and nodes the plugin leaves out.
 func Spec(gate Gate) framework.PluginSpec {
-	shared := &memory{takenFrom: map[api.JobID]bool{}, reported: map[api.JobID]bool{}}
+	shared := &memory{reported: map[api.JobID]bool{}}
 	return framework.PluginSpec{
 		Name:        Name,
 		Doc:         "Delays gangs after a failed bind transaction, and schedules partially bound gangs first.",
@@ -104,10 +104,10 @@ func (p *plugin) Placement(job *api.JobInfo) (framework.Placement, error) {
 	return framework.Placement{Avoid: p.gate.Avoid(job.UID)}, nil
 }
 
-// PlaceFirst implements framework.Prioritizer. It returns true for partially bound gangs, unless their members were
-// evicted.
+// PlaceFirst implements framework.Prioritizer. It returns true for partially bound gangs, unless they ask for more than
+// they have lost. It names no tasks: tasks with a name may hold idle resources in a pause (framework.Pauses).
 func (p *plugin) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
-	return nil, p.isPartiallyBound(job) && !p.memory.takenFrom[job.UID]
+	return nil, p.isPartiallyBound(job) && !p.usual[job.UID]
 }
 
 // OnSessionStart implements framework.Starter.

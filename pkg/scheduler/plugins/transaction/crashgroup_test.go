@@ -20,24 +20,27 @@ import (
 func TestANewLeaderCompletesTheGroupThatACrashLeft(t *testing.T) {
 	bound := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, tt := range map[string]struct {
-		created time.Duration
-		want    bool
+		created, third time.Duration
+		want           bool
 	}{
-		"a crash left it": {created: -time.Second, want: true},
-		"it was evicted":  {created: time.Second},
+		"a crash left it":                      {created: -time.Second, third: -time.Second, want: true},
+		"it was evicted":                       {created: time.Second, third: -time.Second},
+		"another gang of the group came since": {created: -time.Second, third: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCache(t)
-			for _, name := range []string{"x", "y"} {
-				c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue("a").MinMember(1).Annotation(gangs.GroupsAnnotation, `["ns/x","ns/y"]`).Obj())
+			for _, name := range []string{"x", "y", "z"} {
+				c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue("a").MinMember(1).Annotation(gangs.GroupsAnnotation, `["ns/x","ns/y","ns/z"]`).Obj())
 			}
 			x := schedtest.MakePod().Name("x-0").Group("x").Node("n").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, "1").
-				Annotation(gangs.BindGroupAnnotation, "ns/x,ns/y").Obj()
+				Annotation(gangs.BindGroupAnnotation, "ns/x,ns/y,ns/z").Obj()
 			x.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(bound)}}
-			y := schedtest.MakePod().Name("y-0").Group("y").Obj()
-			y.CreationTimestamp = metav1.NewTime(bound.Add(tt.created))
 			c.AddPod(x)
-			c.AddPod(y)
+			for name, created := range map[string]time.Duration{"y": tt.created, "z": tt.third} {
+				waits := schedtest.MakePod().Name(name + "-0").Group(name).Req(schedtest.Resources{"cpu": "1"}).Obj()
+				waits.CreationTimestamp = metav1.NewTime(bound.Add(created))
+				c.AddPod(waits)
+			}
 			session := sessions(t, c, 0)
 			for range 2 {
 				session(func(ssn *framework.Session) {

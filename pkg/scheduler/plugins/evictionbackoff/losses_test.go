@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictionbackoff
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestOnlyALossPassesAHigherPriority: a gang of priority 10 loses a member. The pod that replaces it needs the 7 cpus
+// that a gang of priority 1000 waits for, in a queue that comes first. Once, the replacement got them whatever the gang had lost.
+func TestOnlyALossPassesAHigherPriority(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lost string
+		want map[string]string
+	}{
+		"a member as large":        {"7", map[string]string{"ns/tenant-2": "n1"}},
+		"a member of 10m cpu only": {"10m", map[string]string{"ns/high-0": "n1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			member := func(n, cpu string) *schedtest.PodBuilder {
+				return schedtest.MakePod().Name("tenant-" + n).Group("tenant").Priority(10).Req(schedtest.Resources{"cpu": cpu})
+			}
+			runs := func(n, cpu string) *v1.Pod {
+				return member(n, cpu).Node("n1").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, "2").Obj()
+			}
+			var w sessiontest.ClusterSpec
+			w.Nodes = []*v1.Node{schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "8", "pods": "20"}).Obj()}
+			w.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("another").Obj()}
+			w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p10", 10), schedtest.PriorityClass("p1000", 1000))
+			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("tenant").MinMember(2).PriorityClass("p10").Phase(v1beta1.PodGroupInqueue).Obj(),
+				schedtest.MakePodGroup().Name("high").MinMember(1).Queue("another").PriorityClass("p1000").Phase(v1beta1.PodGroupInqueue).Obj())
+			lost := runs("1", tt.lost)
+			w.Pods = append(w.Pods, runs("0", "10m"), lost)
+			cluster := sessiontest.New(w)
+			defer cluster.Close()
+			registry := framework.NewRegistry()
+			registry.RegisterPlugin(Spec())
+			registry.RegisterPlugin(transaction.Spec(free{}))
+			registry.RegisterAction(allocate.New())
+			scheduler := cluster.Scheduler(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: evictions\n- plugins:\n  - name: transaction\n"+
+				"- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n")
+			defer scheduler.Close()
+			scheduler.Open().Close()
+			cluster.Cache().DeletePod(lost)
+			cluster.AddPod(member("2", "7").Obj())
+			cluster.AddPod(schedtest.MakePod().Name("high-0").Group("high").Priority(1000).Req(schedtest.Resources{"cpu": "7"}).Obj())
+			action, _ := vcframework.GetAction("allocate")
+			ssn := scheduler.Open()
+			defer ssn.Close()
+			ssn.Run(action)
+			if diff := cmp.Diff(tt.want, ssn.Binds()); diff != "" {
+				t.Errorf("binds (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
