@@ -124,9 +124,10 @@ type waitingGang struct {
 
 // reservation is a reservation of nodes for one gang.
 type reservation struct {
-	gang     api.JobID
-	uid      types.UID
-	queue    api.QueueID
+	gang  api.JobID
+	uid   types.UID
+	queue api.QueueID
+	// priority is the lowest priority that pending pods of the gang have had since the nodes were chosen.
 	priority int32
 	request  *api.Resource
 	// demand is the fingerprint of the gang's demand (demandOf) when the nodes were chosen.
@@ -224,6 +225,9 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 		return
 	}
 	r.noteMembers(job)
+	if len(job.TaskStatusIndex[api.Pending]) > 0 { // pods of a lower priority may have replaced others
+		r.priority = min(r.priority, priorityOf(job))
+	}
 	if r.drained.IsZero() && len(m.leaving(r)) == 0 {
 		r.drained = now
 	}

@@ -84,6 +84,60 @@ func TestReservedNodesAreOpenToPodsOfAHigherPriority(t *testing.T) {
 	}
 }
 
+// TestAReservationHasThePriorityOfItsPods: pods of priority 1000 get a reservation, and others of the gang take their
+// places. A reservation once kept the priority of the first pods until it ended.
+func TestAReservationHasThePriorityOfItsPods(t *testing.T) {
+	for name, tt := range map[string]struct {
+		replaced int
+		priority int32
+		want     bool
+	}{
+		"the same pods":             {0, 0, false},
+		"pods of a lower priority":  {2, 0, true},
+		"one of a lower priority":   {1, 0, true},
+		"pods of an equal priority": {2, 1000, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+				w.full()
+				w.arrives("big", schedtest.Queue, 2, "4", func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })
+				w.untilReserved("big")
+				for i := range tt.replaced {
+					w.remove(fmt.Sprint("big-", i))
+					w.add(schedtest.MakePod().Name(fmt.Sprint("big-other-", i)).Group("big").Req(cores("4")).Priority(tt.priority).Obj())
+				}
+				w.session()
+				w.remove("full-0")
+				w.arrives("new", schedtest.Queue, 1, "1", func(pod *v1.Pod) { pod.Spec.Priority = new(int32(500)) })
+				w.session()
+				if len(w.reserved()) == 0 || w.runs("new") != tt.want {
+					t.Errorf("reserved are %v; a pod of priority 500 runs: %t, want %t: %s", w.reserved(), w.runs("new"), tt.want, w.condition("new", "Unschedulable").Message)
+				}
+			})
+		})
+	}
+}
+
+// TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound: no pod is pending that has a priority.
+func TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4", func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })
+		w.untilReserved("big")
+		w.session(func(ssn *sessiontest.Session) {
+			job, r := ssn.Jobs["ns/big"], w.plugin.reservations.active[schedtest.Queue]
+			for _, task := range job.Tasks {
+				if err := job.UpdateTaskStatus(task, api.Binding); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if w.plugin.session.reservations.review(r, time.Now()); r.priority != 1000 {
+				t.Errorf("the reservation has priority %d, want 1000", r.priority)
+			}
+		})
+	})
+}
+
 // TestReservedNodesAreOpenToOneOfTwoPods that differ in nothing but their priority. Both have the same priority within
 // their gang, by an annotation.
 func TestReservedNodesAreOpenToOneOfTwoPods(t *testing.T) {
