@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -41,6 +43,30 @@ func BenchmarkSessionOfManyGangs(b *testing.B) {
 			defer scheduler.Close()
 			for b.Loop() {
 				scheduler.Open().Close()
+			}
+		})
+	}
+}
+
+// BenchmarkLooksForRoom is of what a session costs whose gangs in a backoff fit on none of 5,000 full nodes. The number of
+// looks limits how many gangs are compared with all nodes.
+func BenchmarkLooksForRoom(b *testing.B) {
+	full := schedtest.Resources{"cpu": "64", "memory": "1Ti", "nvidia.com/gpu": "8", "rdma/ib": "8", "ephemeral-storage": "1Ti", "hugepages-2Mi": "1Gi"}
+	for _, gangs := range []int{1, 20, 10_000} {
+		b.Run(fmt.Sprint(gangs, " gangs in a backoff"), func(b *testing.B) {
+			s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}, limits: map[string]*admissionDeadline{}}
+			for i := range 5_000 {
+				node := schedtest.MakeNode().Name(fmt.Sprint("n", i)).Capacity(full).Obj()
+				s.ssn.Nodes[node.Name] = api.NewNodeInfo(node)
+			}
+			for i := range gangs {
+				job := ofSizes(1, cores("100"))
+				job.Namespace, job.Name = fmt.Sprint("ns", i%10), fmt.Sprint("g", i)
+				s.limits[job.Name] = &admissionDeadline{id: job.Name, gangs: []*gang{{JobInfo: job}}, until: time.Now().Add(time.Hour)}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.endEarly()
 			}
 		})
 	}

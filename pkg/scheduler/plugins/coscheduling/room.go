@@ -20,7 +20,9 @@ const maxRoomLooks = 100_000
 // roomLook records whether sessions found room on nodes for a gang group in a backoff.
 type roomLook struct {
 	// crowded reports whether, in some session of the backoff, the gang group lacked pending members or did not fit
-	// into the idle resources of nodes.
+	// into the idle resources of nodes. So a tenant can end the backoff of its own gang: it deletes a member and creates
+	// it again. It can do so with a new PodGroup, too. Others lose nothing, because the backoff only lets other gangs of
+	// the namespace be admitted.
 	crowded bool
 	// idle are the idle resources of all nodes at the first look of the backoff.
 	idle *api.Resource
@@ -115,12 +117,15 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (request *api.Resour
 		if !healthy(node) {
 			continue
 		}
-		idle := node.Idle.Clone()
+		idle, copied := node.Idle, false // most nodes are full, and need no copy
 		for i := range kinds {
 			if *looks++; *looks > maxRoomLooks {
 				return nil, false, false
 			}
 			for kind := &kinds[i]; kind.count > 0 && kind.request.LessEqual(idle, api.Zero); kind.count-- {
+				if !copied {
+					idle, copied = idle.Clone(), true
+				}
 				idle.Sub(kind.request)
 				request.Add(kind.request)
 			}

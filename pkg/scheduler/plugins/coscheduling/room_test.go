@@ -210,6 +210,32 @@ func TestGroupsThatKeepTimingOutLeaveLooks(t *testing.T) {
 	}
 }
 
+// TestFullNodesAreNotCopied: a session compares each gang in a backoff with thousands of nodes, most of which are full.
+// Nodes with room keep their idle resources, too.
+func TestFullNodesAreNotCopied(t *testing.T) {
+	looks := func(cpu string) (allocs float64) {
+		s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}}
+		for i := range 1000 {
+			s.ssn.Nodes[fmt.Sprint(i)] = api.NewNodeInfo(holds(cpu).Name(fmt.Sprint(i)).Obj())
+		}
+		l := &admissionDeadline{id: "g", gangs: []*gang{{JobInfo: ofSizes(2, cores("2"), cores("2"))}}}
+		allocs = testing.AllocsPerRun(5, func() {
+			looks := 0
+			s.hasRoom(l, &looks)
+		})
+		for name, node := range s.ssn.Nodes {
+			if !node.Idle.Equal(node.Allocatable, api.Zero) {
+				t.Fatalf("node %s has %v idle, want %v", name, node.Idle, node.Allocatable)
+			}
+		}
+		return allocs
+	}
+	if got := looks("1"); got > 100 {
+		t.Errorf("%.0f allocations for 1000 full nodes, want at most 100", got)
+	}
+	looks("2")
+}
+
 func TestBecameIdle(t *testing.T) {
 	amounts := func(cpu, memory, pods float64) *api.Resource {
 		return &api.Resource{MilliCPU: cpu, Memory: memory, ScalarResources: map[v1.ResourceName]float64{v1.ResourcePods: pods}}
