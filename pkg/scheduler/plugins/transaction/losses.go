@@ -39,8 +39,6 @@ type past struct {
 	cut []*api.TaskInfo
 	// evicted are the members that were evicted for other gangs since the gang had its minimum.
 	evicted map[api.TaskID]bool
-	// with are the gangs of its group that were bound with it, if the gang itself holds no node.
-	with []*api.JobInfo
 }
 
 // Evicted implements framework.EvictionObserver. It records that an action has evicted a member of the gang.
@@ -55,8 +53,7 @@ func (p *plugin) Evicted(e framework.Eviction) {
 }
 
 // remember updates the leader's memory of gangs. A gang whose PodGroup is missing, or that is left out of the session,
-// is remembered while its members, or gangs that were bound with it, hold nodes. So a tenant cannot clear the memory
-// with a new PodGroup.
+// is remembered while its members hold nodes. A gang that was forgotten has lost nothing.
 func (p *plugin) remember(ssn *framework.Session) {
 	first := p.memory.past == nil
 	pasts := make(map[api.JobID]past, len(ssn.Jobs))
@@ -78,10 +75,8 @@ func (p *plugin) pastOf(ssn *framework.Session, job *api.JobInfo, first bool) pa
 	if binding.MinimumPlaced(job) {
 		return now
 	}
-	if !holdsNodes(job) {
-		if now.with = p.boundWith(ssn.Jobs, job); len(now.with) == 0 {
-			return now
-		}
+	if !holdsNodes(job) && len(p.boundWith(ssn.Jobs, job)) == 0 {
+		return now
 	}
 	switch {
 	case first && (p.fellShort(job) != nil || p.groupFellShort(ssn.Jobs, job) != nil):
@@ -104,16 +99,14 @@ func beingBound(task *api.TaskInfo) bool {
 	return task.Status == api.Allocated || task.Status == api.Binding
 }
 
-// holdsNodes reports whether members of the gang, or of gangs that were bound with it, hold nodes.
+// holdsNodes reports whether members of the gang hold nodes.
 func (before past) holdsNodes(ssn *framework.Session) bool {
-	return slices.ContainsFunc(append(slices.Clone(before.with), before.job), func(job *api.JobInfo) bool {
-		for _, task := range job.Tasks {
-			if holdsNode(ssn, task) {
-				return true
-			}
+	for _, task := range before.job.Tasks {
+		if holdsNode(ssn, task) {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // holdsNode reports whether the pod of a task of an earlier session is on its node, in whichever gang it is now. A pod

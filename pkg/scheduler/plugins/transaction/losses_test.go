@@ -201,7 +201,8 @@ func TestLossesAreReplacedFirst(t *testing.T) {
 			w.add(loser("2", ofCPU("7")).Node("n").Obj())
 			w.session(nil)
 			w.remove("2")
-			w.loses("1", loser("3", ofCPU("7")))
+			w.remove("1")
+			w.waits("3", ofCPU("7"))
 		}, false},
 		"a pod that was resized to more than its kubelet grants": {2, func(w *lossWorld) {
 			w.change("1", func(pod *v1.Pod) {
