@@ -23,6 +23,26 @@ type tenantInput struct {
 	pod func(pod *v1.Pod, n int)
 	// more is what there is beside the gang.
 	more func(cluster *schedtest.Cluster, n int)
+	// changing has a pod of another tenant start before each cycle, so that what a cycle has found does not serve the next.
+	changing bool
+}
+
+// portsOfUnlike is how many host ports each of a gang's unlike members asks for.
+const portsOfUnlike = 40
+
+// unlikeWithPorts is a gang of n members, no two alike, with the same host ports and each with the address that its number has. One fits on
+// a node.
+func unlikeWithPorts(address func(member int) string) tenantInput {
+	return tenantInput{fits: 240, changing: true, more: func(cluster *schedtest.Cluster, n int) {
+		cluster.Put(schedtest.MakePodGroup().Name("unlike").MinMember(int32(n)).Phase(v1beta1.PodGroupInqueue).Obj())
+		for i := range n {
+			pod := schedtest.MakePod().Name(fmt.Sprint("unlike-", i)).Group("unlike").Req(schedtest.Resources{"cpu": fmt.Sprintf("%dm", 5_000+i)}).Obj()
+			for port := range portsOfUnlike {
+				pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, v1.ContainerPort{HostPort: int32(1 + port), ContainerPort: 1, HostIP: address(i)})
+			}
+			cluster.Put(pod)
+		}
+	}}
 }
 
 // key is a label's or an annotation's of some length.
@@ -101,6 +121,14 @@ var groupInputs = map[string]tenantInput{
 		}
 		pg.Spec.MinResources = &list
 	}},
+	"host ports of all addresses of unlike pods":    unlikeWithPorts(func(int) string { return "" }),
+	"host ports of one address each of unlike pods": unlikeWithPorts(func(member int) string { return fmt.Sprintf("127.0.0.%d", 1+member) }),
+	"host ports of all addresses, or of one each, of unlike pods": unlikeWithPorts(func(member int) string {
+		if member%2 == 0 {
+			return "0.0.0.0"
+		}
+		return fmt.Sprintf("127.0.0.%d", 1+member)
+	}),
 	"PodGroups without pods": {fits: 200, more: func(cluster *schedtest.Cluster, n int) {
 		for i := range n {
 			cluster.Put(schedtest.MakePodGroup().Name(fmt.Sprint("empty-", i)).Phase(v1beta1.PodGroupPending).Obj())
@@ -262,6 +290,11 @@ var podInputs = map[string]tenantInput{
 	"host ports": {fits: 1_000, most: 20_000, pod: func(pod *v1.Pod, n int) {
 		for i := range n {
 			pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, v1.ContainerPort{HostPort: int32(1 + i), ContainerPort: 1, HostIP: "127.0.0.1"})
+		}
+	}},
+	"host ports of all addresses": {fits: 1_000, most: 20_000, pod: func(pod *v1.Pod, n int) {
+		for i := range n {
+			pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, v1.ContainerPort{HostPort: int32(1 + i), ContainerPort: 1})
 		}
 	}},
 	"scheduling gates": {fits: 20_000, pod: func(pod *v1.Pod, n int) {

@@ -52,8 +52,11 @@ var least = work{allocations: 15_000, bytes: 3 << 20}
 // tenantRun is a scheduler with a gang of which some pods fit, and a tenant's input of some size.
 type tenantRun struct {
 	t       *testing.T
+	in      tenantInput
 	cluster *schedtest.Cluster
 	s       *scheduler
+	// started is how many pods of another tenant have started.
+	started int
 }
 
 func newTenantRun(t *testing.T, in tenantInput, n int) *tenantRun {
@@ -82,14 +85,30 @@ func newTenantRun(t *testing.T, in tenantInput, n int) *tenantRun {
 	if in.more != nil {
 		in.more(cluster, n)
 	}
-	return &tenantRun{t: t, cluster: cluster, s: newTestScheduler(t, cluster, loaded(t, workConf))}
+	return &tenantRun{t: t, in: in, cluster: cluster, s: newTestScheduler(t, cluster, loaded(t, workConf))}
+}
+
+// beforeCycle has, with changing, a pod of another tenant start, and waits until the scheduler knows it.
+func (r *tenantRun) beforeCycle() {
+	if !r.in.changing {
+		return
+	}
+	name := fmt.Sprint("n", r.started%workNodes)
+	tasks := func() int { return len(r.s.cache.Snapshot().Nodes[name].Tasks) }
+	before := tasks()
+	r.cluster.Put(schedtest.MakePod().Name(fmt.Sprint("starts-", r.started)).Scheduler("default-scheduler").Req(schedtest.Resources{"cpu": "10m"}).
+		Node(name).Phase(v1.PodRunning).Obj())
+	eventually(r.t, func() bool { return tasks() > before })
+	r.started++
 }
 
 // work is that of the least of a few cycles: what else the process does at the time comes on top.
 func (r *tenantRun) work() work {
+	r.beforeCycle()
 	r.s.cycle()
 	least := work{allocations: 1 << 62, bytes: 1 << 62}
 	for range measuredCycles {
+		r.beforeCycle()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		r.s.cycle()

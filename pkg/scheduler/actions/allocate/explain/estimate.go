@@ -3,8 +3,6 @@
 package explain
 
 import (
-	"slices"
-
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
@@ -15,7 +13,7 @@ import (
 // reasons that stop the next member. It makes no trial: it assigns each task to the node that has the most resources
 // left. Once a task class has no room, other classes of the same role are not tried, as in a trial.
 func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
-	e := &estimate{in: r.Packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
+	e := &estimate{in: r.Packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}, alone: map[int][]int{}}
 	for place, node := range set.Nodes {
 		e.room[place] = state.Vector(r.Run.Index.Nodes[node].Idle, e.in.Names)
 	}
@@ -56,8 +54,10 @@ type estimate struct {
 	// nodes on which the estimate has put tasks.
 	room    [][]float64
 	slots   []int
-	ports   map[int]map[string]bool
 	members map[int32]bool
+	// alone are, by the index of the node in set.Nodes, the numbers of tasks by class that the estimate has put there of
+	// classes that exclude tasks.
+	alone map[int][]int
 }
 
 // place adds to the estimate as many tasks of the class as fit on the nodes, and returns their number.
@@ -66,7 +66,7 @@ func (e *estimate) place(class int) int {
 	for placed := range e.in.Tasks[class] {
 		best, most := -1, 0.0
 		for place, node := range e.set.Nodes {
-			if e.slots[place] < 1 || !kind.FitsInto(e.room[place]) || e.taken(place, kind.Ports) {
+			if e.slots[place] < 1 || !kind.FitsInto(e.room[place]) || e.in.Problem.Excluded(class, e.alone[place]) {
 				continue
 			}
 			left := 0.0
@@ -82,30 +82,23 @@ func (e *estimate) place(class int) int {
 		if best < 0 {
 			return placed
 		}
-		e.put(kind.Request, kind.Ports, best)
+		e.put(class, best)
 	}
 	return len(e.in.Tasks[class])
 }
 
-func (e *estimate) put(request []float64, ports []string, place int) {
+func (e *estimate) put(class, place int) {
 	e.slots[place]--
-	for r, value := range request {
+	for r, value := range e.in.Problem.Classes[class].Request {
 		e.room[place][r] -= value
 	}
-	for _, port := range ports {
-		if e.ports == nil {
-			e.ports = map[int]map[string]bool{}
+	if e.in.Problem.Classes[class].Alone { // only classes with host ports exclude tasks, and each of them also its own
+		if e.alone[place] == nil {
+			e.alone[place] = make([]int, len(e.in.Classes))
 		}
-		if e.ports[place] == nil {
-			e.ports[place] = map[string]bool{}
-		}
-		e.ports[place][port] = true
+		e.alone[place][class]++
 	}
 	e.members[e.set.Nodes[place]] = true
-}
-
-func (e *estimate) taken(place int, ports []string) bool {
-	return slices.ContainsFunc(ports, func(port string) bool { return e.ports[place][port] })
 }
 
 // refusals counts the nodes of the set by the reason why they do not take the next task of the class. already are the

@@ -41,10 +41,14 @@ func TestAChoiceOfTasks(t *testing.T) {
 			p := &Problem{Wanted: tt.wanted, Roles: tt.roles}
 			for _, task := range tt.tasks {
 				k := TaskClass{Request: []float64{task.cpu}, Count: 1, Role: task.role}
-				if task.port != "" {
-					k.Ports = []string{task.port}
-				}
 				p.Classes = append(p.Classes, k)
+			}
+			for l, task := range tt.tasks {
+				for r, other := range tt.tasks {
+					if task.port != "" && task.port == other.port {
+						p.Exclude(l, r)
+					}
+				}
 			}
 			for _, cpu := range tt.nodes {
 				takes := make([]bool, len(p.Classes))

@@ -9,13 +9,11 @@ type filling struct {
 	*Problem
 	room  [][]float64
 	slots []int
-	ports []map[string]bool
 	plan  Plan
 }
 
 func (p *Problem) newFilling() *filling {
-	f := &filling{Problem: p, room: make([][]float64, len(p.Nodes)), slots: make([]int, len(p.Nodes)),
-		ports: make([]map[string]bool, len(p.Nodes)), plan: make(Plan, len(p.Nodes))}
+	f := &filling{Problem: p, room: make([][]float64, len(p.Nodes)), slots: make([]int, len(p.Nodes)), plan: make(Plan, len(p.Nodes))}
 	for n := range p.Nodes {
 		f.room[n] = slices.Clone(p.Nodes[n].Room)
 		f.slots[n] = p.Nodes[n].Slots
@@ -25,22 +23,13 @@ func (p *Problem) newFilling() *filling {
 
 // takes reports whether node n has room for one more task of class k.
 func (f *filling) takes(n, k int) bool {
-	class := &f.Classes[k]
-	return f.Nodes[n].Takes[k] && f.slots[n] > 0 && fits(class.Request, f.room[n]) &&
-		!slices.ContainsFunc(class.Ports, func(port string) bool { return f.ports[n][port] }) && !class.excluded(f.plan[n])
+	return f.Nodes[n].Takes[k] && f.slots[n] > 0 && fits(f.Classes[k].Request, f.room[n]) && !f.Excluded(k, f.plan[n])
 }
 
 func (f *filling) put(n, k int) {
-	class := &f.Classes[k]
 	f.slots[n]--
-	for r, value := range class.Request {
+	for r, value := range f.Classes[k].Request {
 		f.room[n][r] -= value
-	}
-	for _, port := range class.Ports {
-		if f.ports[n] == nil {
-			f.ports[n] = map[string]bool{}
-		}
-		f.ports[n][port] = true
 	}
 	if f.plan[n] == nil {
 		f.plan[n] = make([]int, len(f.Classes))

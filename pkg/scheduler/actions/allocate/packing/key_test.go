@@ -13,7 +13,7 @@ func TestProblemsOfOneKey(t *testing.T) {
 	problem := func() *Problem {
 		return &Problem{
 			Classes: []TaskClass{
-				{Request: []float64{3, 1}, Count: 2, Ports: []string{"a"}, Role: 0},
+				{Request: []float64{3, 1}, Count: 2, Alone: true, Role: 0},
 				{Request: []float64{2, 1}, Count: 2, Role: 1},
 			},
 			Nodes:  []Node{{Room: []float64{4, 2}, Slots: 2, Takes: []bool{true, true}}, {Room: []float64{3, 3}, Slots: 1, Takes: []bool{true, false}}},
@@ -32,8 +32,8 @@ func TestProblemsOfOneKey(t *testing.T) {
 		"kinds change roles":             {func(p *Problem) { p.Classes[0].Role, p.Classes[1].Role = 1, 0 }, false},
 		"there are more of a kind":       {func(p *Problem) { p.Classes[1].Count = 3 }, false},
 		"a kind asks for more":           {func(p *Problem) { p.Classes[1].Request[1] = 2 }, false},
-		"a kind has another port":        {func(p *Problem) { p.Classes[0].Ports = []string{"b"} }, false},
-		"the port is of another kind":    {func(p *Problem) { p.Classes[0].Ports, p.Classes[1].Ports = nil, []string{"a"} }, false},
+		"tasks of a kind share nodes":    {func(p *Problem) { p.Classes[0].Alone = false }, false},
+		"tasks of another kind do":       {func(p *Problem) { p.Classes[0].Alone, p.Classes[1].Alone = false, true }, false},
 		"a kind excludes another":        {func(p *Problem) { p.Exclude(0, 1) }, false},
 		"tasks of a kind exclude others": {func(p *Problem) { p.Exclude(1, 1) }, false},
 		"a node has less room":           {func(p *Problem) { p.Nodes[0].Room[0] = 3 }, false},
@@ -52,7 +52,7 @@ func TestProblemsOfOneKey(t *testing.T) {
 	}
 }
 
-// TestNoTwoSmallProblemsHaveOneKey: the part of a key for roles, classes, resources, ports or nodes cannot be read as another part. All values
+// TestNoTwoSmallProblemsHaveOneKey: the part of a key for roles, classes, resources, exclusions or nodes cannot be read as another part. All values
 // are as small as possible, so that counts in a key look like values.
 func TestNoTwoSmallProblemsHaveOneKey(t *testing.T) {
 	known := map[string]Problem{}
@@ -70,9 +70,11 @@ func TestNoTwoSmallProblemsHaveOneKey(t *testing.T) {
 	}
 	var kindLists [][]TaskClass
 	for _, count := range []int{-1, 0, 1} {
-		for ports := range 4 {
-			class := TaskClass{Count: count, Ports: slices.Repeat([]string{""}, ports)}
-			kindLists = append(kindLists, []TaskClass{class}, []TaskClass{class, {}})
+		for _, alone := range []bool{false, true} {
+			for excludes := range 3 {
+				class := TaskClass{Count: count, Alone: alone, Excludes: make([]bool, excludes)}
+				kindLists = append(kindLists, []TaskClass{class}, []TaskClass{class, {}})
+			}
 		}
 	}
 	for _, roles := range [][]int{nil, {-1}, {0}, {1}, {-1, 0}, {0, 0}, {1, 0}, {-1, 0, 0}, {1, 0, 0}} {

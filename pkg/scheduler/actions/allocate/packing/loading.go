@@ -13,22 +13,21 @@ type loading struct {
 	left, taken []int
 	room        []float64
 	slots       int
-	ports       map[string]bool
 }
 
 func (p *Problem) newLoading(node *Node, left []int) loading {
 	return loading{Problem: p, node: node, left: left, taken: make([]int, len(p.Classes)), room: slices.Clone(node.Room),
-		slots: min(node.Slots, p.Tasks()), ports: map[string]bool{}}
+		slots: min(node.Slots, p.Tasks())}
 }
 
 // The method most returns how many more tasks of class k fit on the node.
 func (l *loading) most(k int) int {
 	class := &l.Classes[k]
 	most := min(l.left[k]-l.taken[k], l.slots)
-	if !l.node.Takes[k] || slices.ContainsFunc(class.Ports, func(port string) bool { return l.ports[port] }) || class.excluded(l.taken) {
+	if !l.node.Takes[k] || l.Excluded(k, l.taken) {
 		return 0
 	}
-	if class.alone(k) {
+	if class.Alone {
 		most = min(most, 1)
 	}
 	for r, value := range class.Request {
@@ -44,13 +43,9 @@ func (l *loading) place(k, count int) {
 	if count == 0 {
 		return
 	}
-	class := &l.Classes[k]
 	l.taken[k] += count
 	l.slots -= count
-	for r, value := range class.Request {
+	for r, value := range l.Classes[k].Request {
 		l.room[r] -= float64(count) * value
-	}
-	for _, port := range class.Ports {
-		l.ports[port] = count > 0
 	}
 }

@@ -14,11 +14,10 @@ type TaskClass struct {
 	// Request is the request of one task, by resource.
 	Request []float64
 	Count   int
-	// Ports are resources that only one task on a node can have, such as host ports. So two tasks of a class with ports
-	// exclude each other.
-	Ports []string
-	// Excludes reports, for each class of the problem, whether its tasks may not share a node with tasks of this class;
-	// nil if no class is excluded. Exclusion is symmetric.
+	// Alone reports whether no two tasks of the class may share a node, for example because they request a host port.
+	Alone bool
+	// Excludes reports, for each other class of the problem, whether its tasks may not share a node with tasks of this
+	// class; nil if no class is excluded. Exclusion is symmetric.
 	Excludes []bool
 	// Role is an index in Problem.Roles; -1 for tasks without a role.
 	Role int
@@ -83,6 +82,10 @@ func (p *Problem) Without(node, class int) *Problem {
 // Exclude forbids plans in which tasks of class l and of class r share a node. If both are the same class, no two of its
 // tasks may share a node.
 func (p *Problem) Exclude(l, r int) {
+	if l == r {
+		p.Classes[l].Alone = true
+		return
+	}
 	for _, pair := range [][2]int{{l, r}, {r, l}} {
 		class := &p.Classes[pair[0]]
 		if class.Excludes == nil {
@@ -92,24 +95,23 @@ func (p *Problem) Exclude(l, r int) {
 	}
 }
 
-// alone reports whether any two tasks of the class, whose index is i, must be on different nodes.
-func (k *TaskClass) alone(i int) bool { return len(k.Ports) > 0 || k.excludes(i) }
-
-// excluded reports whether a task of the class may not be placed beside the tasks on a node. taken is the number of
-// these tasks, by class.
-func (k *TaskClass) excluded(taken []int) bool {
-	if k.Excludes == nil {
+// Excluded reports whether a task of class k may not be placed beside the tasks on a node. taken is the number of these
+// tasks, by class; nil for none.
+func (p *Problem) Excluded(k int, taken []int) bool {
+	class := &p.Classes[k]
+	switch {
+	case taken == nil:
 		return false
+	case class.Alone && taken[k] > 0:
+		return true
 	}
-	for other, count := range taken {
-		if count > 0 && k.Excludes[other] {
+	for other, excluded := range class.Excludes {
+		if excluded && taken[other] > 0 {
 			return true
 		}
 	}
 	return false
 }
-
-func (k *TaskClass) excludes(other int) bool { return k.Excludes != nil && k.Excludes[other] }
 
 // FitsInto reports whether the room is enough for one task of the class.
 func (k *TaskClass) FitsInto(room []float64) bool { return fits(k.Request, room) }
@@ -121,7 +123,7 @@ func (p *Problem) copies(k, n int) int {
 		return 0
 	}
 	most := min(node.Slots, class.Count)
-	if class.alone(k) {
+	if class.Alone {
 		most = min(most, 1)
 	}
 	for r, value := range class.Request {
@@ -145,10 +147,7 @@ func (p *Problem) Key() string {
 		k := &p.Classes[i]
 		b = binary.AppendVarint(binary.AppendVarint(b, int64(k.Count)), int64(k.Role))
 		b = appendFloats(b, k.Request)
-		b = binary.AppendUvarint(b, uint64(len(k.Ports)))
-		for _, port := range k.Ports {
-			b = append(binary.AppendUvarint(b, uint64(len(port))), port...)
-		}
+		b = appendBits(b, []bool{k.Alone})
 		b = appendBits(binary.AppendUvarint(b, uint64(len(k.Excludes))), k.Excludes)
 	}
 	nodes := make([]string, len(p.Nodes))
@@ -228,5 +227,5 @@ func size(amounts, scale []float64) (part float64) {
 
 // compareClasses orders classes by their content, so that sorted classes always have the same order.
 func compareClasses(l, r *TaskClass) int {
-	return cmp.Or(slices.Compare(l.Request, r.Request), cmp.Compare(l.Count, r.Count), slices.Compare(l.Ports, r.Ports), cmp.Compare(l.Role, r.Role))
+	return cmp.Or(slices.Compare(l.Request, r.Request), cmp.Compare(l.Count, r.Count), cmp.Compare(l.Role, r.Role))
 }

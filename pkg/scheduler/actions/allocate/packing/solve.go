@@ -158,7 +158,7 @@ func (p *Problem) alikeBut(resource int) *Problem {
 		own := out.Classes[k].Request[resource]
 		out.Classes[k].Request = slices.Clone(least)
 		out.Classes[k].Request[resource] = own
-		out.Classes[k].Ports, out.Classes[k].Excludes = nil, nil
+		out.Classes[k].Alone, out.Classes[k].Excludes = false, nil
 	}
 	for n := range out.Nodes {
 		out.Nodes[n].Takes = slices.Repeat([]bool{slices.Contains(p.Nodes[n].Takes, true)}, len(p.Classes))

@@ -64,9 +64,6 @@ func (f *filling) takeBack(n, k int) {
 	for r, value := range f.Classes[k].Request {
 		f.room[n][r] += value
 	}
-	for _, port := range f.Classes[k].Ports {
-		delete(f.ports[n], port)
-	}
 	f.plan[n][k]--
 }
 
@@ -84,7 +81,7 @@ func small(d *rand.Rand) *Problem {
 	for range 1 + d.IntN(4) {
 		k := TaskClass{Request: draw(0, 6), Count: 1 + d.IntN(3), Role: d.IntN(3) - 1}
 		if d.IntN(5) == 0 {
-			k.Ports = []string{fmt.Sprint(d.IntN(2))}
+			k.Alone = true
 		}
 		p.Classes = append(p.Classes, k)
 	}

@@ -184,5 +184,5 @@ func (d *Demand) Countable() bool {
 			return false
 		}
 	}
-	return len(d.Classes) == 1 && !d.Unknown && !d.OneByOne() && len(hostPorts(d.Classes[0].Task().Pod)) == 0
+	return len(d.Classes) == 1 && !d.Unknown && !d.OneByOne() && !HasHostPorts(d.Classes[0].Task().Pod)
 }

@@ -4,7 +4,6 @@ package state
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -77,15 +76,13 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 		}
 	}
 	in.Problem.Wanted = wanted
-	var pods []*v1.Pod
 	for _, of := range in.Tasks {
-		pods = append(pods, of[0].Pod)
-	}
-	for i, ports := range r.Run.exclusivePorts(pods) {
-		of := in.Tasks[i]
 		in.Problem.Classes = append(in.Problem.Classes, packing.TaskClass{
-			Request: Vector(of[0].InitResreq, in.Names), Count: len(of), Ports: ports, Role: slices.Index(roles, of[0].TaskRole),
+			Request: Vector(of[0].InitResreq, in.Names), Count: len(of), Role: slices.Index(roles, of[0].TaskRole),
 		})
+	}
+	if r.Run.Finder.ChecksPorts() {
+		in.excludeByPorts()
 	}
 	return in
 }
@@ -227,9 +224,6 @@ func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly 
 	return found
 }
 
-// allAddresses is the host IP of host ports that specify none: all addresses of the node.
-const allAddresses = "0.0.0.0"
-
 // ResourceNames returns the scalar resources that the tasks request.
 func ResourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
 	var names []v1.ResourceName
@@ -242,58 +236,6 @@ func ResourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// hostPort is the number of a host port, with its protocol.
-type hostPort struct {
-	protocol v1.Protocol
-	port     int32
-}
-
-// hostPorts returns the host ports that the pod requests, with the addresses of each.
-func hostPorts(pod *v1.Pod) map[hostPort][]string {
-	ports := map[hostPort][]string{}
-	for i := range pod.Spec.Containers {
-		for _, port := range pod.Spec.Containers[i].Ports {
-			if port.HostPort != 0 {
-				key := hostPort{cmp.Or(port.Protocol, v1.ProtocolTCP), port.HostPort}
-				ports[key] = append(ports[key], cmp.Or(port.HostIP, allAddresses))
-			}
-		}
-	}
-	return ports
-}
-
-// HasHostPorts reports whether the pod requests host ports.
-func HasHostPorts(pod *v1.Pod) bool { return len(hostPorts(pod)) > 0 }
-
-// exclusivePorts returns, for each of the pods, a name for each of its host ports and addresses. Two tasks with a
-// common name cannot share a node. A port requested for all addresses is listed with all addresses that any of the pods
-// requests. The lists are empty if no plugin checks ports.
-func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
-	if !s.Finder.ChecksPorts() {
-		return make([][]string, len(pods))
-	}
-	addresses := map[hostPort][]string{}
-	for _, pod := range pods {
-		for port, of := range hostPorts(pod) {
-			addresses[port] = append(addresses[port], of...)
-		}
-	}
-	out := make([][]string, len(pods))
-	for i, pod := range pods {
-		for port, of := range hostPorts(pod) {
-			if slices.Contains(of, allAddresses) {
-				of = append(slices.Clone(addresses[port]), allAddresses)
-			}
-			for _, address := range of {
-				out[i] = append(out[i], fmt.Sprint(port.protocol, port.port, " ", address))
-			}
-		}
-		slices.Sort(out[i])
-		out[i] = slices.Compact(out[i])
-	}
-	return out
 }
 
 // Vector returns the amounts of cpu, memory and the named resources, in this order.
