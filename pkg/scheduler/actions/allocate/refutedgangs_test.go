@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -239,22 +240,79 @@ func TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges(t *testing.T) {
 	t.Errorf("%d members were bound in the first session, and no more in those after it", first)
 }
 
-// TestAGangOfManyKindsIsTriedOnce: its members need a node each, and one node is missing. Numbers show that no order helps.
-func TestAGangOfManyKindsIsTriedOnce(t *testing.T) {
+// TestAGangOfManyKindsThatNumbersRefuseIsNotTried: its members need a node each, and one node is missing. A trial of such a gang costs
+// filter results and scores of each node for each member, in each session after something has changed.
+func TestAGangOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 	const kinds = 300
-	var requests []string
-	var nodes []*v1.Node
-	for i := range kinds {
-		requests = append(requests, fmt.Sprintf("%dm", 2001+i))
-		if i > 0 {
-			nodes = append(nodes, node(fmt.Sprintf("n%03d", i), "ib-a", "4"))
-		}
+	tests := map[string]struct {
+		kinds  int
+		change func(*sessiontest.ClusterSpec, *v1beta1.PodGroup)
+		says   string
+	}{
+		"any nodes":           {kinds, nil, "299/300 members fit: 299 nodes filled by its members (cpu)"},
+		"any nodes, 20 kinds": {20, nil, "19/20 members fit: 19 nodes filled by its members (cpu)"},
+		"nodes with taints": {20, func(w *sessiontest.ClusterSpec, _ *v1beta1.PodGroup) {
+			for i := range 3 {
+				w.Nodes[i].Spec.Taints = []v1.Taint{{Key: "maintenance", Effect: v1.TaintEffectNoSchedule}}
+			}
+		}, "16/20 members fit: 3 nodes tainted \"maintenance\", 16 filled by its members (cpu)"},
+		"host ports": {kinds, func(w *sessiontest.ClusterSpec, _ *v1beta1.PodGroup) {
+			for _, pod := range w.Pods {
+				pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+			}
+		}, "299/300 members fit: 299 nodes filled by its members (cpu)"},
+		"a full queue": {kinds, func(w *sessiontest.ClusterSpec, g *v1beta1.PodGroup) {
+			g.Spec.Queue = "small"
+			w.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(schedtest.Resources{"cpu": "1"}).Obj()}
+		}, "queue small has reached its capability: cpu 0 of 1 in use, 2001m requested"},
+		"a cluster": {kinds, func(_ *sessiontest.ClusterSpec, g *v1beta1.PodGroup) { inOneCluster(g) },
+			"no node group holds the 300 members needed: ib-a 299/300: 299 nodes filled by its members (cpu)"},
+		"a HyperNode": {kinds, func(w *sessiontest.ClusterSpec, g *v1beta1.PodGroup) {
+			inOneHyperNode(g)
+			w.HyperNodes = oneHyperNode(w.Nodes)
+		}, "rack 299/300: 299 nodes filled by its members (cpu)"},
+		"sub-groups": {kinds, func(w *sessiontest.ClusterSpec, g *v1beta1.PodGroup) {
+			g.Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 10, 30).Obj().Spec.SubGroupPolicy
+			for i, pod := range w.Pods {
+				pod.Labels = map[string]string{"cell": fmt.Sprint(i % 10)}
+			}
+		}, "299/300 members fit: 299 nodes filled by its members (cpu)"},
 	}
-	pods, podGroup := gang("g", requests...)
-	c := newCounting(t, sessiontest.ClusterSpec{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
-	for i, want := range []int{kinds - 1, 0, 0} {
-		if placed, bound := c.session(); placed != want || bound > 0 {
-			t.Errorf("session %d placed %d tasks and bound %d, want %d and none", i+1, placed, bound, want)
-		}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var requests []string
+			var w sessiontest.ClusterSpec
+			for i := range tc.kinds {
+				requests = append(requests, fmt.Sprintf("%dm", 2001+i))
+				if i > 0 {
+					w.Nodes = append(w.Nodes, node(fmt.Sprintf("n%03d", i), "ib-a", "4"))
+				}
+			}
+			pods, podGroup := gang("g", requests...)
+			w.Pods, w.PodGroups = pods, []*v1beta1.PodGroup{podGroup}
+			if tc.change != nil {
+				tc.change(&w, podGroup)
+			}
+			c := newCounting(t, w)
+			if len(w.Queues) > 0 {
+				c.conf = strings.Replace(c.conf, "- name: gang", "- name: gang\n  - name: capacity", 1)
+			}
+			for session := range 4 {
+				if session > 1 { // a pod of another tenant starts
+					c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name(fmt.Sprint("other-", session)).Node(w.Nodes[session].Name).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "10m"}).Obj())
+				}
+				if placed, bound := c.session(); placed > 0 || bound > 0 || c.says != tc.says {
+					t.Errorf("session %d placed %d tasks in trials and bound %d, want none. It says\n%q, want\n%q", session+1, placed, bound, c.says, tc.says)
+				}
+			}
+		})
 	}
+}
+
+func oneHyperNode(nodes []*v1.Node) []*topologyv1alpha1.HyperNode {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	return []*topologyv1alpha1.HyperNode{schedtest.MakeHyperNode().Name("rack").Nodes(names...).Obj()}
 }

@@ -11,9 +11,13 @@ import (
 
 // estimateIn computes how many members of the gang fit into the set of nodes, the smallest members first, and the
 // reasons that stop the next member. It makes no trial: it assigns each task to the node that has the most resources
-// left. Once a task class has no room, other classes of the same role are not tried, as in a trial.
-func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
-	e := &estimate{in: r.Packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}, alone: map[int][]int{}}
+// left. Once a task class has no room, other classes of the same role are not tried, as in a trial. in is the gang's
+// demand.
+func estimateIn(r *state.Attempt, in *state.PackingInput, set *nodeset.Set) state.Shortfall {
+	if found, full := queueShortfall(r, in); full {
+		return found
+	}
+	e := &estimate{in: in, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}, alone: map[int][]int{}}
 	for place, node := range set.Nodes {
 		e.room[place] = state.Vector(r.Run.Index.Nodes[node].Idle, e.in.Names)
 	}
@@ -41,10 +45,26 @@ func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
 		}
 	}
 	found := state.Shortfall{Placed: placed}
-	if stopped >= 0 {
-		found.Refusals = e.refusals(stopped, r.Members)
+	if stopped < 0 {
+		return found
+	}
+	if cache, err := e.cache(stopped); err != nil {
+		found.Reason = err.Error()
+	} else {
+		found.Refusals = e.refusals(stopped, cache, r.Members)
 	}
 	return found
+}
+
+// queueShortfall returns the reason why the queue of a gang without packing plans refuses the gang's first task; false if
+// the queue takes the task. Without packing plans, a gang was excluded before the queue was asked.
+func queueShortfall(r *state.Attempt, in *state.PackingInput) (state.Shortfall, bool) {
+	queue, task := r.Run.Session.Queues[r.Job.Queue], in.Tasks[0][0]
+	if r.Packing != nil || r.Run.Session.Allocatable(queue, task) {
+		return state.Shortfall{}, false
+	}
+	reason := r.Run.Session.QueueUse.PendingReason(queue, task.InitResreq, func() bool { return !r.Run.Session.Allocatable(queue, task) })
+	return state.Shortfall{Reason: reason.Message, Queue: reason.Reason}, true
 }
 
 type estimate struct {
@@ -60,9 +80,22 @@ type estimate struct {
 	alone map[int][]int
 }
 
+// cache returns the cache of the class's filter results. A demand of many classes does not keep the caches, because they
+// would take too much memory. An error is the error of the pre-predicate of a task of the class.
+func (e *estimate) cache(class int) (*feasible.ClassCache, error) {
+	if e.in.Caches != nil {
+		return e.in.Caches[class], nil
+	}
+	return e.in.Run.Finder.Cache(e.in.Tasks[class][0])
+}
+
 // place adds to the estimate as many tasks of the class as fit on the nodes, and returns their number.
 func (e *estimate) place(class int) int {
-	kind, cache := &e.in.Problem.Classes[class], e.in.Caches[class]
+	kind := &e.in.Problem.Classes[class]
+	cache, err := e.cache(class)
+	if err != nil {
+		return 0
+	}
 	for placed := range e.in.Tasks[class] {
 		best, most := -1, 0.0
 		for place, node := range e.set.Nodes {
@@ -101,12 +134,12 @@ func (e *estimate) put(class, place int) {
 	e.members[e.set.Nodes[place]] = true
 }
 
-// refusals counts the nodes of the set by the reason why they do not take the next task of the class. already are the
+// refusals counts the nodes of the set by the reason why they do not take the next task of the class with this cache. already are the
 // nodes with members of the gang that were placed before the estimate.
-func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Refusals {
+func (e *estimate) refusals(class int, cache *feasible.ClassCache, already *state.MemberNodes) *feasible.Refusals {
 	request := e.in.Problem.Classes[class].Request
 	member := func(node int32) bool { return e.members[node] || already.Known[node] }
-	return e.in.Caches[class].RefusalsBeside(e.set, member, func(place int) []string {
+	return cache.RefusalsBeside(e.set, member, func(place int) []string {
 		switch {
 		case !e.members[e.set.Nodes[place]]:
 			return nil

@@ -173,14 +173,17 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	last, attempted := r.Found.Shortfalls[at.set]
-	numbers := last.Placed < d.Needed && !last.BeyondNumbers && explainedByNumbers(r, at.set, attempted)
-	if at.group != nil && !d.Countable() && !numbers && !last.BeyondNumbers {
+	var numbers *state.PackingInput
+	if last.Placed < d.Needed && !last.BeyondNumbers {
+		numbers = explainedByNumbers(r, at.set, attempted)
+	}
+	if at.group != nil && !d.Countable() && numbers == nil && !last.BeyondNumbers {
 		probeGroup(r, at.group)
 	}
 	var counted *feasible.Refusals
-	if numbers {
-		found := estimateIn(r, at.set)
-		e.Fits, counted = min(found.Placed, d.Needed), found.Refusals
+	if numbers != nil {
+		found := estimateIn(r, numbers, at.set)
+		e.Fits, e.Stopped, e.Queue, counted = min(found.Placed, d.Needed), found.Reason, found.Queue, found.Refusals
 	} else if found, ok := r.Found.Shortfalls[at.set]; ok {
 		e.Fits, e.Stopped, e.Queue, counted = min(found.Placed, d.Needed), found.Reason, found.Queue, found.Refusals
 	} else {
@@ -193,24 +196,50 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 	return e
 }
 
-// explainedByNumbers reports whether arithmetic on resources suffices to explain why the gang was not placed in the
-// set. It suffices if only resources and cached filter results decide which nodes take the tasks. After a trial in the
+// explainedByNumbers returns the demand of the gang if arithmetic on resources suffices to explain why the gang was not
+// placed in the set; else nil. It suffices if only resources and cached filter results decide which nodes take the tasks. After a trial in the
 // set (attempted), the queue must also have room for all tasks. Otherwise it suffices if no trial was made, the job is
 // not small enough to be probed in its node groups (maxProbedOfJob), and arithmetic proves that the set has no room. So
 // a large job is not tried in each set only to find further reasons.
-func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
-	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
-		return false
+func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) *state.PackingInput {
+	switch {
+	case state.Sharded():
+		return nil
+	case r.Packing == nil:
+		return excludedByNumbers(r, set, attempted)
+	case r.Packing.FillCaches() != nil:
+		return nil
 	}
 	chosenBy := ""
 	if r.Groups != nil {
 		chosenBy = r.Groups.Plugin
 	}
 	if r.Packing.DecidedByNumbers(chosenBy) {
-		return !attempted || r.QueueTakes(slices.Concat(r.Packing.Tasks...))
+		if attempted && !r.QueueTakes(slices.Concat(r.Packing.Tasks...)) {
+			return nil
+		}
+		return r.Packing
 	}
 	probed := r.Groups != nil && !r.DividesItself() && r.Packing.Problem.Tasks()*len(r.Groups.Candidates) <= maxProbedOfJob
-	return !attempted && !probed && r.Refuted(set, state.Options{IdleOnly: true})
+	if attempted || probed || !r.Refuted(set, state.Options{IdleOnly: true}) {
+		return nil
+	}
+	return r.Packing
+}
+
+// excludedByNumbers returns the demand of a gang without packing plans if arithmetic excluded the set without a trial;
+// else nil.
+func excludedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) *state.PackingInput {
+	switch {
+	case attempted:
+		return nil
+	case r.Found.Refuted[set] != nil:
+		return r.Found.Refuted[set]
+	case r.Refuted(set, state.Options{IdleOnly: true}):
+		return r.Refutable
+	default:
+		return nil
+	}
 }
 
 // countByClass counts how many tasks of the demand the set takes, each class on its own. It also returns the reasons why

@@ -46,7 +46,7 @@ func (s *partSearch) place() trial.PartResult {
 	if result.Outcome != trial.NotPlaced {
 		return result
 	}
-	if s.run.Failed.Has(known) || !s.attempt.DividesItself() && s.refutedInNumbers() {
+	if s.run.Failed.Has(known) || !s.refutedBeforeTrials() && s.refutedInNumbers() {
 		return failed
 	}
 	errors := maps.Clone(s.attempt.Job.NodesFitErrors)
@@ -78,10 +78,10 @@ func (s *partSearch) ruledOut() bool {
 	switch {
 	case s.firstTaskFitsNowhere():
 		return true
+	case s.refutedBeforeTrials() && s.refutedInNumbers():
+		return true
 	case s.attempt.Packing == nil:
 		return false
-	case s.attempt.DividesItself() && s.refutedInNumbers():
-		return true
 	case s.part.IdleOnly && s.part.Scope.ChosenBy != "" && s.attempt.Packable(s.part.Scope.Set, s.places) == packing.Impossible:
 		return true
 	default:
@@ -106,6 +106,24 @@ func (s *partSearch) firstTaskFitsNowhere() bool {
 	return !s.attempt.Job.NeedContinueAllocating(s.part.SubJob.UID)
 }
 
+// maxTriedKinds bounds the number of task classes of a part for which a trial is made although arithmetic may prove it
+// useless. Each class of a trial costs filter results and scores of all nodes, and each change of the cluster leads to
+// new trials. Parts of few classes are tried first because their trials are cheap: many gangs have equal members, and share
+// the filter results of a class, but arithmetic is done for each gang and each node.
+const maxTriedKinds = 8
+
+// refutedBeforeTrials reports whether arithmetic is done before the first trial, and not after it.
+func (s *partSearch) refutedBeforeTrials() bool {
+	if s.attempt.DividesItself() {
+		return true
+	}
+	kinds := map[*feasible.TaskClass]bool{}
+	for rest := s.part.Tasks; len(rest) > 0 && len(kinds) <= maxTriedKinds; rest = rest[s.run.SameClass(rest):] {
+		kinds[s.run.Finder.Class(rest[0])] = true
+	}
+	return len(kinds) > maxTriedKinds
+}
+
 // refutedInNumbers reports whether arithmetic on resources proves that the scope has no room for the needed tasks of
 // the sub-job.
 func (s *partSearch) refutedInNumbers() bool {
@@ -113,5 +131,12 @@ func (s *partSearch) refutedInNumbers() bool {
 	if !s.run.Progress.GangDecides || needed < 1 || needed > len(s.part.Tasks) {
 		return false
 	}
-	return s.attempt.RefutedAs(s.attempt.PackingInputOf(state.MaxRefutedClasses, s.part.Tasks, needed, s.part.NeededByRole()), s.part.Scope.Set, s.part.IdleOnly)
+	in := s.attempt.PackingInputOf(state.MaxRefutedClasses, s.part.Tasks, needed, s.part.NeededByRole())
+	if !s.attempt.RefutedAs(in, s.part.Scope.Set, s.part.IdleOnly) {
+		return false
+	}
+	if !s.attempt.DividesItself() {
+		s.attempt.Found.NoteRefuted(s.part.Scope.Set, in)
+	}
+	return true
 }

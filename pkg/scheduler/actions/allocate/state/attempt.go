@@ -31,6 +31,9 @@ type Attempt struct {
 	// Packing is the job's demand as the input of packing problems; nil if the attempt makes no packing plans, or if
 	// the demand cannot be described as a packing problem.
 	Packing *PackingInput
+	// Refutable is like Packing, but only for proofs that a set has no room, so it may have more classes
+	// (MaxRefutedClasses).
+	Refutable *PackingInput
 	// Phases are the values of Options.IdleOnly to try, in order: with true, the job is tried on idle resources only,
 	// with false also on resources being released.
 	Phases []bool
@@ -52,10 +55,11 @@ type Findings struct {
 	Refused int
 	// SubJobTasks counts the tasks of all sub-jobs that were tried, once for each set of nodes where they were tried.
 	SubJobTasks int
-	// Tried are the sets of nodes in which the job was tried. Shortfalls are how far trials came in each set. Both are
-	// nil before the first trial.
+	// Tried are the sets of nodes in which the job was tried. Shortfalls are how far trials came in each set. Refuted is, for each
+	// set that arithmetic excluded without a trial, the demand that has no room there. All are nil before the first entry.
 	Tried      map[*nodeset.Set]bool
 	Shortfalls map[*nodeset.Set]Shortfall
+	Refuted    map[*nodeset.Set]*PackingInput
 	// NoPlanText is why the Planner has no plan for the job.
 	NoPlanText string
 	// BestEffortReason is why action backfill cannot place members without requests that the job's minimum needs; empty
@@ -72,6 +76,11 @@ func (f *Findings) NoteRefused() {
 
 // NoteTried records that the job was tried in the set.
 func (f *Findings) NoteTried(set *nodeset.Set) { setIn(&f.Tried, set, true) }
+
+// NoteRefuted records that arithmetic excluded the set without a trial.
+func (f *Findings) NoteRefuted(set *nodeset.Set, demand *PackingInput) {
+	setIn(&f.Refuted, set, demand)
+}
 
 // NoteShortfall records how far a trial came in the set.
 func (f *Findings) NoteShortfall(set *nodeset.Set, found Shortfall) { setIn(&f.Shortfalls, set, found) }
@@ -105,7 +114,10 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 		r.Phases = []bool{true}
 	}
 	if groups != nil || r.DividesItself() {
-		r.Packing = r.jobInput()
+		r.Refutable = r.jobInput()
+		if r.Refutable != nil && len(r.Refutable.Classes) <= r.maxPackingClasses() {
+			r.Packing = r.Refutable
+		}
 	}
 	if groups != nil {
 		r.Compare = groups.Compare

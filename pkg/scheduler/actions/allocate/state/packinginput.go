@@ -43,8 +43,11 @@ const (
 // NewPackingInput returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
 // at least how many of each role. The input is nil if the tasks are of one class, or of too many classes.
 func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
-	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
+	return r.PackingInputOf(r.maxPackingClasses(), tasks, wanted, minima)
 }
+
+// maxPackingClasses returns how many classes a problem may have that is to be solved.
+func (r *Attempt) maxPackingClasses() int { return min(MaxPackingClasses, r.Run.Finder.MaxCaches()) }
 
 // PackingInputOf returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
 // at least how many of each role. The input is nil if the tasks are of one class, or of more classes than the parameter
@@ -87,8 +90,8 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 	return in
 }
 
-// jobInput returns the input for all pending tasks of the job. The number of wanted tasks is the smallest number that
-// the job's minimum needs. The input is nil for a ready job.
+// jobInput returns the input for all pending tasks of the job, of at most MaxRefutedClasses classes. The number of wanted
+// tasks is the smallest number that the job's minimum needs. The input is nil for a ready job.
 func (r *Attempt) jobInput() *PackingInput {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.JobReady(r.Job) {
 		return nil
@@ -100,7 +103,7 @@ func (r *Attempt) jobInput() *PackingInput {
 	if len(tasks) == 0 {
 		return nil
 	}
-	return r.NewPackingInput(tasks, min(r.leastNeeded(), len(tasks)), r.NeededByRole())
+	return r.PackingInputOf(MaxRefutedClasses, tasks, min(r.leastNeeded(), len(tasks)), r.NeededByRole())
 }
 
 // TakesFn reports whether a node may take tasks of a class. class is an index in PackingInput.Classes, and place an index
@@ -188,7 +191,7 @@ func (in *PackingInput) BySize() []int {
 
 // Refuted reports whether arithmetic on resources proves that the set has no room for the job's demand.
 func (r *Attempt) Refuted(set *nodeset.Set, opts Options) bool {
-	return r.RefutedAs(r.Packing, set, opts.IdleOnly)
+	return r.RefutedAs(r.Refutable, set, opts.IdleOnly)
 }
 
 // RefutedAs reports whether arithmetic on resources proves that the set has no room for the wanted tasks of the input,
