@@ -29,8 +29,8 @@ func bulk() []attack {
 		},
 		{
 			name: "unlike-kinds", run: unlikeKinds,
-			does: "submits 20 gangs of 100 pods of 100 kinds each that fit nowhere, and changes one pod each second",
-			harm: "no verdict on a pod can be reused for another pod",
+			does: "submits 20 gangs of 100 pods of 100 kinds each that fit nowhere, and each second changes one pod and starts a small one",
+			harm: "no verdict on a pod can be reused for another pod, or after a node has changed",
 		},
 		{
 			name: "unknown-resources", run: unknownResources,
@@ -103,10 +103,17 @@ func unlikeKinds(ctx context.Context, t *tenant) error {
 	for n := range 20 {
 		t.submit(ctx, unlike(n))
 	}
+	const running = 30
+	small := gang{name: "small", min: 1, cpu: "10m"}
+	t.note(ctx, t.createGroup(ctx, small))
 	n := 0
 	return repeat(ctx, time.Second, func() {
 		t.note(ctx, t.deletePod(ctx, unlike(n%20).member(n%100).Name))
 		t.note(ctx, t.createPod(ctx, unlike(n%20).member(n%100)))
+		if n >= running {
+			t.note(ctx, t.deletePod(ctx, small.member(n-running).Name))
+		}
+		t.note(ctx, t.createPod(ctx, small.member(n)))
 		n++
 	})
 }

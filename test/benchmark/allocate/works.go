@@ -152,6 +152,8 @@ func works() []work {
 			shape: shape{nodes: 1000, gangs: 10_000, gangSize: 2, cpu: "20", free: 1}},
 		{name: "kinds100", title: "2,000 nodes, 20 gangs of 100 kinds that wait for some more of the nodes", again: 5 * time.Millisecond,
 			shape: shape{nodes: 2000, gangs: 20, gangSize: 100, cpu: "20", ownSizes: true, free: 90}},
+		{name: "kindschanging", title: "400 nodes, 20 gangs of 300 kinds that lack one of 300 nodes, and a pod comes to a node", limit: time.Second, again: 500 * time.Millisecond,
+			shape: shape{nodes: 400, gangs: 20, gangSize: 300, cpu: "20", ownSizes: true, free: 299, changing: true}},
 		{name: "exact", title: "512 members of 4 shapes that fill 1 of 4 IB clusters of 128 nodes exactly", limit: 200 * time.Millisecond,
 			shape: shape{nodes: 512, gangs: 1, gangSize: 512, clusters: 4, exact: true}},
 		{name: "claims1000", title: "1,000 nodes, one gang of 200 with a claim each", ratio: 10,
