@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -304,6 +305,50 @@ func TestAGangOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 				if placed, bound := c.session(); placed > 0 || bound > 0 || c.says != tc.says {
 					t.Errorf("session %d placed %d tasks in trials and bound %d, want none. It says\n%q, want\n%q", session+1, placed, bound, c.says, tc.says)
 				}
+			}
+		})
+	}
+}
+
+// TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried: together its gangs need a node more than there are.
+func TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
+	const nodes = 99
+	tests := map[string]struct {
+		first, second int
+		says          []string
+	}{
+		"each gang fits alone": {50, 50, []string{
+			`gang group ns/a,ns/b must be scheduled together; its 2 gangs have no room together: 99/100 members fit: 99 nodes filled by its members (cpu)`,
+			`gang group ns/a,ns/b must be scheduled together; its 2 gangs have no room together: 99/100 members fit: 99 nodes filled by its members (cpu)`,
+		}},
+		"one does not fit alone": {100, 1, []string{
+			"99/100 members fit: 99 nodes filled by its members (cpu)",
+			`gang group ns/a,ns/b must be scheduled together; gang ns/a does not fit: 99/100 members fit: 99 nodes filled by its members (cpu)`,
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var on []*v1.Node
+			for i := range nodes {
+				on = append(on, node(fmt.Sprintf("n%03d", i), "ib-a", "4"))
+			}
+			var requests []string
+			for i := range tc.first + tc.second {
+				requests = append(requests, fmt.Sprintf("%dm", 2001+i))
+			}
+			c := newGroup(t, requests[:tc.first], requests[tc.first:], on...)
+			for session := range 4 {
+				if session > 1 { // a pod of another tenant starts
+					c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name(fmt.Sprint("other-", session)).Node(on[session].Name).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "10m"}).Obj())
+				}
+				if placed, bound := c.session(); placed > 0 || bound > 0 {
+					t.Errorf("session %d placed %d tasks in trials and bound %d, want none", session+1, placed, bound)
+				}
+				c.look(func(ssn *sessiontest.Session) {
+					if diff := cmp.Diff(tc.says, []string{ssn.Jobs["ns/a"].JobFitErrors, ssn.Jobs["ns/b"].JobFitErrors}); diff != "" {
+						t.Errorf("what the gangs report (-want +got):\n%s", diff)
+					}
+				})
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // estimateIn computes how many members of the gang fit into the set of nodes, the smallest members first, and the
@@ -173,4 +174,15 @@ func (e *estimate) short(request []float64, place int) []string {
 		return []string{"host ports"}
 	}
 	return out
+}
+
+// Together returns a text that says how many members of several gangs fit into the set together, and the reasons that
+// stop the next member. in is the demand of the gangs, and r the attempt to place one of them.
+func Together(r *state.Attempt, in *state.PackingInput, set *nodeset.Set) string {
+	found := estimateIn(r, in, set)
+	e := framework.NodeGroupExplanation{Nodes: len(set.Nodes), Fits: min(found.Placed, in.Problem.Wanted), Stopped: found.Reason, Queue: found.Queue}
+	if found.Refusals != nil {
+		e.Reasons, e.Filled, e.FilledOf = found.Refusals.Reasons, found.Refusals.Filled, found.Refusals.FilledOf()
+	}
+	return shortMessage(framework.GangExplanation{Needed: in.Problem.Wanted, Groups: []framework.NodeGroupExplanation{e}}, 0)
 }

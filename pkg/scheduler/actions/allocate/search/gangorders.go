@@ -35,6 +35,9 @@ func (u *GroupSearch) Solve() (PlacedGangs, *UnplacedGang) {
 		if !u.idleOnly && (!u.idleOnlyUntil.IsZero() || !u.run.Index.Releases(u.run.Index.All)) {
 			break
 		}
+		if u.refuted() {
+			continue
+		}
 		placed, failed := u.solveNow(first == nil)
 		if placed != nil {
 			return placed, nil

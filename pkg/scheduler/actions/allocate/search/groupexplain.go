@@ -3,6 +3,7 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -14,8 +15,10 @@ import (
 )
 
 // Explain records why each gang of the gang group waits. failed is the gang that found no room. It gets its own
-// explanation, and the reasons of the other gangs name it. If failed is nil, why is the reason of all gangs.
+// explanation, and the reasons of the other gangs name it. If failed is nil, why is the reason of all gangs, or else
+// that arithmetic has excluded the group.
 func (u *GroupSearch) Explain(failed *UnplacedGang, why string) {
+	why = cmp.Or(why, u.lacking)
 	if failed != nil {
 		why = fmt.Sprintf("gang %s does not fit: %s", failed.job.UID, brief.Part(failed.reason.Message))
 	}

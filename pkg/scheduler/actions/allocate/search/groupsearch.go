@@ -31,6 +31,8 @@ type GroupSearch struct {
 	// too small, or a gang failed for a reason that the fingerprint does not cover.
 	fingerprint uint64
 	cut         bool
+	// lacking is why arithmetic on resources excludes that the gangs have room together; empty if it does not exclude it.
+	lacking string
 	// needs has the gangs that need pods of another gang; nil until it is computed.
 	needs map[needs]bool
 }

@@ -90,20 +90,41 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 	return in
 }
 
-// jobInput returns the input for all pending tasks of the job, of at most MaxRefutedClasses classes. The number of wanted
-// tasks is the smallest number that the job's minimum needs. The input is nil for a ready job.
-func (r *Attempt) jobInput() *PackingInput {
-	if !r.Run.Progress.GangDecides || r.Run.Progress.JobReady(r.Job) {
-		return nil
-	}
+// InputOfGangs returns the input for all pending tasks of several gangs, of at most MaxRefutedClasses classes, for a proof
+// that the gangs have no room together. It leaves out ready gangs, and the minima of roles.
+func InputOfGangs(gangs []*Attempt) *PackingInput {
 	var tasks []*api.TaskInfo
-	for _, subJob := range r.Pending.SubJobs {
-		tasks = append(tasks, r.Pending.Tasks[subJob.UID]...)
+	wanted := 0
+	for _, r := range gangs {
+		if of := r.tasksOfMinimum(); len(of) > 0 {
+			tasks, wanted = append(tasks, of...), wanted+min(r.leastNeeded(), len(of))
+		}
 	}
 	if len(tasks) == 0 {
 		return nil
 	}
+	return gangs[0].PackingInputOf(MaxRefutedClasses, tasks, wanted, nil)
+}
+
+// jobInput returns the input for all pending tasks of the job, of at most MaxRefutedClasses classes. The number of wanted
+// tasks is the smallest number that the job's minimum needs. The input is nil for a ready job.
+func (r *Attempt) jobInput() *PackingInput {
+	tasks := r.tasksOfMinimum()
+	if len(tasks) == 0 {
+		return nil
+	}
 	return r.PackingInputOf(MaxRefutedClasses, tasks, min(r.leastNeeded(), len(tasks)), r.NeededByRole())
+}
+
+// tasksOfMinimum returns the pending tasks from which the job's minimum is to be placed; none for a ready job.
+func (r *Attempt) tasksOfMinimum() (tasks []*api.TaskInfo) {
+	if !r.Run.Progress.GangDecides || r.Run.Progress.JobReady(r.Job) {
+		return nil
+	}
+	for _, subJob := range r.Pending.SubJobs {
+		tasks = append(tasks, r.Pending.Tasks[subJob.UID]...)
+	}
+	return tasks
 }
 
 // TakesFn reports whether a node may take tasks of a class. class is an index in PackingInput.Classes, and place an index
