@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"html"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -255,5 +256,25 @@ func TestTheArchitecturePageNamesEachPackage(t *testing.T) {
 		if entry.IsDir() && !strings.Contains(page, "pkg/scheduler/"+entry.Name()) {
 			t.Errorf("docs/architecture.md does not name pkg/scheduler/%s", entry.Name())
 		}
+	}
+}
+
+// TestTheAllocatePageNamesEachPackage of the action, and no other, in its list of packages.
+func TestTheAllocatePageNamesEachPackage(t *testing.T) {
+	_, list, _ := strings.Cut(readPages(t)["docs/allocate.md"], "Its packages build on each other:\n")
+	list, _, _ = strings.Cut(list, "\n## ")
+	named := slices.Sorted(maps.Keys(quotedNames(list, regexp.MustCompile("."))))
+	entries, err := os.ReadDir(filepath.Join(root, "pkg/scheduler/actions/allocate"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packages []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			packages = append(packages, entry.Name())
+		}
+	}
+	if diff := cmp.Diff(packages, named); diff != "" {
+		t.Errorf("packages that docs/allocate.md names (-want +got):\n%s", diff)
 	}
 }
