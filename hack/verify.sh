@@ -79,6 +79,7 @@ chart() {
 }
 
 check "generated files are up to date" generated
+check "pages name what the code has" go test ./hack/refdoc
 check "Go files are formatted" formatted
 check "source files name their licence" licensed
 check "go.mod is tidy" go mod tidy -diff
