@@ -92,7 +92,7 @@ func (w *world) expectQuorum(p *pod) {
 	for _, gang := range tx.Gangs() {
 		terms, all, have := tx.TermsOf(gang), membersOf(tx.Members, gang), membersOf(well, gang)
 		w.expect(p, !terms.Strict || terms.Count == CountSatisfied || have == all, "first bind with %d of %d members of strict gang %s", have, all, gang)
-		if terms.Count == CountPlaced {
+		if terms.Count == CountBound {
 			for _, q := range w.pods {
 				if q.Task.Job == gang && q.bound { // also those deleted since, which is not the engine's doing
 					have++

@@ -13,10 +13,10 @@ import (
 )
 
 // Including returns a function that reports whether a task counts for the minimum: it belongs to one of these members,
-// or is already placed.
+// or is already bound.
 func Including(list []*Member) func(*api.TaskInfo) bool {
 	of := Only(list)
-	return func(task *api.TaskInfo) bool { return of(task) || Placed(task) }
+	return func(task *api.TaskInfo) bool { return of(task) || CountsAsBound(task) }
 }
 
 // Only returns a function that reports whether a task belongs to one of these members. No other task counts for the
@@ -29,9 +29,9 @@ func Only(list []*Member) func(*api.TaskInfo) bool {
 	return func(task *api.TaskInfo) bool { return set[task.UID] }
 }
 
-// Placed reports whether a task counts for its gang's minimum without a transaction: it is known to be bound, runs, or
+// CountsAsBound reports whether a task counts for its gang's minimum without a transaction: it is known to be bound, runs, or
 // has succeeded. A task in status Binding does not count.
-func Placed(task *api.TaskInfo) bool {
+func CountsAsBound(task *api.TaskInfo) bool {
 	switch task.Status {
 	case api.Bound, api.Running, api.Succeeded:
 		return true
@@ -68,31 +68,31 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 	return short.err()
 }
 
-// ShortOfPlaced returns an error that says which minimum the job's placed tasks do not reach; nil if they reach all
-// minima. The minima come from the job's PodGroup. For a gang without minima of roles and sub-groups, only the number
-// of placed tasks is compared.
-func ShortOfPlaced(job *api.JobInfo) error {
+// ShortOfBound returns an error that says which minimum the job's bound tasks do not reach; nil if they reach all
+// minima. The bound tasks are the tasks that CountsAsBound accepts. The minima come from the job's PodGroup. For a gang
+// without minima of roles and sub-groups, only the number of bound tasks is compared.
+func ShortOfBound(job *api.JobInfo) error {
 	spec := &job.PodGroup.Spec
 	if len(RoleMinima(spec)) > 0 || len(job.MinSubJobs) > 0 {
-		return ShortOf(job, spec, Placed)
+		return ShortOf(job, spec, CountsAsBound)
 	}
-	if short := shortOfMembers(placedMembers(job), spec); short != "" {
+	if short := shortOfMembers(boundMembers(job), spec); short != "" {
 		return errors.New(short)
 	}
 	return nil
 }
 
-// MinimumPlaced reports whether the job's placed tasks reach all minima. It is ShortOfPlaced for callers that do not need the
-// text.
-func MinimumPlaced(job *api.JobInfo) bool {
+// MinimumBound reports whether the job's bound tasks reach all minima. It is ShortOfBound for callers that do not need
+// the text.
+func MinimumBound(job *api.JobInfo) bool {
 	spec := &job.PodGroup.Spec
 	if len(RoleMinima(spec)) > 0 || len(job.MinSubJobs) > 0 {
-		return ShortOf(job, spec, Placed) == nil
+		return ShortOf(job, spec, CountsAsBound) == nil
 	}
-	return placedMembers(job) >= spec.MinMember
+	return boundMembers(job) >= spec.MinMember
 }
 
-func placedMembers(job *api.JobInfo) int32 {
+func boundMembers(job *api.JobInfo) int32 {
 	return int32(len(job.TaskStatusIndex[api.Bound]) + len(job.TaskStatusIndex[api.Running]) + len(job.TaskStatusIndex[api.Succeeded]))
 }
 

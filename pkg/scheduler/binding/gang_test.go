@@ -147,16 +147,16 @@ func TestShortOf(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("what the gang is short of (-want +got):\n%s", diff)
 			}
-			want := fmt.Sprint(ShortOf(job, &job.PodGroup.Spec, Placed))
-			if got := fmt.Sprint(ShortOfPlaced(job)); got != want {
-				t.Errorf("the placed tasks are short of %s, want %s", got, want)
+			want := fmt.Sprint(ShortOf(job, &job.PodGroup.Spec, CountsAsBound))
+			if got := fmt.Sprint(ShortOfBound(job)); got != want {
+				t.Errorf("the bound tasks are short of %s, want %s", got, want)
 			}
 		})
 	}
 }
 
-// TestShortOfPlacedCountsAsShortOf for tasks of each status.
-func TestShortOfPlacedCountsAsShortOf(t *testing.T) {
+// TestShortOfBoundCountsAsShortOf for tasks of each status.
+func TestShortOfBoundCountsAsShortOf(t *testing.T) {
 	all := tasks{}
 	for status := api.Pending; status <= api.Unknown; status <<= 1 { // each status is a bit
 		all = append(all, struct {
@@ -166,9 +166,9 @@ func TestShortOfPlacedCountsAsShortOf(t *testing.T) {
 	}
 	for least := range int32(len(all) + 1) {
 		job := jobOf(t, schedtest.MakePodGroup().MinMember(least), all)
-		want := fmt.Sprint(ShortOf(job, &job.PodGroup.Spec, Placed))
-		if got := fmt.Sprint(ShortOfPlaced(job)); got != want {
-			t.Errorf("with minMember %d the placed tasks are short of %s, want %s", least, got, want)
+		want := fmt.Sprint(ShortOf(job, &job.PodGroup.Spec, CountsAsBound))
+		if got := fmt.Sprint(ShortOfBound(job)); got != want {
+			t.Errorf("with minMember %d the bound tasks are short of %s, want %s", least, got, want)
 		}
 	}
 }
@@ -177,10 +177,10 @@ func TestShortOfPlacedCountsAsShortOf(t *testing.T) {
 func TestShortOfTakesTheSpecItIsGiven(t *testing.T) {
 	job := jobOf(t, schedtest.MakePodGroup().MinMember(1), tasks{{status: api.Bound}, {status: api.Pending}})
 	live := &scheduling.PodGroupSpec{MinMember: 2}
-	if err := ShortOf(job, live, Placed); err == nil {
+	if err := ShortOf(job, live, CountsAsBound); err == nil {
 		t.Error("the cached minimum was taken for the live one")
 	}
-	if err := ShortOf(job, &job.PodGroup.Spec, Placed); err != nil {
+	if err := ShortOf(job, &job.PodGroup.Spec, CountsAsBound); err != nil {
 		t.Errorf("unexpected error: %v", err)
 	}
 }

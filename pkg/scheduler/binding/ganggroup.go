@@ -37,8 +37,8 @@ type GangTerms struct {
 type Count int
 
 const (
-	// CountPlaced counts members that are bound, run, or have succeeded.
-	CountPlaced Count = iota
+	// CountBound counts members that are bound, run, or have succeeded.
+	CountBound Count = iota
 	// CountNone counts no other members: the transaction itself must bind the whole minimum.
 	CountNone
 	// CountSatisfied treats the minimum as reached, because it was reached before and a member of that time still

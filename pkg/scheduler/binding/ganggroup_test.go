@@ -44,19 +44,19 @@ func TestGangGroup(t *testing.T) {
 	}{
 		"only-waiting counts no running member (G13)":        {gangGroupOf(GangTerms{gangX, false, CountNone}), 3, 0, 2, 0, []script{well}, nil, [2]int{0, 0}},
 		"only-waiting takes a whole gang (G13)":              {gangGroupOf(GangTerms{gangX, false, CountNone}), 3, 0, 5, 0, []script{well, well, well}, nil, [2]int{3, 0}},
-		"waiting-and-running counts both (G14)":              {gangGroupOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 2, 0, []script{well}, nil, [2]int{1, 0}},
-		"waiting-and-running, too few (G14)":                 {gangGroupOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 1, 0, []script{well}, nil, [2]int{0, 0}},
+		"waiting-and-running counts both (G14)":              {gangGroupOf(GangTerms{gangX, false, CountBound}), 3, 0, 2, 0, []script{well}, nil, [2]int{1, 0}},
+		"waiting-and-running, too few (G14)":                 {gangGroupOf(GangTerms{gangX, false, CountBound}), 3, 0, 1, 0, []script{well}, nil, [2]int{0, 0}},
 		"a satisfied gang asks for nothing":                  {gangGroupOf(GangTerms{gangX, false, CountSatisfied}), 3, 0, 1, 0, []script{well}, nil, [2]int{1, 0}},
 		"a group waits for each gang (G17)":                  {gangGroupOf(GangTerms{gangX, false, CountNone}, GangTerms{gangY, false, CountNone}), 2, 3, 0, 0, []script{well, well}, []script{well, well}, [2]int{0, 0}},
 		"a group goes together (G17)":                        {gangGroupOf(GangTerms{gangX, false, CountNone}, GangTerms{gangY, false, CountNone}), 2, 3, 0, 0, []script{well, well}, []script{well, well, well}, [2]int{2, 3}},
-		"one gang's satisfaction is not the other's (G19)":   {gangGroupOf(GangTerms{gangX, false, CountSatisfied}, GangTerms{gangY, false, CountPlaced}), 2, 3, 2, 0, nil, []script{well}, [2]int{0, 0}},
-		"a member above the minimum fails, NonStrict (G46)":  {gangGroupOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{3, 0}},
-		"a member above the minimum fails, Strict (G46)":     {gangGroupOf(GangTerms{gangX, true, CountPlaced}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{0, 0}},
+		"one gang's satisfaction is not the other's (G19)":   {gangGroupOf(GangTerms{gangX, false, CountSatisfied}, GangTerms{gangY, false, CountBound}), 2, 3, 2, 0, nil, []script{well}, [2]int{0, 0}},
+		"a member above the minimum fails, NonStrict (G46)":  {gangGroupOf(GangTerms{gangX, false, CountBound}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{3, 0}},
+		"a member above the minimum fails, Strict (G46)":     {gangGroupOf(GangTerms{gangX, true, CountBound}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{0, 0}},
 		"a satisfied gang is not strict any more":            {gangGroupOf(GangTerms{gangX, true, CountSatisfied}), 3, 0, 3, 0, []script{well, fails}, nil, [2]int{1, 0}},
-		"a member of one gang of a group fails (G47)":        {gangGroupOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, fails}, [2]int{0, 0}},
-		"a surplus member of a group fails, NonStrict":       {gangGroupOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
-		"a surplus member of a group fails, one gang Strict": {gangGroupOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, true, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{0, 0}},
-		"a surplus member fails, the other gang Strict":      {gangGroupOf(GangTerms{gangX, true, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
+		"a member of one gang of a group fails (G47)":        {gangGroupOf(GangTerms{gangX, false, CountBound}, GangTerms{gangY, false, CountBound}), 2, 2, 0, 0, []script{well, well}, []script{well, fails}, [2]int{0, 0}},
+		"a surplus member of a group fails, NonStrict":       {gangGroupOf(GangTerms{gangX, false, CountBound}, GangTerms{gangY, false, CountBound}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
+		"a surplus member of a group fails, one gang Strict": {gangGroupOf(GangTerms{gangX, false, CountBound}, GangTerms{gangY, true, CountBound}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{0, 0}},
+		"a surplus member fails, the other gang Strict":      {gangGroupOf(GangTerms{gangX, true, CountBound}, GangTerms{gangY, false, CountBound}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

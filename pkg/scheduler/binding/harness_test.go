@@ -260,7 +260,7 @@ func (w *world) Quorum(_ context.Context, tx *Transaction, members []*Member) er
 
 // enough is nil when so many members of the gang, bound together, are what it asks for.
 func (w *world) enough(terms GangTerms, have int) error {
-	if terms.Count == CountPlaced {
+	if terms.Count == CountBound {
 		have += w.boundIn(terms.Gang)
 	}
 	if terms.Count != CountSatisfied && have < w.minimum[terms.Gang] {

@@ -126,11 +126,11 @@ func (m *Member) record(annotation, value string, needed bool) {
 	pod.Annotations[annotation] = value
 }
 
-// BoundFor returns the largest minimum that is recorded on a currently placed member. It returns 0 if no member records
+// BoundFor returns the largest minimum that is recorded on a member that is now bound. It returns 0 if no member records
 // one, for example because another scheduler bound the members.
 func BoundFor(job *api.JobInfo) (least int32) {
 	for _, task := range job.Tasks {
-		if text, ok := task.Pod.Annotations[MinimumAnnotation]; ok && Placed(task) {
+		if text, ok := task.Pod.Annotations[MinimumAnnotation]; ok && CountsAsBound(task) {
 			if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 				least = max(least, int32(n))
 			}

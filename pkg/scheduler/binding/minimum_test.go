@@ -57,7 +57,7 @@ func TestApplyMinimum(t *testing.T) {
 			if ready := job.CheckTaskReady() && job.IsReady(); ready != tt.want || !MinimumApplied(job, job.PodGroup) {
 				t.Errorf("two workers are ready: %t, want %t; minima applied: %t", ready, tt.want, MinimumApplied(job, job.PodGroup))
 			}
-			if err := ShortOf(job, &job.PodGroup.Spec, Placed); (err == nil) != tt.want {
+			if err := ShortOf(job, &job.PodGroup.Spec, CountsAsBound); (err == nil) != tt.want {
 				t.Errorf("ShortOf returned %v, want an error: %t", err, !tt.want)
 			}
 		})
@@ -81,14 +81,14 @@ func TestShortOfDividesByTheLivePolicies(t *testing.T) {
 				{sub: "a", status: api.Bound}, {sub: "a", status: api.Bound}, {sub: "b", status: api.Bound},
 			})
 			live := jobOf(t, tt.live, nil).PodGroup
-			if err := ShortOf(job, &live.Spec, Placed); (err != nil) != tt.want {
+			if err := ShortOf(job, &live.Spec, CountsAsBound); (err != nil) != tt.want {
 				t.Errorf("ShortOf returned %v, want an error: %t", err, tt.want)
 			}
 		})
 	}
 }
 
-// TestBoundFor: only members that are placed now were bound for anything.
+// TestBoundFor: only members that are bound now count.
 func TestBoundFor(t *testing.T) {
 	list := tasks{{status: api.Bound}, {status: api.Running}, {status: api.Pending}, {status: api.Failed}, {status: api.Bound}}
 	job := jobOf(t, schedtest.MakePodGroup(), list)

@@ -44,16 +44,16 @@ func stateOf(job *api.JobInfo, timedOut bool) State {
 		}
 		return n
 	}
-	switch placed := count(api.Bound, api.Running, api.Releasing); {
+	switch bound := count(api.Bound, api.Running, api.Releasing); {
 	case len(job.Tasks) > 0 && count(api.Succeeded, api.Failed) == len(job.Tasks):
 		return Ended
 	case count(api.Binding, api.Allocated) > 0:
 		return InFlight
-	case placed > 0 && job.PodGroup != nil && has(job, running):
+	case bound > 0 && job.PodGroup != nil && has(job, running):
 		return Running
-	case placed > 0 && job.PodGroup != nil && has(job, binding.Placed):
+	case bound > 0 && job.PodGroup != nil && has(job, binding.CountsAsBound):
 		return Bound
-	case placed > 0:
+	case bound > 0:
 		return Partial
 	case timedOut:
 		return TimedOut

@@ -157,7 +157,7 @@ func (w PendingReason) show(job *api.JobInfo, session string) {
 	if job.IsReady() && len(job.TaskStatusIndex[api.Binding]) > 0 {
 		return
 	}
-	if binding.MinimumPlaced(job) {
+	if binding.MinimumBound(job) {
 		if i := at(scheduling.PodGroupScheduled); i >= 0 {
 			status.Conditions[i].Message = w.Message
 		} else if !job.IsReady() {

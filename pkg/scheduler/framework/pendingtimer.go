@@ -121,7 +121,7 @@ func (timers pendingTimers) tick(ssn *Session, now time.Time) {
 		if job.PodGroup == nil || c == nil && reason.Reason == "" && len(job.TaskStatusIndex[api.Binding]) == 0 {
 			continue
 		}
-		switch bound := someHaveNodes(job) && binding.MinimumPlaced(job); {
+		switch bound := someHaveNodes(job) && binding.MinimumBound(job); {
 		case !bound && c == nil:
 			timers[uid] = newPendingTimer(job, now)
 			timers[uid].switchTo(categoryOf(ssn, job, reason), now)

@@ -96,10 +96,10 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 }
 
 // correctPhase corrects the phase and the conditions that the session set, so that they agree with the gang's minimum.
-// It reports whether the whole minimum is placed.
+// It reports whether the whole minimum is bound.
 func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	status := &job.PodGroup.Status
-	short := binding.ShortOfPlaced(job)
+	short := binding.ShortOfBound(job)
 	if short == nil {
 		removeCondition(status, isUnschedulable) // upstream keeps the reasons of earlier sessions
 		if status.Phase == scheduling.PodGroupUnknown {
@@ -114,7 +114,7 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short)))
 		}
 		removeCondition(status, isScheduled)
-		if status.Phase == scheduling.PodGroupRunning && binding.ShortOf(job, &job.PodGroup.Spec, finishedOrPlaced) != nil {
+		if status.Phase == scheduling.PodGroupRunning && binding.ShortOf(job, &job.PodGroup.Spec, boundOrFailed) != nil {
 			status.Phase = scheduling.PodGroupInqueue
 		}
 	}
@@ -133,8 +133,8 @@ func waitingPhase(job *api.JobInfo) scheduling.PodGroupPhase {
 	return scheduling.PodGroupInqueue
 }
 
-// finishedOrPlaced reports whether the task is or was placed. Failed tasks count too, because upstream counts them for
+// boundOrFailed reports whether the task is or was bound. Failed tasks count too, because upstream counts them for
 // the phase Running of a PodGroup.
-func finishedOrPlaced(task *api.TaskInfo) bool {
-	return binding.Placed(task) || task.Status == api.Failed
+func boundOrFailed(task *api.TaskInfo) bool {
+	return binding.CountsAsBound(task) || task.Status == api.Failed
 }

@@ -77,7 +77,7 @@ func (s *session) groupReached(g *gang) bool {
 // reached reports whether enough members are bound, running or succeeded for the gang's minimum, and at least one of
 // them is bound or running.
 func (g *gang) reached() bool {
-	return alive(g.JobInfo) > 0 && binding.MinimumPlaced(g.JobInfo)
+	return alive(g.JobInfo) > 0 && binding.MinimumBound(g.JobInfo)
 }
 
 // alive returns the number of members that are bound or running. Terminating members do not count: their replacements belong to
@@ -134,7 +134,7 @@ func (g *gang) count() binding.Count {
 	case g.isNewRun() || g.MatchPolicy == gangs.OnlyWaiting && !g.inPart():
 		return binding.CountNone
 	default:
-		return binding.CountPlaced
+		return binding.CountBound
 	}
 }
 

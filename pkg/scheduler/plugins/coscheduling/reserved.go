@@ -219,7 +219,7 @@ func (r *reservation) noteMembers(job *api.JobInfo) {
 // members that have waited for the reserved nodes count. A pod that was created with a node does not count: a tenant
 // could create such a pod to make the reservation look like a success, after which no pause keeps the queue from the next.
 func (r *reservation) shortOf(job *api.JobInfo) error {
-	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
+	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.CountsAsBound(task) })
 }
 
 // hasHardTopology reports whether the gang, or one of its sub-groups, must be in a HyperNode of a given tier.

@@ -18,11 +18,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// An admitted gang (phase Inqueue of its PodGroup) that is not placed counts against the limit up to which gangs of its
-// namespace are admitted. If the gang is not placed within its waiting time, it times out. Its PodGroup is then Pending
-// again, other gangs of its namespace may be admitted, and it may be admitted again after a backoff.
+// An admitted gang (phase Inqueue of its PodGroup) without a bound member counts against the limit on admitted gangs of
+// its namespace. If no member is bound within the waiting time, it times out. Its PodGroup is then Pending again, other
+// gangs of its namespace may be admitted, and it may be admitted again after a backoff.
 //
-//	Pending --admitted--> Inqueue, GangAdmitted --placed--> Running, no condition
+//	Pending --admitted--> Inqueue, GangAdmitted --bound--> Running, no condition
 //	   ^                   | waiting time
 //	   +-- backoff -- Pending, TimedOut
 //
@@ -30,7 +30,8 @@ import (
 // memory, where no tenant can change it. The condition TimeLimit of the PodGroups reports it. A new leader starts all
 // waiting times again.
 
-// TimeLimit is the type of the condition of a gang with a waiting time, from its admission until it is placed.
+// TimeLimit is the type of the condition of a gang with a waiting time, from its admission until a member of its group
+// is bound or nodes are reserved.
 const TimeLimit = gangs.TimeLimitCondition
 
 // The reasons of the condition TimeLimit.
@@ -129,7 +130,7 @@ func (s *session) limitOf(g *gang) {
 
 // backoffEnds returns when the backoff of the gang group ends; zero if the gang group is in no backoff.
 func (l *admissionDeadline) backoffEnds(now time.Time) time.Time {
-	if l.placed() || l.inFlight() {
+	if l.hasBoundMember() || l.inFlight() {
 		return time.Time{}
 	}
 	var ends time.Time
@@ -165,9 +166,9 @@ func (l *admissionDeadline) backoff() time.Duration {
 	return time.Duration(float64(backoff) * (1 - jitter + 2*jitter*float64(hash.Sum32()%1000)/1000))
 }
 
-// placed reports whether a member of a gang of the gang group is bound or running. Such a gang group never times out:
-// the members that a partially bound gang lacks are still placed.
-func (l *admissionDeadline) placed() bool {
+// hasBoundMember reports whether a member of a gang of the gang group is bound or running. Such a gang group never times
+// out: the members that a partially bound gang lacks are still placed.
+func (l *admissionDeadline) hasBoundMember() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return alive(g.JobInfo) > 0 })
 }
 
@@ -208,7 +209,7 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 // It returns zero if the gang group has neither, or while its members are being bound.
 func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	switch {
-	case l.placed(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }):
+	case l.hasBoundMember(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }):
 		// A group with a bound member, or with nodes reserved for one of its gangs, does not time out. In a backoff,
 		// its gangs could not be completed, and could not use the reserved nodes.
 		for _, g := range l.gangs {

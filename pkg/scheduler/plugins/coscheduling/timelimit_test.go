@@ -225,7 +225,7 @@ func TestGangGroupTimesOutTogether(t *testing.T) {
 	}
 }
 
-// The waiting time ends when the gang is placed. A gang without settings has none.
+// The waiting time ends when a member is bound. A gang without settings has none.
 func TestGangsThatDoNotTimeOut(t *testing.T) {
 	running := small().Node("n1").Phase(v1.PodRunning)
 	tests := map[string]struct {
@@ -429,8 +429,8 @@ func TestAGangInABackoffIsNotAdmitted(t *testing.T) {
 	})
 }
 
-// After its backoff the queue is full for a while. The next timeout is the second all the same.
-func TestTimeoutsCountUntilTheGangIsPlaced(t *testing.T) {
+// After its backoff the queue is full for a while. The next timeout is still the second.
+func TestTimeoutsCountUntilAMemberIsBound(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
 		w.session()
 		w.pass(60*time.Second, 10*time.Second)

@@ -72,7 +72,7 @@ func (p *plugin) remember(ssn *framework.Session) {
 
 func (p *plugin) pastOf(ssn *framework.Session, job *api.JobInfo, first bool) past {
 	now, before := past{job: job}, p.memory.past[job.UID]
-	if binding.MinimumPlaced(job) {
+	if binding.MinimumBound(job) {
 		return now
 	}
 	if !holdsNodes(job) && len(p.boundWith(ssn.Jobs, job)) == 0 {
@@ -92,7 +92,7 @@ func (p *plugin) pastOf(ssn *framework.Session, job *api.JobInfo, first bool) pa
 // wasWhole reports whether the members of the gang that held nodes or were being bound, at the end of a session, reached
 // the minimum.
 func wasWhole(job *api.JobInfo) bool {
-	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return binding.Placed(task) || beingBound(task) }) == nil
+	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return binding.CountsAsBound(task) || beingBound(task) }) == nil
 }
 
 func beingBound(task *api.TaskInfo) bool {
@@ -135,7 +135,7 @@ func (p *plugin) lost(ssn *framework.Session, job *api.JobInfo) (lost []*api.Tas
 		}
 	}
 	for _, task := range members {
-		if now := job.Tasks[task.UID]; !before.evicted[task.UID] && !holdsNode(ssn, task) && (now == nil || !binding.Placed(now) && !beingBound(now)) {
+		if now := job.Tasks[task.UID]; !before.evicted[task.UID] && !holdsNode(ssn, task) && (now == nil || !binding.CountsAsBound(now) && !beingBound(now)) {
 			lost = append(lost, task)
 		}
 	}
@@ -177,7 +177,7 @@ func (p *plugin) cutByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) (
 	before := func(task *api.TaskInfo) bool {
 		return task.Status == api.Pending && (!known || !task.Pod.CreationTimestamp.After(first))
 	}
-	if binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return binding.Placed(task) || before(task) }) != nil {
+	if binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return binding.CountsAsBound(task) || before(task) }) != nil {
 		return nil
 	}
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -253,7 +253,7 @@ func asksForItsLosses(job *api.JobInfo, lost []*api.TaskInfo) bool {
 
 func placedCount(job *api.JobInfo) (n int) {
 	for _, task := range job.Tasks {
-		if binding.Placed(task) {
+		if binding.CountsAsBound(task) {
 			n++
 		}
 	}

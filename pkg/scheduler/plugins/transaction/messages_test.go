@@ -24,7 +24,7 @@ func TestMessages(t *testing.T) {
 		return c.Jobs[api.JobID(schedtest.Namespace+"/"+name)]
 	}
 	message := func(job *api.JobInfo) string {
-		return p.messageOf(job, binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed))
+		return p.messageOf(job, binding.ShortOf(job, &job.PodGroup.Spec, binding.CountsAsBound))
 	}
 	got := map[string]string{
 		"a member is missing":    message(gang("g", 2)),

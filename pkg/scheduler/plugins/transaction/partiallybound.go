@@ -121,7 +121,7 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 	if !holdsNodes(job) || p.mayLack(job) {
 		return nil
 	}
-	short := binding.ShortOfPlaced(job)
+	short := binding.ShortOfBound(job)
 	if short == nil || binding.BoundFor(job) < binding.LeastMembers(job.PodGroup) {
 		return nil
 	}

@@ -37,7 +37,7 @@ func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInf
 	if len(others) == 0 {
 		return nil
 	}
-	if short := binding.ShortOfPlaced(job); short != nil {
+	if short := binding.ShortOfBound(job); short != nil {
 		return fmt.Errorf("gang %s is bound, this gang has %w", others[0].UID, short)
 	}
 	return nil
@@ -86,7 +86,7 @@ func (p *plugin) mayGoFirst(ssn *framework.Session, job *api.JobInfo) bool {
 	}
 	for _, name := range p.groupOf(job).gangs {
 		other := ssn.Jobs[api.JobID(name.String())]
-		if other != nil && other != job && other.PodGroup != nil && !binding.MinimumPlaced(other) && !p.withinLosses(ssn, other) {
+		if other != nil && other != job && other.PodGroup != nil && !binding.MinimumBound(other) && !p.withinLosses(ssn, other) {
 			return false
 		}
 	}
