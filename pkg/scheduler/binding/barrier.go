@@ -65,7 +65,7 @@ func (r *run) refuseAll(lack error) {
 }
 
 // errFewer is the result of quorum if further members failed while quorum waited for an answer of the Gatekeeper.
-var errFewer = errors.New("members were lost in the meantime")
+var errFewer = errors.New("further members failed while the minimum was being checked")
 
 // quorum asks the Gatekeeper whether the members are enough for their gangs; nil means that they are. After an error
 // that may pass, it asks again with backoff, until it has asked as often as attempts allows. RetryNow starts this count

@@ -54,7 +54,7 @@ func TestMessages(t *testing.T) {
 		"too few members":                 "only 3 of minMember 4 can be bound",
 		"too few members of one of gangs": "gang a/x: only 3 of minMember 4 can be bound",
 		"a strict gang":                   "gang a/x: only 2 of 3 members can be bound and the gang is strict",
-		"members without a failure":       "the gang cannot reach its minimum: members were lost in the meantime",
+		"members without a failure":       "the gang cannot reach its minimum: further members failed while the minimum was being checked",
 		"shutdown":                        "the scheduler is shutting down",
 		"the lease is lost":               "binding was aborted",
 	}

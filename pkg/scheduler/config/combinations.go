@@ -13,7 +13,7 @@ import (
 // checkCombinations checks conditions that involve several parts of a file, such as plugins that conflict.
 func (p *parser) checkCombinations() {
 	if len(p.findings) == 0 && len(p.pluginLines) == 0 {
-		p.add(p.tiersLine, `tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`)
+		p.add(p.tiersLine, `tiers names no plugin; name the plugins that choose nodes, such as "gang" and "predicates"`)
 	}
 	if line := p.pluginLines[usageName]; line > 0 && p.metricsLine == 0 {
 		p.add(line, `plugin %q has no effect without the block "metrics", which says where usage is read from`, usageName)

@@ -211,15 +211,15 @@ line 11: argument "checked.rules" of plugin "checked" must be a mapping or a lis
 		},
 		"no plugin": {
 			conf: "actions: allocate\ntiers: []\n",
-			want: `line 2: tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`,
+			want: `line 2: tiers names no plugin; name the plugins that choose nodes, such as "gang" and "predicates"`,
 		},
 		"tiers of no plugin": {
 			conf: "actions: allocate\ntiers:\n- plugins: []\n- plugins:\n",
-			want: `line 2: tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`,
+			want: `line 2: tiers names no plugin; name the plugins that choose nodes, such as "gang" and "predicates"`,
 		},
 		"no tiers": {
 			conf: "actions: allocate\n",
-			want: `line 1: tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`,
+			want: `line 1: tiers names no plugin; name the plugins that choose nodes, such as "gang" and "predicates"`,
 		},
 		"usage without metrics": {
 			conf: plugin("usage", ""),

@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
@@ -158,18 +159,18 @@ func (l *ledger) countUnknown(e *entry, n int) {
 	}
 }
 
+// devicesUnknown says of a pod that its devices are not known, and what an administrator can do.
+const devicesUnknown = "whose devices are unknown: its annotation " + v1alpha1.DeviceAllocatedAnnotation +
+	" is missing or invalid; delete that pod, or wait until it ends"
+
 // refusal returns a refusal of the node if pods on the node have devices that are not known, because they have no valid
 // annotation device-allocated; otherwise nil. waits reports whether the requesting pod would wait for pods that are
 // leaving the node. If so, the leaving pods do not count.
 func (l *ledger) refusal(waits bool) *allocator.Refusal {
 	if waits && l.unknownLater > 0 || !waits && l.unknown > 0 {
-		return unknownUsers()
+		return &allocator.Refusal{Reason: "node(s) with a pod " + devicesUnknown}
 	}
 	return nil
-}
-
-func unknownUsers() *allocator.Refusal {
-	return &allocator.Refusal{Reason: "node(s) with device pods that lack a valid device-allocated annotation"}
 }
 
 // beside returns the state of the devices for a requesting pod. The state includes all pods on the node. If the

@@ -246,7 +246,7 @@ func TestAPodThatCameBeforeTheBind(t *testing.T) {
 		"with another device":                {other: has("other", "n1", "100", 1)},
 		"with the device of another node":    {other: has("other", "n2", "100", 0)},
 		"that has ended":                     {other: ended},
-		"that does not say what it has":      {other: silent, want: "node n1: node(s) with device pods that lack a valid device-allocated annotation"},
+		"that does not say what it has":      {other: silent, want: "node n1 has pod ns/other whose devices are unknown: its annotation scheduling.koordinator.sh/device-allocated is missing or invalid; delete that pod, or wait until it ends"},
 		"that has the PCIe switch to itself": {other: alone, want: changed + "a device of type gpu is used by or reserved for other pods"},
 		"which is the member":                {other: itself},
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
@@ -39,9 +40,9 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	case inventory == nil:
 		return fmt.Errorf("the Device object of node %s, which lists the pod's devices, was deleted", nodeName)
 	}
-	others, refusal := p.besideOthers(inventory, task.Pod, nodeName)
-	if refusal != nil {
-		return fmt.Errorf("node %s: %s", nodeName, refusal.Reason)
+	others, err := p.besideOthers(inventory, task.Pod, nodeName)
+	if err != nil {
+		return err
 	}
 	if err := others.With(allocation).Recheck(request, allocation); err != nil {
 		return fmt.Errorf("devices of node %s changed after the pod was placed there: %w", nodeName, err)
@@ -59,8 +60,9 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 }
 
 // besideOthers returns the state of the node's devices with the pods that are bound to the node, except the pod own. It
-// leaves out pods that are still being bound, because sessions gave other devices to these pods.
-func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeName string) (*allocator.State, *allocator.Refusal) {
+// leaves out pods that are still being bound, because sessions gave other devices to these pods. It returns an error if
+// the devices of a pod are not known.
+func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeName string) (*allocator.State, error) {
 	state := allocator.NewState(inventory)
 	for _, pod := range p.inventories.devices.podsOn(nodeName) {
 		if pod.UID == own.UID {
@@ -68,7 +70,7 @@ func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeN
 		}
 		allocation := readAllocated(pod)
 		if allocation.IsEmpty() && allocator.HasDevicesOfKubelet(pod, p.inventories.nodeOf(nodeName)) {
-			return nil, unknownUsers()
+			return nil, fmt.Errorf("node %s has pod %s %s", nodeName, klog.KObj(pod), devicesUnknown)
 		}
 		state = state.With(allocation)
 	}

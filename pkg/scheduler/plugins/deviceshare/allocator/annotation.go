@@ -81,7 +81,8 @@ func (d *DeviceAllocation) wire() wireAllocation {
 func ParseAllocation(value string) (*Allocation, error) {
 	wire := map[string]json.RawMessage{}
 	if err := json.Unmarshal([]byte(value), &wire); err != nil {
-		return nil, fmt.Errorf("annotation %s: %.64q is not an object of lists of devices: %w", v1alpha1.DeviceAllocatedAnnotation, value, clip(err))
+		return nil, fmt.Errorf("annotation %s: %w", v1alpha1.DeviceAllocatedAnnotation,
+			parseError(value, err, `a JSON object such as {"gpu":[{"minor":0}]}`))
 	}
 	a := &Allocation{}
 	var errs []error
@@ -142,7 +143,7 @@ func onceEach(devices []DeviceAllocation) ([]DeviceAllocation, error) {
 func parseDeviceAllocation(text json.RawMessage) (*DeviceAllocation, error) {
 	var w *wireAllocation
 	if err := json.Unmarshal(text, &w); err != nil {
-		return nil, fmt.Errorf("%.64q is not a device: %w", text, clip(err))
+		return nil, parseError(string(text), err, `a JSON object such as {"minor":0}`)
 	}
 	if w == nil {
 		return nil, nil

@@ -4,6 +4,7 @@ package allocator
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +22,20 @@ func joinErrors(errs []error) error {
 		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(errs...)
+}
+
+// parseError returns the error of a JSON value that could not be parsed. form describes the valid values. For a value of
+// the wrong type it does not quote err, because such an error of encoding/json names Go types.
+func parseError(value string, err error, form string) error {
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &mistyped):
+		return fmt.Errorf("invalid value %.64q, must be %s: %w", value, form, clip(err))
+	case mistyped.Field == "":
+		return fmt.Errorf("invalid value %.64q, must be %s", value, form)
+	default:
+		return fmt.Errorf("invalid value %.64q, must be %s; field %.64q has the wrong type (%.32s)", value, form, mistyped.Field, mistyped.Value)
+	}
 }
 
 // clip shortens the text of an error to about 256 bytes. Errors of other packages may quote long values.

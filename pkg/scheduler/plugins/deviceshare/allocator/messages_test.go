@@ -140,16 +140,16 @@ func TestRefusalsOfMembersTogether(t *testing.T) {
 func TestBadAllocations(t *testing.T) {
 	const (
 		annotation = "annotation scheduling.koordinator.sh/device-allocated: "
-		noDevice   = "is not a device: json: cannot unmarshal number into Go value of type allocator.wireAllocation"
+		noDevice   = `, must be a JSON object such as {"minor":0}`
 	)
 	tests := map[string]string{
-		`[]`:          annotation + `"[]" is not an object of lists of devices: json: cannot unmarshal array into Go value of type map[string]json.RawMessage`,
+		`[]`:          annotation + `invalid value "[]", must be a JSON object such as {"gpu":[{"minor":0}]}`,
 		`{"rdma":{}}`: annotation + `rdma: "{}" is not a list of devices`,
-		`{"gpu":[7]}`: annotation + `gpu[0]: "7" ` + noDevice,
+		`{"gpu":[7]}`: annotation + `gpu[0]: invalid value "7"` + noDevice,
 		`{"gpu":[{"minor":0},{"minor":0},{"minor":0}]}`:                        annotation + `gpu 0: is listed 3 times, must be once`,
 		`{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"1e30"}}]}`: annotation + `gpu[0]: resource koordinator.sh/gpu-core: 1e30 is not a whole number of at most 140737488355327`,
 		`{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"-1"}}]}`: annotation + `gpu[0]: resource koordinator.sh/gpu-memory: -1 is not a whole number of at most 140737488355327`,
-		`{"gpu":[1,2,3,4,5,6]}`: annotation + "gpu[0]: \"1\" " + noDevice + "\ngpu[1]: \"2\" " + noDevice + "\ngpu[2]: \"3\" " + noDevice + "\ngpu[3]: \"4\" " + noDevice + "\nand 2 more",
+		`{"gpu":[1,2,3,4,5,6]}`: annotation + `gpu[0]: invalid value "1"` + noDevice + "\n" + `gpu[1]: invalid value "2"` + noDevice + "\n" + `gpu[2]: invalid value "3"` + noDevice + "\n" + `gpu[3]: invalid value "4"` + noDevice + "\nand 2 more",
 	}
 	for text, want := range tests {
 		if _, err := ParseAllocation(text); errorText(err) != want {
@@ -170,46 +170,49 @@ func TestRequestsThatAreRejected(t *testing.T) {
 		// want is the error behind the pod's name.
 		want string
 	}{
-		"core 101":                           {makePod(list(coreName, "101", memoryName, "1")), "resource koordinator.sh/gpu-core: is 101, must be at most 100 or a multiple of 100"},
-		"core alone":                         {makePod(list(coreName, "100")), "resources koordinator.sh/gpu-core: " + combination},
-		"gpu 101":                            {makePod(list(koordGPU, "101")), "resource koordinator.sh/gpu: is 101, must be at most 100 or a multiple of 100"},
-		"core 100, ratio 101":                {makePod(list(coreName, "100", ratioName, "101")), "resource koordinator.sh/gpu-memory-ratio: is 101, must be at most 100 or a multiple of 100"},
-		"all kinds of GPUs":                  {makePod(list(nvidiaName, "1", koordGPU, "100", coreName, "100", ratioName, "100", memoryName, "1")), "resources nvidia.com/gpu, koordinator.sh/gpu, koordinator.sh/gpu-core, koordinator.sh/gpu-memory-ratio, koordinator.sh/gpu-memory: " + combination},
-		"ratio 101, shared 1":                {makePod(list(ratioName, "101", sharedName, "1")), "resource koordinator.sh/gpu-memory-ratio: is 101 over 1 GPU (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
-		"ratio 101, shared 2":                {makePod(list(ratioName, "101", sharedName, "2")), "resource koordinator.sh/gpu-memory-ratio: is 101 over 2 GPUs (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
-		"core 101, memory, shared 1":         {makePod(list(coreName, "101", memoryName, "1", sharedName, "1")), "resource koordinator.sh/gpu-core: is 101 over 1 GPU (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
-		"core 101, memory, shared 2":         {makePod(list(coreName, "101", memoryName, "1", sharedName, "2")), "resource koordinator.sh/gpu-core: is 101 over 2 GPUs (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
-		"npu-core, memory without shared":    {makePod(list(npuCoreName, "1", memoryName, "1")), "resources koordinator.sh/gpu-memory, huawei.com/npu-core: " + combination},
-		"shared 2, template":                 {makePod(list(sharedName, "2", npuCoreName, "1", npuCPUName, "1", memoryName, "1")), "resources koordinator.sh/gpu.shared, koordinator.sh/gpu-memory, huawei.com/npu-core, huawei.com/npu-cpu: koordinator.sh/gpu.shared is 2 and huawei.com/npu-dvpp is 0, must be 1 and at most 100"},
-		"shared 1, template without npu-cpu": {makePod(list(sharedName, "1", npuCoreName, "1", memoryName, "1")), "resources koordinator.sh/gpu.shared, koordinator.sh/gpu-memory, huawei.com/npu-core: " + combination},
-		"dvpp 101":                           {makePod(list(sharedName, "1", npuCoreName, "1", npuCPUName, "1", npuDVPPName, "101", memoryName, "1")), "resources koordinator.sh/gpu.shared, koordinator.sh/gpu-memory, huawei.com/npu-core, huawei.com/npu-cpu, huawei.com/npu-dvpp: koordinator.sh/gpu.shared is 1 and huawei.com/npu-dvpp is 101, must be 1 and at most 100"},
-		"fpga 201":                           {makePod(list(fpgaName, "201")), "resource koordinator.sh/fpga: is 201, must be at most 100 or a multiple of 100"},
-		"rdma 201":                           {makePod(list(rdmaName, "201")), "resource koordinator.sh/rdma: is 201, must be at most 100 or a multiple of 100"},
-		"shared 0":                           {makePod(list(sharedName, "0", coreName, "100", ratioName, "100")), "resource koordinator.sh/gpu.shared: is 0, must be the number of GPUs to share, at least 1"},
-		"shared 0 alone":                     {makePod(list(sharedName, "0")), "resource koordinator.sh/gpu.shared: is 0, must be the number of GPUs to share, at least 1"},
-		"shared alone":                       {makePod(list(sharedName, "1")), "resources koordinator.sh/gpu.shared: " + combination},
-		"ratio 100 for cores of two":         {makePod(list(coreName, "200", ratioName, "100")), "resource koordinator.sh/gpu-core: is 200 over 1 GPU, must divide into equal parts of at most 100"},
-		"a part of one":                      {makePod(list(nvidiaName, "500m")), `resource nvidia.com/gpu: container "c" requests 500m, must be a whole number, and all together at most 140737488355327`},
-		"less than none":                     {makePod(list(nvidiaName, "-1")), `resource nvidia.com/gpu: container "c" requests -1, must be a whole number, and all together at most 140737488355327`},
-		"more than can be counted":           {makePod(list(nvidiaName, "9223372036854775807")), `resource nvidia.com/gpu: container "c" requests 9223372036854775807, must be a whole number, and all together at most 140737488355327`},
-		"more than can be counted, together": {twice(makePod(list(memoryName, "140737488355327"))), `resource koordinator.sh/gpu-memory: container "c" requests 140737488355327, must be a whole number, and all together at most 140737488355327`},
-		"a hint that is no JSON":             {hint(`{`), `annotation scheduling.koordinator.sh/device-allocate-hint: invalid value "{": unexpected end of JSON input`},
-		"a hint for no type":                 {hint(`{"tpu":{}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: unknown type "tpu", must be gpu, rdma or fpga`},
-		"an unknown strategy":                {hint(`{"rdma":{"allocateStrategy":"Some"}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: rdma: allocateStrategy is "Some", must be ApplyForAll, RequestsAsCount or empty`},
-		"a strategy for GPUs":                {hint(`{"gpu":{"allocateStrategy":"ApplyForAll"}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: gpu: allocateStrategy is "ApplyForAll", must be empty for GPUs: the pod's resources say how many`},
-		"an unknown scope":                   {hint(`{"gpu":{"requiredTopologyScope":"Socket"}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: gpu: requiredTopologyScope is "Socket", must be Device, PCIe, NUMANode, Node or empty`},
-		"two GPUs on one device":             {hint(`{"gpu":{"requiredTopologyScope":"Device"}}`), "annotation scheduling.koordinator.sh/device-allocate-hint: gpu: requiredTopologyScope is Device, but 2 devices are requested; must be PCIe, NUMANode or Node"},
-		"an unknown policy":                  {hint(`{"gpu":{"exclusivePolicy":"All"}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: gpu: exclusivePolicy is "All", must be DeviceLevel, PCIeLevel or empty`},
-		"a selector that selects nothing":    {hint(`{"gpu":{"selector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: gpu: selector: "Near" is not a valid label selector operator`},
-		"joint types that are none":          {makePod(list(nvidiaName, "1"), "device-joint-allocate", `{"deviceTypes":["gpu","nvme"]}`), `annotation scheduling.koordinator.sh/device-joint-allocate: deviceTypes has "nvme", must be of gpu, rdma and fpga`},
-		"an unknown joint scope":             {makePod(list(nvidiaName, "1"), "device-joint-allocate", `{"requiredScope":"SameNUMA"}`), `annotation scheduling.koordinator.sh/device-joint-allocate: requiredScope is "SameNUMA", must be SamePCIe or empty`},
-		"a partition that is no JSON":        {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `[]`), `annotation scheduling.koordinator.sh/gpu-partition-spec: invalid value "[]": json: cannot unmarshal array into Go value of type struct { AllocatePolicy string "json:\"allocatePolicy\""; RingBusBandwidth *resource.Quantity "json:\"ringBusBandwidth\"" }`},
-		"an unknown partition policy":        {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `{"allocatePolicy":"Maybe"}`), `annotation scheduling.koordinator.sh/gpu-partition-spec: allocatePolicy is "Maybe", must be Restricted, BestEffort or empty`},
-		"half a byte of a ring":              {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `{"ringBusBandwidth":"500m"}`), "annotation scheduling.koordinator.sh/gpu-partition-spec: ringBusBandwidth is 500m, must be a whole number of bytes per second"},
-		"a long annotation":                  {hint(strings.Repeat("x", 100000)), `annotation scheduling.koordinator.sh/device-allocate-hint: invalid value "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx": invalid character 'x' looking for beginning of value`},
-		"a selector of many labels":          {hint(`{"gpu":{"selector":{"matchLabels":{` + strings.Join(manyOf(`"k%d":"v"`, 65), ",") + `}}}}`), "annotation scheduling.koordinator.sh/device-allocate-hint: gpu: selector: has 65 requirements, must be at most 64"},
-		"a selector of many expressions":     {hint(`{"rdma":{"vfSelector":{"matchExpressions":[` + strings.Join(manyOf(`{"key":"k%d","operator":"Exists"}`, 5000), ",") + `]}}}`), "annotation scheduling.koordinator.sh/device-allocate-hint: rdma: vfSelector: has 5000 requirements, must be at most 64"},
-		"a selector of many values":          {hint(`{"gpu":{"selector":{"matchExpressions":[{"key":"k","operator":"In","values":[` + strings.Join(manyOf(`"v%d"`, 10000), ",") + `]}]}}}`), "annotation scheduling.koordinator.sh/device-allocate-hint: gpu: selector: has 10000 values, must be at most 256"},
+		"core 101":                            {makePod(list(coreName, "101", memoryName, "1")), "resource koordinator.sh/gpu-core: is 101, must be at most 100 or a multiple of 100"},
+		"core alone":                          {makePod(list(coreName, "100")), "resources koordinator.sh/gpu-core: " + combination},
+		"gpu 101":                             {makePod(list(koordGPU, "101")), "resource koordinator.sh/gpu: is 101, must be at most 100 or a multiple of 100"},
+		"core 100, ratio 101":                 {makePod(list(coreName, "100", ratioName, "101")), "resource koordinator.sh/gpu-memory-ratio: is 101, must be at most 100 or a multiple of 100"},
+		"all kinds of GPUs":                   {makePod(list(nvidiaName, "1", koordGPU, "100", coreName, "100", ratioName, "100", memoryName, "1")), "resources nvidia.com/gpu, koordinator.sh/gpu, koordinator.sh/gpu-core, koordinator.sh/gpu-memory-ratio, koordinator.sh/gpu-memory: " + combination},
+		"ratio 101, shared 1":                 {makePod(list(ratioName, "101", sharedName, "1")), "resource koordinator.sh/gpu-memory-ratio: is 101 over 1 GPU (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
+		"ratio 101, shared 2":                 {makePod(list(ratioName, "101", sharedName, "2")), "resource koordinator.sh/gpu-memory-ratio: is 101 over 2 GPUs (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
+		"core 101, memory, shared 1":          {makePod(list(coreName, "101", memoryName, "1", sharedName, "1")), "resource koordinator.sh/gpu-core: is 101 over 1 GPU (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
+		"core 101, memory, shared 2":          {makePod(list(coreName, "101", memoryName, "1", sharedName, "2")), "resource koordinator.sh/gpu-core: is 101 over 2 GPUs (koordinator.sh/gpu.shared), must divide into equal parts of at most 100"},
+		"npu-core, memory without shared":     {makePod(list(npuCoreName, "1", memoryName, "1")), "resources koordinator.sh/gpu-memory, huawei.com/npu-core: " + combination},
+		"shared 2, template":                  {makePod(list(sharedName, "2", npuCoreName, "1", npuCPUName, "1", memoryName, "1")), "resources koordinator.sh/gpu.shared, koordinator.sh/gpu-memory, huawei.com/npu-core, huawei.com/npu-cpu: koordinator.sh/gpu.shared is 2 and huawei.com/npu-dvpp is 0, must be 1 and at most 100"},
+		"shared 1, template without npu-cpu":  {makePod(list(sharedName, "1", npuCoreName, "1", memoryName, "1")), "resources koordinator.sh/gpu.shared, koordinator.sh/gpu-memory, huawei.com/npu-core: " + combination},
+		"dvpp 101":                            {makePod(list(sharedName, "1", npuCoreName, "1", npuCPUName, "1", npuDVPPName, "101", memoryName, "1")), "resources koordinator.sh/gpu.shared, koordinator.sh/gpu-memory, huawei.com/npu-core, huawei.com/npu-cpu, huawei.com/npu-dvpp: koordinator.sh/gpu.shared is 1 and huawei.com/npu-dvpp is 101, must be 1 and at most 100"},
+		"fpga 201":                            {makePod(list(fpgaName, "201")), "resource koordinator.sh/fpga: is 201, must be at most 100 or a multiple of 100"},
+		"rdma 201":                            {makePod(list(rdmaName, "201")), "resource koordinator.sh/rdma: is 201, must be at most 100 or a multiple of 100"},
+		"shared 0":                            {makePod(list(sharedName, "0", coreName, "100", ratioName, "100")), "resource koordinator.sh/gpu.shared: is 0, must be the number of GPUs to share, at least 1"},
+		"shared 0 alone":                      {makePod(list(sharedName, "0")), "resource koordinator.sh/gpu.shared: is 0, must be the number of GPUs to share, at least 1"},
+		"shared alone":                        {makePod(list(sharedName, "1")), "resources koordinator.sh/gpu.shared: " + combination},
+		"ratio 100 for cores of two":          {makePod(list(coreName, "200", ratioName, "100")), "resource koordinator.sh/gpu-core: is 200 over 1 GPU, must divide into equal parts of at most 100"},
+		"a part of one":                       {makePod(list(nvidiaName, "500m")), `resource nvidia.com/gpu: container "c" requests 500m, must be a whole number, and all together at most 140737488355327`},
+		"less than none":                      {makePod(list(nvidiaName, "-1")), `resource nvidia.com/gpu: container "c" requests -1, must be a whole number, and all together at most 140737488355327`},
+		"more than can be counted":            {makePod(list(nvidiaName, "9223372036854775807")), `resource nvidia.com/gpu: container "c" requests 9223372036854775807, must be a whole number, and all together at most 140737488355327`},
+		"more than can be counted, together":  {twice(makePod(list(memoryName, "140737488355327"))), `resource koordinator.sh/gpu-memory: container "c" requests 140737488355327, must be a whole number, and all together at most 140737488355327`},
+		"a hint that is no JSON":              {hint(`{`), `annotation scheduling.koordinator.sh/device-allocate-hint: invalid value "{", must be a JSON object such as {"rdma":{"allocateStrategy":"ApplyForAll"}}: unexpected end of JSON input`},
+		"a hint for no type":                  {hint(`{"tpu":{}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: unknown type "tpu", must be gpu, rdma or fpga`},
+		"an unknown strategy":                 {hint(`{"rdma":{"allocateStrategy":"Some"}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: rdma: allocateStrategy is "Some", must be ApplyForAll, RequestsAsCount or empty`},
+		"a strategy for GPUs":                 {hint(`{"gpu":{"allocateStrategy":"ApplyForAll"}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: gpu: allocateStrategy is "ApplyForAll", must be empty for GPUs: the pod's resources say how many`},
+		"an unknown scope":                    {hint(`{"gpu":{"requiredTopologyScope":"Socket"}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: gpu: requiredTopologyScope is "Socket", must be Device, PCIe, NUMANode, Node or empty`},
+		"two GPUs on one device":              {hint(`{"gpu":{"requiredTopologyScope":"Device"}}`), "annotation scheduling.koordinator.sh/device-allocate-hint: gpu: requiredTopologyScope is Device, but 2 devices are requested; must be PCIe, NUMANode or Node"},
+		"an unknown policy":                   {hint(`{"gpu":{"exclusivePolicy":"All"}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: gpu: exclusivePolicy is "All", must be DeviceLevel, PCIeLevel or empty`},
+		"a selector that selects nothing":     {hint(`{"gpu":{"selector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}}`), `annotation scheduling.koordinator.sh/device-allocate-hint: gpu: selector: "Near" is not a valid label selector operator`},
+		"joint types that are none":           {makePod(list(nvidiaName, "1"), "device-joint-allocate", `{"deviceTypes":["gpu","nvme"]}`), `annotation scheduling.koordinator.sh/device-joint-allocate: deviceTypes has "nvme", must be of gpu, rdma and fpga`},
+		"an unknown joint scope":              {makePod(list(nvidiaName, "1"), "device-joint-allocate", `{"requiredScope":"SameNUMA"}`), `annotation scheduling.koordinator.sh/device-joint-allocate: requiredScope is "SameNUMA", must be SamePCIe or empty`},
+		"a partition that is no JSON":         {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `[]`), `annotation scheduling.koordinator.sh/gpu-partition-spec: invalid value "[]", must be a JSON object such as {"allocatePolicy":"Restricted"}`},
+		"a partition policy that is a number": {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `{"allocatePolicy":1}`), `annotation scheduling.koordinator.sh/gpu-partition-spec: invalid value "{\"allocatePolicy\":1}", must be a JSON object such as {"allocatePolicy":"Restricted"}; field "allocatePolicy" has the wrong type (number)`},
+		"a hint that is a list":               {hint(`[]`), `annotation scheduling.koordinator.sh/device-allocate-hint: invalid value "[]", must be a JSON object such as {"rdma":{"allocateStrategy":"ApplyForAll"}}`},
+		"joint types that are a text":         {makePod(list(nvidiaName, "1"), "device-joint-allocate", `{"deviceTypes":"gpu"}`), `annotation scheduling.koordinator.sh/device-joint-allocate: invalid value "{\"deviceTypes\":\"gpu\"}", must be a JSON object such as {"deviceTypes":["gpu","rdma"]}; field "deviceTypes" has the wrong type (string)`},
+		"an unknown partition policy":         {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `{"allocatePolicy":"Maybe"}`), `annotation scheduling.koordinator.sh/gpu-partition-spec: allocatePolicy is "Maybe", must be Restricted, BestEffort or empty`},
+		"half a byte of a ring":               {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `{"ringBusBandwidth":"500m"}`), "annotation scheduling.koordinator.sh/gpu-partition-spec: ringBusBandwidth is 500m, must be a whole number of bytes per second"},
+		"a long annotation":                   {hint(strings.Repeat("x", 100000)), `annotation scheduling.koordinator.sh/device-allocate-hint: invalid value "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", must be a JSON object such as {"rdma":{"allocateStrategy":"ApplyForAll"}}: invalid character 'x' looking for beginning of value`},
+		"a selector of many labels":           {hint(`{"gpu":{"selector":{"matchLabels":{` + strings.Join(manyOf(`"k%d":"v"`, 65), ",") + `}}}}`), "annotation scheduling.koordinator.sh/device-allocate-hint: gpu: selector: has 65 requirements, must be at most 64"},
+		"a selector of many expressions":      {hint(`{"rdma":{"vfSelector":{"matchExpressions":[` + strings.Join(manyOf(`{"key":"k%d","operator":"Exists"}`, 5000), ",") + `]}}}`), "annotation scheduling.koordinator.sh/device-allocate-hint: rdma: vfSelector: has 5000 requirements, must be at most 64"},
+		"a selector of many values":           {hint(`{"gpu":{"selector":{"matchExpressions":[{"key":"k","operator":"In","values":[` + strings.Join(manyOf(`"v%d"`, 10000), ",") + `]}]}}}`), "annotation scheduling.koordinator.sh/device-allocate-hint: gpu: selector: has 10000 values, must be at most 256"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -366,7 +369,7 @@ func TestBadDeviceObjects(t *testing.T) {
 		},
 		"partitions that are no JSON": {
 			build: func(d *deviceObject) { d.gpu(0, -1, ""); d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"1":` },
-			gpus:  "0", want: partitions + `"{\"1\":" is not a table of partitions by number of GPUs: unexpected end of JSON input`,
+			gpus:  "0", want: partitions + `invalid value "{\"1\":", must be a JSON object of partitions by number of GPUs, such as {"2":[{"minors":[0,1]}]}: unexpected end of JSON input`,
 		},
 		"partitions of the wrong size": {
 			build: func(d *deviceObject) {
@@ -405,7 +408,7 @@ func TestBadDeviceObjects(t *testing.T) {
 
 func TestBadTemplates(t *testing.T) {
 	for text, want := range map[string]string{
-		"[1]":                                 "shared-resource templates: not resources by template by vendor-model: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]map[string]v1.ResourceList",
+		"[1]":                                 `shared-resource templates: invalid value "[1]", must be resources by template by vendor and model, such as {"huawei-Ascend-310P":{"vir01":{"huawei.com/npu-core":1}}}`,
 		"a-b: {c: {huawei.com/npu-core: -1}}": "shared-resource templates: a-b: c: resource huawei.com/npu-core is -1, must be a whole number",
 	} {
 		_, err := ParseTemplates(text)

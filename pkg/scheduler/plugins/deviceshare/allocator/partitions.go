@@ -30,7 +30,8 @@ func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 		AllocationScore  int                `json:"allocationScore"`
 	}
 	if err := json.Unmarshal([]byte(text), &wire); err != nil {
-		return nil, fmt.Errorf("annotation %s: %.64q is not a table of partitions by number of GPUs: %w", v1alpha1.GPUPartitionsAnnotation, text, clip(err))
+		return nil, fmt.Errorf("annotation %s: %w", v1alpha1.GPUPartitionsAnnotation,
+			parseError(text, err, `a JSON object of partitions by number of GPUs, such as {"2":[{"minors":[0,1]}]}`))
 	}
 	table := make(map[int][]Partition, len(wire))
 	var errs []error

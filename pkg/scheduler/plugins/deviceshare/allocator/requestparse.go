@@ -121,7 +121,7 @@ type wireHint struct {
 
 func parseHints(pod *v1.Pod) (map[Type]*hint, error) {
 	wire := map[string]*wireHint{}
-	if err := parseAnnotation(pod, v1alpha1.DeviceAllocateHintAnnotation, &wire); err != nil {
+	if err := parseAnnotation(pod, v1alpha1.DeviceAllocateHintAnnotation, `{"rdma":{"allocateStrategy":"ApplyForAll"}}`, &wire); err != nil {
 		return nil, err
 	}
 	hints := make(map[Type]*hint, len(wire))
@@ -211,7 +211,7 @@ func (r *Request) parseJoint(pod *v1.Pod) error {
 		DeviceTypes   []string `json:"deviceTypes"`
 		RequiredScope string   `json:"requiredScope"`
 	}
-	if err := parseAnnotation(pod, v1alpha1.DeviceJointAllocateAnnotation, &wire); err != nil {
+	if err := parseAnnotation(pod, v1alpha1.DeviceJointAllocateAnnotation, `{"deviceTypes":["gpu","rdma"]}`, &wire); err != nil {
 		return err
 	}
 	for _, name := range wire.DeviceTypes {
@@ -243,7 +243,7 @@ func (r *Request) parsePartition(pod *v1.Pod) error {
 		AllocatePolicy   string             `json:"allocatePolicy"`
 		RingBusBandwidth *resource.Quantity `json:"ringBusBandwidth"`
 	}
-	if err := parseAnnotation(pod, v1alpha1.GPUPartitionSpecAnnotation, &wire); err != nil {
+	if err := parseAnnotation(pod, v1alpha1.GPUPartitionSpecAnnotation, `{"allocatePolicy":"Restricted"}`, &wire); err != nil {
 		return err
 	}
 	r.partition.asked = r.of[GPU].asked()
@@ -265,14 +265,14 @@ func (r *Request) parsePartition(pod *v1.Pod) error {
 }
 
 // parseAnnotation parses the JSON value of the named annotation into the variable at into. It leaves the variable
-// unchanged if the pod does not have the annotation.
-func parseAnnotation(pod *v1.Pod, name string, into any) error {
+// unchanged if the pod does not have the annotation. example is a valid value, for the error.
+func parseAnnotation(pod *v1.Pod, name, example string, into any) error {
 	text, ok := pod.Annotations[name]
 	if !ok || text == "" {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return fmt.Errorf("annotation %s: invalid value %.64q: %w", name, text, clip(err))
+		return fmt.Errorf("annotation %s: %w", name, parseError(text, err, "a JSON object such as "+example))
 	}
 	return nil
 }

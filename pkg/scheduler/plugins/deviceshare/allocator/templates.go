@@ -27,7 +27,8 @@ type template struct {
 func ParseTemplates(text string) (*Templates, error) {
 	var wire map[string]map[string]v1.ResourceList
 	if err := yaml.Unmarshal([]byte(text), &wire); err != nil {
-		return nil, fmt.Errorf("shared-resource templates: not resources by template by vendor-model: %w", clip(err))
+		return nil, fmt.Errorf("shared-resource templates: %w",
+			parseError(text, err, `resources by template by vendor and model, such as {"huawei-Ascend-310P":{"vir01":{"huawei.com/npu-core":1}}}`))
 	}
 	t := &Templates{byModel: make(map[string][]template, len(wire))}
 	var errs []error
