@@ -86,7 +86,7 @@ func (j *Jobs) tidy(id api.JobID) {
 	}
 }
 
-// ShowGroup is called with each version of a PodGroup that the watch shows.
+// ShowGroup records the version of the PodGroup that the watch shows.
 func (j *Jobs) ShowGroup(shown *v1beta1.PodGroup) error {
 	internal, err := podgroup.Internal(shown)
 	if err != nil {

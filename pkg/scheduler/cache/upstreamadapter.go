@@ -117,8 +117,8 @@ func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
 	return nil
 }
 
-// forwardPatch returns a patch that sets the cluster on the object with this UID. The patch fails for another object of
-// the same name.
+// forwardPatch returns a patch that sets Volcano's annotation for the cluster to forward to (ForwardClusterKey). It fails
+// for another object of the same name.
 func forwardPatch(uid types.UID, cluster string) []byte {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{batch.ForwardClusterKey: cluster}}})
 	if err != nil {

@@ -35,8 +35,8 @@ const (
 	QueueHasChildren = "QueueHasChildren"
 	// PodGroupNotFound means that pods name a PodGroup that does not exist.
 	PodGroupNotFound = "PodGroupNotFound"
-	// PreBindFailed and BindFailed mean that the gang's last transaction failed. BindBackoff means that the gang waits
-	// before its next transaction.
+	// PreBindFailed and BindFailed mean that the gang's last transaction failed. BindBackoff means that the rollback of
+	// the last transaction is in progress, or the queue is paused during a search for an object that makes cycles panic.
 	PreBindFailed = "PreBindFailed"
 	BindFailed    = "BindFailed"
 	BindBackoff   = "BindBackoff"

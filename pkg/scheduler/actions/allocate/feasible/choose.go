@@ -59,8 +59,8 @@ func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node in
 	return n.choice(place), true
 }
 
-// choice returns a node as a Choice, with the kind of room that the node has for tasks of the class. place is the
-// node's index in set.Nodes.
+// choice returns the node at index place of set.Nodes as a Choice, which says whether it has room on idle resources or
+// only on resources being released.
 func (n *CandidateNodes) choice(place int32) Choice {
 	return Choice{n.set.Nodes[place], n.ranking.rank[place].class}
 }

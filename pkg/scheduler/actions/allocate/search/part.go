@@ -88,8 +88,8 @@ func (s *partSearch) makeFailureKey() string {
 // results that apply to them alone, and if a plugin reads more of a task than its class.
 func (s *partSearch) gangName() string {
 	if s.run.Finder.ReadsAnything() || len(s.attempt.Members.Nodes) > 0 || s.attempt.Job.ContainsSubJobPolicy() || s.part.SubJob.WithNetworkTopology() || s.run.SameClass(s.part.Tasks) == len(s.part.Tasks) {
-		// If all tasks are of one class, the result for the first task decides for the gang, and a text that stands for
-		// the gang (gangName) is not needed. SameClass is called last because it reads all tasks.
+		// A gang of one class needs no key: the result for its first task decides for the gang. SameClass is called last
+		// because it reads all tasks.
 		return ""
 	}
 	key := fmt.Appendf(nil, "%p %t %d %s %v %s", s.part.Scope.Set, s.part.IdleOnly, s.part.Needed, s.attempt.Job.Queue, s.part.NeededByRole(), s.part.Scope.ChosenBy)
