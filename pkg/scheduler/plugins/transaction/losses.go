@@ -169,9 +169,9 @@ func granted(pod *v1.Pod) bool {
 // cutByCrash returns the pending members that were created before the first member of the gang, or of its group, was
 // bound; none unless these reach the minimum together with the members that hold nodes.
 func (p *plugin) cutByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) (cut []*api.TaskInfo) {
-	bound := placedTasks(job)
+	bound := boundTasks(job)
 	for _, other := range p.boundWith(jobs, job) {
-		bound = append(bound, placedTasks(other)...)
+		bound = append(bound, boundTasks(other)...)
 	}
 	first, known := firstBind(bound)
 	before := func(task *api.TaskInfo) bool {

@@ -5,6 +5,7 @@ package transaction
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -13,8 +14,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestMessages has the texts of condition PartiallyBound. The texts of evictions are in
-// TestPartiallyBoundGangIsEvictedAfterTheLimitOnly.
+// TestMessages has the texts of condition PartiallyBound and of evictions.
 func TestMessages(t *testing.T) {
 	p := &plugin{usual: map[api.JobID]bool{"ns/evicted": true}, ofGroup: map[api.JobID]bool{"ns/grouped": true}}
 	gang := func(name string, minMember int32) *api.JobInfo {
@@ -30,11 +30,15 @@ func TestMessages(t *testing.T) {
 		"a member is missing":    message(gang("g", 2)),
 		"a member was evicted":   message(gang("evicted", 2)),
 		"a gang of the group is": p.messageOf(gang("grouped", 2), errors.New("gang ns/x is bound, this gang has 0 of minMember 2")),
+		"a gang is evicted":      evictionReason(false, time.Minute),
+		"a gang group is":        evictionReason(true, time.Minute),
 	}
 	want := map[string]string{
 		"a member is missing":    "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled first",
 		"a member was evicted":   "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled in the usual order, because they request more than the gang has lost, or members were evicted, or were lost under a former leader",
 		"a gang of the group is": "Gang group is partially bound (gang ns/x is bound, this gang has 0 of minMember 2); its remaining pods are scheduled first",
+		"a gang is evicted":      "the gang was partially bound for more than 1m0s (evictPartiallyBoundAfter)",
+		"a gang group is":        "the gang group was partially bound for more than 1m0s (evictPartiallyBoundAfter)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

@@ -53,7 +53,7 @@ func leaveParents(ssn *framework.Session) map[api.JobID]string {
 func leafFor(ssn *framework.Session, job *api.JobInfo, parents map[api.QueueID]bool) api.QueueID {
 	leaf := func(id api.QueueID) bool { return ssn.Queues[id] != nil && !parents[id] }
 	var bound, first api.QueueID
-	for _, task := range placedTasks(job) {
+	for _, task := range boundTasks(job) {
 		if id := api.QueueID(task.Pod.Annotations[binding.QueueAnnotation]); leaf(id) && (bound == "" || id < bound) {
 			bound = id
 		}

@@ -189,14 +189,13 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 // evict evicts the members of the gang that hold nodes. If the gang's group is partially bound, it also evicts members
 // of the other gangs that hold nodes.
 func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
-	reason := fmt.Sprintf("the gang was partially bound for more than %s (%s)", p.evictAfter, evictAfter)
-	tasks := placedTasks(job)
-	if p.ofGroup[job.UID] {
-		reason = fmt.Sprintf("the gang group was partially bound for more than %s (%s)", p.evictAfter, evictAfter)
+	tasks, ofGroup := boundTasks(job), p.ofGroup[job.UID]
+	if ofGroup {
 		for _, other := range p.boundWith(ssn.Jobs, job) {
-			tasks = append(tasks, placedTasks(other)...)
+			tasks = append(tasks, boundTasks(other)...)
 		}
 	}
+	reason := evictionReason(ofGroup, p.evictAfter)
 	for _, task := range tasks {
 		if err := ssn.Evict(task, reason); err != nil {
 			klog.ErrorS(err, "Evicting a member of a partially bound gang failed", "pod", klog.KObj(task.Pod))
@@ -204,7 +203,16 @@ func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
 	}
 }
 
-func placedTasks(job *api.JobInfo) []*api.TaskInfo {
+// evictionReason returns why members of a gang, or of a gang group with ofGroup, are evicted after limit.
+func evictionReason(ofGroup bool, limit time.Duration) string {
+	if ofGroup {
+		return fmt.Sprintf("the gang group was partially bound for more than %s (%s)", limit, evictAfter)
+	}
+	return fmt.Sprintf("the gang was partially bound for more than %s (%s)", limit, evictAfter)
+}
+
+// boundTasks returns the gang's tasks that are bound or running.
+func boundTasks(job *api.JobInfo) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, status := range []api.TaskStatus{api.Bound, api.Running} {
 		for _, task := range job.TaskStatusIndex[status] {

@@ -118,7 +118,7 @@ func conditionsOf(c *fakeCache, gang string) (types []string) {
 }
 
 func TestPartiallyBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
-	const reason = "half-0: the gang was partially bound for more than 1m0s (evictPartiallyBoundAfter)"
+	reason := "half-0: " + evictionReason(false, time.Minute)
 	tests := map[string]struct {
 		limit time.Duration
 		waits time.Duration

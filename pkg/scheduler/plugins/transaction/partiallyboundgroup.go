@@ -96,7 +96,7 @@ func (p *plugin) mayGoFirst(ssn *framework.Session, job *api.JobInfo) bool {
 // saysBoundWith reports whether a member of the gang holds a node and, according to its annotation, was bound with the
 // group that has this ID.
 func saysBoundWith(job *api.JobInfo, id string) bool {
-	return slices.ContainsFunc(placedTasks(job), func(task *api.TaskInfo) bool { return task.Pod.Annotations[gangs.BindGroupAnnotation] == id })
+	return slices.ContainsFunc(boundTasks(job), func(task *api.TaskInfo) bool { return task.Pod.Annotations[gangs.BindGroupAnnotation] == id })
 }
 
 // wasWhole reports whether the gang, together with its group, was complete once. Plugin coscheduling records this in a

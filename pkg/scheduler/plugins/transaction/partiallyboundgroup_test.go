@@ -106,7 +106,7 @@ func TestGroupsBoundInPart(t *testing.T) {
 			before := len(ofGang(c.evicted, "x"))
 			time.Sleep(2 * time.Second)
 			session(nil)
-			reason := "the gang group was partially bound for more than 1m0s (evictPartiallyBoundAfter)"
+			reason := evictionReason(true, time.Minute)
 			if diff := cmp.Diff([]string{"x-0: " + reason, "x-1: " + reason}, ofGang(c.evicted, "x")); diff != "" || before > 0 {
 				t.Errorf("%d were evicted before the limit, and after it (-want +got):\n%s", before, diff)
 			}
