@@ -176,7 +176,7 @@ generate: $(GENERATORS) bin/helm ## Write CRDs, code of our types, the rendered 
 	hack/generate.sh .
 
 .PHONY: verify
-verify: $(GENERATORS) bin/helm bin/vc-scheduler ## Check generated files, formatting, module files, confs and the chart.
+verify: $(GENERATORS) bin/helm bin/vc-scheduler ## Check pages, generated files, formatting, module files, confs and the chart.
 	hack/verify.sh
 
 ##@ Binaries
