@@ -29,8 +29,8 @@ func Only(list []*Member) func(*api.TaskInfo) bool {
 	return func(task *api.TaskInfo) bool { return set[task.UID] }
 }
 
-// CountsAsBound reports whether a task counts for its gang's minimum without a transaction: it is known to be bound, runs, or
-// has succeeded. A task in status Binding does not count.
+// CountsAsBound reports whether a task counts for its gang's minimum without a transaction: it is known to be bound,
+// runs, or has succeeded. A task in status Binding does not count.
 func CountsAsBound(task *api.TaskInfo) bool {
 	switch task.Status {
 	case api.Bound, api.Running, api.Succeeded:
@@ -76,7 +76,7 @@ func ShortOfBound(job *api.JobInfo) error {
 	if len(RoleMinima(spec)) > 0 || len(job.MinSubJobs) > 0 {
 		return ShortOf(job, spec, CountsAsBound)
 	}
-	if short := shortOfMembers(boundMembers(job), spec); short != "" {
+	if short := shortOfMembers(BoundMembers(job), spec); short != "" {
 		return errors.New(short)
 	}
 	return nil
@@ -89,10 +89,11 @@ func MinimumBound(job *api.JobInfo) bool {
 	if len(RoleMinima(spec)) > 0 || len(job.MinSubJobs) > 0 {
 		return ShortOf(job, spec, CountsAsBound) == nil
 	}
-	return boundMembers(job) >= spec.MinMember
+	return BoundMembers(job) >= spec.MinMember
 }
 
-func boundMembers(job *api.JobInfo) int32 {
+// BoundMembers returns the number of the job's tasks that CountsAsBound accepts.
+func BoundMembers(job *api.JobInfo) int32 {
 	return int32(len(job.TaskStatusIndex[api.Bound]) + len(job.TaskStatusIndex[api.Running]) + len(job.TaskStatusIndex[api.Succeeded]))
 }
 

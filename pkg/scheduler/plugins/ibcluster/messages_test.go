@@ -194,9 +194,9 @@ func TestWhichGangsAreAdmitted(t *testing.T) {
 	fabric := nodes("a1 ib-a s1", "a2 ib-a s2", "b1 ib-b", "b2 ib-b", "c1 ib-c", "x")
 	tests := map[string]struct {
 		gang *schedtest.PodGroupBuilder
-		// let says that it is let in, told what its PodGroup is told if it is not.
-		let  bool
-		told string
+		// let reports whether the gang is admitted. message is its pending reason if it is not.
+		let     bool
+		message string
 	}{
 		"what a cluster has": {gang("g", 8, "mode=required").MinResources(schedtest.Resources{"cpu": "8"}), true, ""},
 		"more than any has": {gang("g", 9, "mode=required").MinResources(schedtest.Resources{"cpu": "9"}), false,
@@ -221,8 +221,8 @@ func TestWhichGangsAreAdmitted(t *testing.T) {
 			}
 			f.Session.Close()
 			reason, _ := f.Session.PendingReason("ns/g")
-			if tt.told != "" && reason.Message != tt.told { // an admitted gang waits for a reason of another package
-				t.Errorf("told %q, want %q", reason.Message, tt.told)
+			if tt.message != "" && reason.Message != tt.message { // an admitted gang waits for a reason of another package
+				t.Errorf("the gang waits because of %q, want %q", reason.Message, tt.message)
 			}
 		})
 	}
@@ -243,8 +243,8 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 		minMember int32
 		wishes    []string
 		pods      []*v1.Pod
-		// told is empty for an admitted gang.
-		told string
+		// message is the gang's pending reason; empty if the gang is admitted.
+		message string
 	}{
 		"members that fill their nodes": {2, nil, many(2, "4"), ""},
 		"as many as nodes take":         {4, nil, many(4, "2"), ""},
@@ -286,7 +286,7 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 			f := open(t, sessiontest.ClusterSpec{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{g.Obj()}, Pods: append(tt.pods, busy)})
 			f.Run(enqueue.New())
 			want := scheduling.PodGroupInqueue
-			if tt.told != "" {
+			if tt.message != "" {
 				want = scheduling.PodGroupPending
 			}
 			if got := f.job("g").PodGroup.Status.Phase; got != want {
@@ -294,8 +294,8 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 			}
 			f.Session.Close()
 			reason, _ := f.Session.PendingReason("ns/g")
-			if tt.told != "" && reason.Message != tt.told { // an admitted gang waits for a reason of another package
-				t.Errorf("told %q, want %q", reason.Message, tt.told)
+			if tt.message != "" && reason.Message != tt.message { // an admitted gang waits for a reason of another package
+				t.Errorf("the gang waits because of %q, want %q", reason.Message, tt.message)
 			}
 		})
 	}

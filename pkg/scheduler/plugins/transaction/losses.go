@@ -126,16 +126,21 @@ func notReady(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Stat
 // lost returns the members that the gang has lost.
 func (p *plugin) lost(ssn *framework.Session, job *api.JobInfo) (lost []*api.TaskInfo) {
 	before := p.memory.past[job.UID]
-	members := slices.Clone(before.cut)
-	if before.whole != nil {
-		for _, task := range before.whole.Tasks {
-			if beingBound(task) || (task.Status == api.Bound || task.Status == api.Running) && boundByScheduler(task) && granted(task.Pod) {
-				members = append(members, task)
-			}
+	gone := func(task *api.TaskInfo) bool {
+		now := job.Tasks[task.UID]
+		return !before.evicted[task.UID] && !holdsNode(ssn, task) && (now == nil || !binding.CountsAsBound(now) && !beingBound(now))
+	}
+	for _, task := range before.cut {
+		if gone(task) {
+			lost = append(lost, task)
 		}
 	}
-	for _, task := range members {
-		if now := job.Tasks[task.UID]; !before.evicted[task.UID] && !holdsNode(ssn, task) && (now == nil || !binding.CountsAsBound(now) && !beingBound(now)) {
+	if before.whole == nil {
+		return lost
+	}
+	for _, task := range before.whole.Tasks {
+		held := task.Status == api.Bound || task.Status == api.Running
+		if (held || beingBound(task)) && gone(task) && (!held || boundByScheduler(task) && granted(task.Pod)) {
 			lost = append(lost, task)
 		}
 	}
@@ -151,15 +156,17 @@ func boundByScheduler(task *api.TaskInfo) bool {
 // granted reports whether the pod has the resources that it requests. A tenant may resize a running pod to more than
 // its kubelet grants.
 func granted(pod *v1.Pod) bool {
+	requests := map[string]v1.ResourceList{}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		requests[c.Name] = c.Resources.Requests
+	}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-			if c.Name != status.Name || status.Resources == nil {
-				continue
-			}
-			for name, amount := range status.Resources.Requests {
-				if requested := c.Resources.Requests[name]; requested.Cmp(amount) > 0 {
-					return false
-				}
+		if status.Resources == nil {
+			continue
+		}
+		for name, amount := range status.Resources.Requests {
+			if requested := requests[status.Name][name]; requested.Cmp(amount) > 0 {
+				return false
 			}
 		}
 	}
@@ -217,7 +224,7 @@ func asksForItsLosses(job *api.JobInfo, lost []*api.TaskInfo) bool {
 	pending := job.TaskStatusIndex[api.Pending]
 	needed := len(pending)
 	if len(binding.RoleMinima(&job.PodGroup.Spec)) == 0 && len(job.MinSubJobs) == 0 {
-		needed = min(needed, max(0, int(binding.LeastMembers(job.PodGroup))-placedCount(job)))
+		needed = min(needed, max(0, int(binding.LeastMembers(job.PodGroup)-binding.BoundMembers(job))))
 	}
 	given, asked := map[v1.ResourceName]float64{}, map[v1.ResourceName][]float64{}
 	same := make(map[api.TaskID]*api.TaskInfo, len(lost))
@@ -249,15 +256,6 @@ func asksForItsLosses(job *api.JobInfo, lost []*api.TaskInfo) bool {
 		}
 	}
 	return true
-}
-
-func placedCount(job *api.JobInfo) (n int) {
-	for _, task := range job.Tasks {
-		if binding.CountsAsBound(task) {
-			n++
-		}
-	}
-	return n
 }
 
 // sizeIsKnown reports whether the requests of a pending member say how much it gets. They do not if the pod has resource

@@ -135,8 +135,8 @@ func (e *estimate) put(class, place int) {
 	e.members[e.set.Nodes[place]] = true
 }
 
-// refusals counts the nodes of the set by the reason why they do not take the next task of the class with this cache. already are the
-// nodes with members of the gang that were placed before the estimate.
+// refusals counts the nodes of the set by the reason why they do not take the next task of the class with this cache.
+// already are the nodes with members of the gang that were placed before the estimate.
 func (e *estimate) refusals(class int, cache *feasible.ClassCache, already *state.MemberNodes) *feasible.Refusals {
 	request := e.in.Problem.Classes[class].Request
 	member := func(node int32) bool { return e.members[node] || already.Known[node] }

@@ -197,10 +197,10 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 }
 
 // explainedByNumbers returns the demand of the gang if arithmetic on resources suffices to explain why the gang was not
-// placed in the set; else nil. It suffices if only resources and cached filter results decide which nodes take the tasks. After a trial in the
-// set (attempted), the queue must also have room for all tasks. Otherwise it suffices if no trial was made, the job is
-// not small enough to be probed in its node groups (maxProbedOfJob), and arithmetic proves that the set has no room. So
-// a large job is not tried in each set only to find further reasons.
+// placed in the set; else nil. It suffices if only resources and cached filter results decide which nodes take the
+// tasks. After a trial in the set (attempted), the queue must also have room for all tasks. Otherwise it suffices if no
+// trial was made, the job is not small enough to be probed in its node groups (maxProbedOfJob), and arithmetic proves
+// that the set has no room. So a large job is not tried in each set only to find further reasons.
 func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) *state.PackingInput {
 	switch {
 	case state.Sharded():

@@ -227,5 +227,11 @@ func size(amounts, scale []float64) (part float64) {
 
 // compareClasses orders classes by their content, so that sorted classes always have the same order.
 func compareClasses(l, r *TaskClass) int {
-	return cmp.Or(slices.Compare(l.Request, r.Request), cmp.Compare(l.Count, r.Count), cmp.Compare(l.Role, r.Role))
+	alone := func(k *TaskClass) int {
+		if k.Alone {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(slices.Compare(l.Request, r.Request), cmp.Compare(l.Count, r.Count), cmp.Compare(alone(l), alone(r)), cmp.Compare(l.Role, r.Role))
 }
