@@ -117,7 +117,7 @@ soak: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler ## Break things at random on a 
 	go run ./test/soak --minutes $(MINUTES) $(ARGS)
 
 .PHONY: attack
-attack: $(OURS) $(CONTROL_PLANE) ## Attack as a tenant in 42 ways on a real control plane and check that a victim and the scheduler do not suffer (10 minutes).
+attack: $(OURS) $(CONTROL_PLANE) ## Attack as a tenant in 43 ways on a real control plane and check that a victim and the scheduler do not suffer (10 minutes).
 	go run ./test/attack $(ARGS)
 
 .PHONY: conformance

@@ -33,6 +33,11 @@ func bulk() []attack {
 			harm: "no verdict on a pod can be reused for another pod, or after a node has changed",
 		},
 		{
+			name: "unmatched-kinds", run: unmatchedKinds,
+			does: "submits 20 gangs of 100 pods of 100 kinds each that have room, except that one pod needs a label that no node has, and each second starts a small pod",
+			harm: "each gang is tried in full in each cycle",
+		},
+		{
 			name: "unknown-resources", run: unknownResources,
 			does: "submits 100 gangs that each request 90 kinds of resources which no node has",
 			harm: "sums over all gangs contain all of these kinds",
@@ -103,13 +108,34 @@ func unlikeKinds(ctx context.Context, t *tenant) error {
 	for n := range 20 {
 		t.submit(ctx, unlike(n))
 	}
+	return startSmallPods(ctx, t, func(n int) {
+		t.note(ctx, t.deletePod(ctx, unlike(n%20).member(n%100).Name))
+		t.note(ctx, t.createPod(ctx, unlike(n%20).member(n%100)))
+	})
+}
+
+func unmatchedKinds(ctx context.Context, t *tenant) error {
+	for n := range 20 {
+		t.submit(ctx, gang{name: fmt.Sprintf("unmatched-%d", n), size: 100, pod: func(i int, pod *corev1.Pod) {
+			ask(pod, corev1.ResourceCPU, fmt.Sprintf("%dm", 10+i))
+			ask(pod, corev1.ResourceMemory, fmt.Sprintf("%dMi", 64+n))
+			if i == 0 {
+				pod.Spec.NodeSelector = map[string]string{"example.com/rack": "none"}
+			}
+		}})
+	}
+	return startSmallPods(ctx, t, func(int) {})
+}
+
+// startSmallPods calls also and starts a small pod each second, and keeps the last 30 of these pods. also gets the number
+// of calls before.
+func startSmallPods(ctx context.Context, t *tenant, also func(n int)) error {
 	const running = 30
 	small := gang{name: "small", min: 1, cpu: "10m"}
 	t.note(ctx, t.createGroup(ctx, small))
 	n := 0
 	return repeat(ctx, time.Second, func() {
-		t.note(ctx, t.deletePod(ctx, unlike(n%20).member(n%100).Name))
-		t.note(ctx, t.createPod(ctx, unlike(n%20).member(n%100)))
+		also(n)
 		if n >= running {
 			t.note(ctx, t.deletePod(ctx, small.member(n-running).Name))
 		}

@@ -120,7 +120,7 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 			return run{}, fmt.Errorf("changing a slice: %w", err)
 		}
 	}
-	if sh.unlike > 0 || sh.free > 0 || sh.shared > 0 || sh.secondCPU != "" {
+	if sh.unlike > 0 || sh.free > 0 || sh.shared > 0 || sh.secondCPU != "" || sh.unlabelled {
 		var again *sessiontest.Session
 		runtime.GC()
 		r.session = insession.Timed("open again", func() { again = cluster.Open(s.Registry, s.confFor(sh)) })

@@ -89,6 +89,9 @@ type shape struct {
 	secondCPU string
 	// free is how many nodes have room for a pod, one each, where it is not zero: fewer than a gang has members, so that all gangs wait.
 	free int
+	// unlabelled has the smallest member of each gang need a label that no node has, so that all gangs wait. Another namespace
+	// has a gang of one pod, which is placed.
+	unlabelled bool
 	// exact makes the members of four kinds, one of each filling a node exactly.
 	exact bool
 }
@@ -154,6 +157,8 @@ func works() []work {
 			shape: shape{nodes: 2000, gangs: 20, gangSize: 100, cpu: "20", ownSizes: true, free: 90}},
 		{name: "kindschanging", title: "400 nodes, 20 gangs of 300 kinds that lack one of 300 nodes, and a pod comes to a node", limit: time.Second, again: 500 * time.Millisecond,
 			shape: shape{nodes: 400, gangs: 20, gangSize: 300, cpu: "20", ownSizes: true, free: 299, changing: true}},
+		{name: "kindsrefused", title: "300 nodes, 20 gangs of 300 kinds of which one member needs a label that no node has, beside another namespace's gang, and a pod comes to a node", limit: 1500 * time.Millisecond, again: 1500 * time.Millisecond,
+			shape: shape{nodes: 300, gangs: 20, gangSize: 300, cpu: "20", ownSizes: true, unlabelled: true, changing: true}},
 		{name: "exact", title: "512 members of 4 shapes that fill 1 of 4 IB clusters of 128 nodes exactly", limit: 200 * time.Millisecond,
 			shape: shape{nodes: 512, gangs: 1, gangSize: 512, clusters: 4, exact: true}},
 		{name: "claims1000", title: "1,000 nodes, one gang of 200 with a claim each", ratio: 10,
@@ -240,6 +245,10 @@ func (s shape) world(groups insession.NodeGroups) sessiontest.ClusterSpec {
 				Req(schedulertesting.Resources{"cpu": spoilCPU, "memory": "1Gi"}).Obj())
 		}
 	}
+	if s.unlabelled {
+		w.PodGroups = append(w.PodGroups, schedulertesting.MakePodGroup().Namespace("other").Name("neighbour").MinMember(1).Obj())
+		w.Pods = append(w.Pods, schedulertesting.MakePod().Namespace("other").Name("neighbour").Group("neighbour").Req(schedulertesting.Resources{"cpu": "1"}).Obj())
+	}
 	if s.clusters > 0 {
 		w.HyperNodes = hyperNodes(w.Nodes)
 	}
@@ -272,6 +281,9 @@ func (s shape) pod(gang, i int) *v1.Pod {
 	}
 	if s.ownSizes {
 		pod.Req(schedulertesting.Resources{"cpu": s.ownSize(gang, i), "memory": "1Gi"})
+	}
+	if s.unlabelled && i == 0 {
+		pod.NodeSelector("rack", "none")
 	}
 	if s.claims {
 		pod.Volume(podName(gang, i))

@@ -53,10 +53,16 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	if u.Reuse() {
 		return groupWaits
 	}
+	if !s.run.HasTurn(u.Gangs[0]) {
+		u.Repeat()
+		return groupWaits
+	}
+	looks := s.run.Finder.Looks()
 	placed, failed := u.Solve()
 	switch {
 	case placed == nil:
 		u.Explain(failed, "")
+		s.run.NoteFailed(u.Gangs[0], looks)
 		return groupWaits
 	case placed.Outcome() == trial.Pipelined:
 		noteHolds(s.run, placed, false)

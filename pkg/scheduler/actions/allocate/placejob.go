@@ -42,7 +42,17 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 	if explain.Reuse(r) {
 		return false
 	}
-	return finish(r, search.Solve(r))
+	if !s.run.HasTurn(job) {
+		explain.Repeat(r)
+		return false
+	}
+	looks := s.run.Finder.Looks()
+	result := search.Solve(r)
+	handed := finish(r, result)
+	if result.Outcome == trial.NotPlaced {
+		s.run.NoteFailed(job, looks)
+	}
+	return handed
 }
 
 // finish handles the result of an attempt to place a job. Tasks of a ready job are handed over to be bound. A job that

@@ -29,9 +29,13 @@ type Cache struct {
 	// Packing is the budget of searches for packing plans. Orders is the budget of further trials after a first trial of
 	// a gang has failed, such as trials of other orders of its tasks.
 	Packing, Orders Budget
+	// Turns limits the attempts to place gangs of one namespace that fail.
+	Turns Turns
 	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything on which the result depends.
 	// formerGangs are the reasons of the last session.
 	Gangs, formerGangs map[uint64]Explanation
+	// Last is why each gang was not placed when it was last tried. formerLast are the reasons that the last session used.
+	Last, formerLast map[api.JobID]Explanation
 	// GangGroups are the reasons why gang groups fit nowhere, by the gang group's ID. FormerGangGroups are the reasons
 	// of the last session.
 	GangGroups, FormerGangGroups map[string]GangGroupReasons
@@ -73,6 +77,8 @@ func (m *Cache) BeginSession() {
 	m.former, m.solutions = m.solutions, map[uint64]Solution{}
 	m.Packing.beginSession(sessionPackingSteps)
 	m.Orders.beginSession(sessionLooks)
+	m.Turns.beginSession()
+	m.formerLast, m.Last = m.Last, map[api.JobID]Explanation{}
 	m.formerGangs, m.Gangs = m.Gangs, map[uint64]Explanation{}
 	m.FormerGangGroups, m.GangGroups = m.GangGroups, map[string]GangGroupReasons{}
 	m.Nodes.beginSession()
@@ -87,6 +93,15 @@ func (m *Cache) CachedExplanation(fingerprint uint64) (Explanation, bool) {
 		if found, ok = m.formerGangs[fingerprint]; ok {
 			m.Gangs[fingerprint] = found
 		}
+	}
+	return found, ok
+}
+
+// LastExplanation returns why the gang was not placed when it was last tried; false if it was not tried yet.
+func (m *Cache) LastExplanation(gang api.JobID) (Explanation, bool) {
+	found, ok := m.formerLast[gang]
+	if ok {
+		m.Last[gang] = found
 	}
 	return found, ok
 }

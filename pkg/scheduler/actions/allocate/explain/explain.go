@@ -72,10 +72,14 @@ func RecordUnplaced(r *state.Attempt) {
 	found := crosssession.Explanation{Fingerprint: r.Found.Fingerprint, Explanation: e, PendingReason: framework.PendingReason{Reason: pendingReasonOf(e), Message: e.Message}}
 	if r.Groups == nil && r.Planner == nil {
 		r.Run.SetPendingReason(r.Job, found.PendingReason)
-		rememberAnywhere(r, found)
-		return
+		found.Tasks = taskMessages(r)
+	} else {
+		explainToAll(r, found)
 	}
-	recordExplanation(r, found)
+	r.Run.CrossSession.Last[r.Job.UID] = found
+	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
+		r.Run.CrossSession.Gangs[found.Fingerprint] = found
+	}
 }
 
 // paused returns an addition to the gang's message if the gang currently may not hold idle resources while it waits for
@@ -88,31 +92,25 @@ func paused(r *state.Attempt) string {
 		r.IdleOnlyUntil.UTC().Format(time.TimeOnly+" UTC"))
 }
 
-// rememberAnywhere keeps, for the next session, the reason why a gang that may be placed on any node was not placed.
-func rememberAnywhere(r *state.Attempt, found crosssession.Explanation) {
-	if found.Fingerprint == 0 || slices.ContainsFunc(found.Explanation.Groups, changeable) {
-		return
-	}
+// taskMessages returns the message of each task of a gang that may be placed on any node, in task order.
+func taskMessages(r *state.Attempt) (messages []string) {
 	texts := map[*api.FitErrors]string{}
 	for _, task := range r.Pending.Tasks[r.Job.DefaultSubJobID()] {
 		errs := r.Job.NodesFitErrors[task.UID]
 		if errs != nil && texts[errs] == "" {
 			texts[errs] = errs.Error()
 		}
-		found.Tasks = append(found.Tasks, texts[errs])
+		messages = append(messages, texts[errs])
 	}
-	r.Run.CrossSession.Gangs[found.Fingerprint] = found
+	return messages
 }
 
 // changeable reports whether the reason that stops the gang in node group g is a text of the queue or of a plugin. Such
 // a text may change with time.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
-// recordExplanation records, for this session and the next, why a gang with node groups was not placed.
-func recordExplanation(r *state.Attempt, found crosssession.Explanation) {
-	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
-		r.Run.CrossSession.Gangs[found.Fingerprint] = found
-	}
+// explainToAll records why a gang with node groups was not placed. Each of its tasks gets the same message.
+func explainToAll(r *state.Attempt, found crosssession.Explanation) {
 	r.Run.SetPendingReason(r.Job, found.PendingReason)
 	r.Run.Session.Explain(r.Job.UID, found.Explanation)
 	errs := api.NewFitErrors() // every task gets the same errors, because none of the tasks is placed
@@ -298,14 +296,41 @@ func Reuse(r *state.Attempt) bool {
 	if !ok {
 		return false
 	}
-	found.Explanation.Namespace, found.Explanation.PodGroup, found.Explanation.Time = r.Job.Namespace, r.Job.Name, r.Run.Now()
+	r.Run.CrossSession.Gangs[found.Fingerprint] = found
+	found.Explanation.Time = r.Run.Now()
+	repeat(r, found)
+	return true
+}
+
+// Repeat records for the gang why it was not placed when it was last tried. The gang is not tried in this session,
+// because attempts for other gangs of its namespace have used up the limit (crosssession.Turns).
+func Repeat(r *state.Attempt) {
+	found, ok := r.Run.CrossSession.LastExplanation(r.Job.UID)
+	if !ok {
+		r.Run.SetPendingReason(r.Job, framework.PendingReason{Reason: framework.NotEnoughResources, Message: NotTried(r.Job.Namespace)})
+		return
+	}
+	repeat(r, found)
+}
+
+// NotTried is the message of a gang that was never tried, because attempts for other gangs of its namespace have used up
+// the limit of the session.
+func NotTried(namespace string) string {
+	return fmt.Sprintf("not tried yet: gangs of namespace %s that fit nowhere have used up the namespace's search budget of this cycle; trying it in a later cycle", namespace)
+}
+
+// repeat records for the gang an explanation of an earlier attempt.
+func repeat(r *state.Attempt, found crosssession.Explanation) {
+	found.Explanation.Namespace, found.Explanation.PodGroup = r.Job.Namespace, r.Job.Name
+	r.Run.CrossSession.Last[r.Job.UID] = found
 	if r.Groups != nil {
-		recordExplanation(r, found)
-		return true
+		explainToAll(r, found)
+		return
 	}
 	r.Run.SetPendingReason(r.Job, found.PendingReason)
+	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
 	errs := map[string]*api.FitErrors{}
-	for i, text := range found.Tasks {
+	for i, text := range found.Tasks[:min(len(found.Tasks), len(tasks))] {
 		if text == "" {
 			continue
 		}
@@ -313,7 +338,6 @@ func Reuse(r *state.Attempt) bool {
 			errs[text] = api.NewFitErrors()
 			errs[text].SetError(text)
 		}
-		r.Job.NodesFitErrors[r.Pending.Tasks[r.Job.DefaultSubJobID()][i].UID] = errs[text]
+		r.Job.NodesFitErrors[tasks[i].UID] = errs[text]
 	}
-	return true
 }

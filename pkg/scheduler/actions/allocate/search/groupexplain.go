@@ -10,6 +10,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/explain"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -51,24 +52,42 @@ func (u *GroupSearch) Reuse() bool {
 	if !ok || found.Fingerprint != u.fingerprint {
 		return false
 	}
-	u.run.CrossSession.GangGroups[u.gangGroup.ID] = found
-	for uid, reason := range found.Reasons {
-		u.run.SetPendingReason(u.run.Session.Jobs[uid], reason)
-	}
-	if found.Failed != "" {
-		found.Explained.Time = u.run.Now()
-		u.run.Session.Explain(found.Failed, found.Explained)
-	}
+	found.Explained.Time = u.run.Now()
+	u.repeat(found)
 	return true
 }
 
-// remember keeps, for the next session, why each gang of the gang group waits. It keeps nothing if the search was
-// incomplete (GroupSearch.cut).
-func (u *GroupSearch) remember(reasons map[api.JobID]framework.PendingReason, failed *UnplacedGang) {
-	if u.cut {
+// Repeat records why the gangs of the gang group waited when the group was last tried. The group is not tried in this
+// session, because attempts for other gangs of its namespace have used up the limit (crosssession.Turns).
+func (u *GroupSearch) Repeat() {
+	if found, ok := u.run.CrossSession.FormerGangGroups[u.gangGroup.ID]; ok {
+		u.repeat(found)
 		return
 	}
+	u.cut = true
+	u.Explain(nil, explain.NotTried(u.Gangs[0].Namespace))
+}
+
+// repeat records the explanations of an earlier attempt for the gang group's gangs, and keeps them for the next session.
+func (u *GroupSearch) repeat(found crosssession.GangGroupReasons) {
+	u.run.CrossSession.GangGroups[u.gangGroup.ID] = found
+	for uid, reason := range found.Reasons {
+		if job := u.run.Session.Jobs[uid]; job != nil {
+			u.run.SetPendingReason(job, reason)
+		}
+	}
+	if u.run.Session.Jobs[found.Failed] != nil {
+		u.run.Session.Explain(found.Failed, found.Explained)
+	}
+}
+
+// remember keeps, for the next session, why each gang of the gang group waits. If the search was incomplete
+// (GroupSearch.cut), the next session searches again.
+func (u *GroupSearch) remember(reasons map[api.JobID]framework.PendingReason, failed *UnplacedGang) {
 	kept := crosssession.GangGroupReasons{Fingerprint: u.fingerprint, Reasons: reasons}
+	if u.cut {
+		kept.Fingerprint = 0
+	}
 	if failed != nil && failed.explanation != nil {
 		kept.Failed, kept.Explained = failed.job.UID, *failed.explanation
 	}

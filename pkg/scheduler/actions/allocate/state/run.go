@@ -42,7 +42,20 @@ func NewRun(ssn *framework.Session, m *crosssession.Cache, defaults *options.Ser
 	s.Finder = feasible.New(ssn, s.Index, defaults, m.Tasks)
 	s.Progress = newProgress(ssn, s.Index)
 	s.Prints = newFingerprinter(ssn, s.Index, s.Finder, m)
+	m.Turns.SetAlone(inOneNamespace(ssn.Jobs))
 	return s
+}
+
+func inOneNamespace(jobs map[api.JobID]*api.JobInfo) bool {
+	for _, first := range jobs {
+		for _, job := range jobs {
+			if job.Namespace != first.Namespace {
+				return false
+			}
+		}
+		break
+	}
+	return true
 }
 
 // SetPendingReason records why the job is not placed.
@@ -54,11 +67,27 @@ func (s *Run) SetPendingReason(job *api.JobInfo, reason framework.PendingReason)
 // SearchOf returns the key of a search for room for tasks of the job. set is the name of the set of nodes or of the kind
 // of search.
 func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) crosssession.Search {
-	of := crosssession.Search{GangGroup: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
+	return crosssession.Search{GangGroup: s.gangGroupOf(job), Job: job.UID, Set: set, IdleOnly: idleOnly}
+}
+
+// gangGroupOf returns the ID of the job's gang group, or the job's own if it is in no group of several gangs.
+func (s *Run) gangGroupOf(job *api.JobInfo) string {
 	if gangGroup := s.Session.Placements.GangGroup(job); gangGroup != nil && len(gangGroup.Gangs) > 1 {
-		of.GangGroup = gangGroup.ID
+		return gangGroup.ID
 	}
-	return of
+	return string(job.UID)
+}
+
+// HasTurn reports whether the job or its gang group may be tried in this session: failed attempts for gangs of its
+// namespace have not used up their limit (crosssession.Turns).
+func (s *Run) HasTurn(job *api.JobInfo) bool {
+	return s.CrossSession.Turns.Has(job.Namespace, s.gangGroupOf(job))
+}
+
+// NoteFailed records that an attempt to place the job or its gang group has failed. looks is the value of Finder.Looks
+// before the attempt.
+func (s *Run) NoteFailed(job *api.JobInfo, looks int) {
+	s.CrossSession.Turns.Failed(job.Namespace, s.gangGroupOf(job), s.Finder.Looks()-looks)
 }
 
 // ClassesOf returns the classes of the tasks, without duplicates.
