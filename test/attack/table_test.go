@@ -15,7 +15,7 @@ import (
 func TestTheTableIsComplete(t *testing.T) {
 	attacks := table()
 	if len(attacks) != 43 {
-		t.Errorf("%d attacks, want 42", len(attacks))
+		t.Errorf("%d attacks, want 43", len(attacks))
 	}
 	names := map[string]bool{}
 	for _, a := range append(attacks, breakages()...) {
