@@ -66,20 +66,43 @@ func TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup(t *testing.T) {
 	})
 }
 
-// TestAGroupBesideAPodThatSelectsNamespacesIsTriedAgain: the labels of namespaces are no part of the cached result.
-func TestAGroupBesideAPodThatSelectsNamespacesIsTriedAgain(t *testing.T) {
-	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"))
-	runs := schedtest.MakePod().Name("runs").Node("n1").Phase(v1.PodRunning).Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}}, TopologyKey: v1.LabelHostname,
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}},
-		}},
-	}}).Obj()
-	c.world.Pods = append(c.world.Pods, runs)
-	for i := range 3 {
-		if placed, _ := c.session(); placed == 0 {
-			t.Errorf("session %d places no members in trials", i)
-		}
+// TestAntiAffinityOfOthersIsPartOfTheCachedResult checks when a gang that fits nowhere is tried again beside a running pod
+// with required anti-affinity: if the term selects namespaces by label, after a change of a namespace's labels.
+func TestAntiAffinityOfOthersIsPartOfTheCachedResult(t *testing.T) {
+	tests := map[string]struct {
+		namespaces *metav1.LabelSelector
+		again      bool
+	}{
+		"of its namespace":             {},
+		"of all namespaces":            {namespaces: &metav1.LabelSelector{}},
+		"of namespaces with the label": {namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}, again: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"))
+			runs := schedtest.MakePod().Name("runs").Node("n1").Phase(v1.PodRunning).Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}}, TopologyKey: v1.LabelHostname,
+					NamespaceSelector: tt.namespaces,
+				}},
+			}}).Obj()
+			c.world.Pods = append(c.world.Pods, runs)
+			label := func(team string) {
+				store := c.cluster.Handle().InformerFactory().Core().V1().Namespaces().Informer().GetStore()
+				if err := store.Add(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Namespace, Labels: map[string]string{"team": team}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			label("blue")
+			for i, tried := range []bool{true, false, tt.again, false} {
+				if i == 2 {
+					label("green")
+				}
+				if placed, _ := c.session(); (placed > 0) != tried {
+					t.Errorf("session %d places %d members in trials, want some: %t", i, placed, tried)
+				}
+			}
+		})
 	}
 }
 

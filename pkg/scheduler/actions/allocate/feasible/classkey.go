@@ -32,7 +32,7 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, cla
 	b = keybytes.Text(b, task.RevocableZone)
 	b = binary.AppendVarint(b, int64(task.Priority))
 	b = keybytes.Flag(b, task.Preemptable)
-	b = labels.appendLabels(b, pod.Labels)
+	b = labels.appendLabels(b, task.Namespace, pod.Labels)
 	b = labels.appendAnnotations(b, pod.Annotations)
 	b = append(b, facts.key...)
 	if facts.plain {

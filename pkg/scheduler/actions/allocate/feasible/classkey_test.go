@@ -82,7 +82,7 @@ func TestEachFieldOfATaskIsInItsClassOrOfNoAccount(t *testing.T) {
 	for _, path := range ofNoAccountInContainers {
 		exempt[".Pod.Spec.Containers[]"+path], exempt[".Pod.Spec.InitContainers[]"+path] = false, false
 	}
-	told := &selectorLabelKeys{read: framework.SomePodKeys("x"), selected: map[string]*mentionedValues{}}
+	told := &selectorLabelKeys{read: framework.SomePodKeys("x"), selected: map[string]namedLabels{}}
 	task := &api.TaskInfo{}
 	taskFields.Fill(task)
 	changed, unseen := 0, map[string]bool{}

@@ -3,8 +3,10 @@
 package feasible
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,15 +21,26 @@ import (
 type selectorLabelKeys struct {
 	// read are the keys of labels and annotations that plugins read.
 	read framework.PodKeys
-	// selected are the labels that selectors in affinity terms and spread constraints of pods name, by label key.
-	selected map[string]*mentionedValues
+	// selected are the labels that selectors in affinity terms and spread constraints name, by the namespace of the pods that
+	// the selectors may select. Selectors with a namespaceSelector are under allNamespaces.
+	selected map[string]namedLabels
 }
 
-// mentionedValues are the values of a label that selectors name. All other values are equivalent. If every is set, all values
-// are distinguished.
-type mentionedValues struct {
-	values map[string]bool
-	every  bool
+// allNamespaces is the key of selectors that may select pods of any namespace. No namespace has this name.
+const allNamespaces = ""
+
+// namedLabels are the labels that selectors name, by label key.
+type namedLabels map[string]*namedValues
+
+// namedValues are the values of a label that selectors name. All other values are equivalent. So are two values that the
+// same requirements of selectors name: a requirement with 1,000 values does not distinguish them.
+type namedValues struct {
+	// known are the requirements. A requirement is given by its values, or by a digest of them if they are long.
+	known map[string]bool
+	// requirements has, by value, the requirements that name it.
+	requirements map[string][]string
+	// classes has, for values that were asked for, a text that is equal for equivalent values.
+	classes map[string]string
 }
 
 // newSelectorLabelKeys collects the keys that plugins declare, and the selectors of
@@ -37,7 +50,7 @@ type mentionedValues struct {
 // Preferred affinity, and Services, which spread pods, affect scores only: for pods with such preferences, the scores of
 // plugin nodeorder are not cached. pending counts the pods to be placed.
 func newSelectorLabelKeys(ssn *framework.Session, plugins []string) (k *selectorLabelKeys, pending int) {
-	k = &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
+	k = &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]namedLabels{}}
 	for _, plugin := range plugins {
 		if !ssn.Signers.ReadsAnything(plugin) {
 			k.read = k.read.And(ssn.Signers.PodKeys(plugin))
@@ -65,79 +78,130 @@ func (k *selectorLabelKeys) addAffinity(pod *v1.Pod) {
 		return
 	}
 	if a.PodAffinity != nil {
-		k.addTerms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		k.addTerms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 	}
 	if a.PodAntiAffinity != nil {
-		k.addTerms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		k.addTerms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 	}
 }
 
-func (k *selectorLabelKeys) addTerms(terms []v1.PodAffinityTerm) {
+func (k *selectorLabelKeys) addTerms(pod *v1.Pod, terms []v1.PodAffinityTerm) {
 	for i := range terms {
-		k.addSelector(terms[i].LabelSelector)
-		k.addKeys(terms[i].MatchLabelKeys)
-		k.addKeys(terms[i].MismatchLabelKeys)
+		namespaces := terms[i].Namespaces
+		switch {
+		case terms[i].NamespaceSelector != nil:
+			namespaces = []string{allNamespaces}
+		case len(namespaces) == 0:
+			namespaces = []string{pod.Namespace}
+		}
+		for _, namespace := range namespaces {
+			k.addSelector(namespace, terms[i].LabelSelector)
+			k.addKeys(namespace, pod, terms[i].MatchLabelKeys)
+			k.addKeys(namespace, pod, terms[i].MismatchLabelKeys)
+		}
 	}
 }
 
 func (k *selectorLabelKeys) addSpread(pod *v1.Pod) {
 	for i := range pod.Spec.TopologySpreadConstraints {
-		k.addSelector(pod.Spec.TopologySpreadConstraints[i].LabelSelector)
-		k.addKeys(pod.Spec.TopologySpreadConstraints[i].MatchLabelKeys)
+		k.addSelector(pod.Namespace, pod.Spec.TopologySpreadConstraints[i].LabelSelector)
+		k.addKeys(pod.Namespace, pod, pod.Spec.TopologySpreadConstraints[i].MatchLabelKeys)
 	}
 }
 
-func (k *selectorLabelKeys) addSelector(selector *metav1.LabelSelector) {
+func (k *selectorLabelKeys) addSelector(namespace string, selector *metav1.LabelSelector) {
 	if selector == nil {
 		return
 	}
 	for key, value := range selector.MatchLabels {
-		k.mentioned(key).values[value] = true
+		k.named(namespace, key).add(value)
 	}
 	for i := range selector.MatchExpressions {
-		mentioned := k.mentioned(selector.MatchExpressions[i].Key)
-		for _, value := range selector.MatchExpressions[i].Values {
-			mentioned.values[value] = true
+		k.named(namespace, selector.MatchExpressions[i].Key).add(selector.MatchExpressions[i].Values...)
+	}
+}
+
+// addKeys adds the labels in matchLabelKeys or mismatchLabelKeys (KEP-3633, and KEP-3243 for topology spread). They stand
+// for requirements that name the pod's own values. Keys that the pod does not have are ignored.
+func (k *selectorLabelKeys) addKeys(namespace string, pod *v1.Pod, keys []string) {
+	for _, key := range keys {
+		if value, ok := pod.Labels[key]; ok {
+			k.named(namespace, key).add(value)
 		}
 	}
 }
 
-// addKeys adds keys of labels whose values are compared among pods: matchLabelKeys and mismatchLabelKeys (KEP-3633, and
-// KEP-3243 for topology spread).
-func (k *selectorLabelKeys) addKeys(keys []string) {
-	for _, key := range keys {
-		k.mentioned(key).every = true
-	}
-}
-
-func (k *selectorLabelKeys) mentioned(key string) *mentionedValues {
-	m, ok := k.selected[key]
+func (k *selectorLabelKeys) named(namespace, key string) *namedValues {
+	labels, ok := k.selected[namespace]
 	if !ok {
-		m = &mentionedValues{values: map[string]bool{}}
-		k.selected[key] = m
+		labels = namedLabels{}
+		k.selected[namespace] = labels
 	}
-	return m
+	values, ok := labels[key]
+	if !ok {
+		values = &namedValues{known: map[string]bool{}, requirements: map[string][]string{}, classes: map[string]string{}}
+		labels[key] = values
+	}
+	return values
 }
 
-// appendLabels appends the pod's labels, as far as filter results may depend on them.
-func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []byte {
-	if len(k.selected) == 0 && k.read.None() {
+// add adds a requirement with the values.
+func (n *namedValues) add(values ...string) {
+	requirement := shorten(strings.Join(values, ",") + ",") // a label value has no comma
+	if n.known[requirement] {
+		return
+	}
+	n.known[requirement] = true
+	for _, value := range values {
+		if names := n.requirements[value]; len(names) == 0 || names[len(names)-1] != requirement {
+			n.requirements[value] = append(names, requirement)
+		}
+	}
+}
+
+// classOf returns a text that is equal for equivalent values. It is empty for a value that no requirement names.
+func (n *namedValues) classOf(value string) string {
+	if n == nil || len(n.requirements[value]) == 0 {
+		return ""
+	}
+	class, ok := n.classes[value]
+	if !ok {
+		class = shorten(strings.Join(slices.Sorted(slices.Values(n.requirements[value])), ";"))
+		n.classes[value] = class
+	}
+	return class
+}
+
+// shorten returns the text, or a digest of it if the text is longer than that.
+func shorten(text string) string {
+	if len(text) <= sha256.Size {
+		return text
+	}
+	digest := sha256.Sum256([]byte(text))
+	return string(digest[:])
+}
+
+// appendLabels appends the labels of a pod of the namespace, as far as filter results may depend on them.
+func (k *selectorLabelKeys) appendLabels(b []byte, namespace string, labels map[string]string) []byte {
+	own, all := k.selected[namespace], k.selected[allNamespaces]
+	if len(own) == 0 && len(all) == 0 && k.read.None() {
 		return append(b, 0)
 	}
 	var room [16]string
 	keys := room[:0]
 	for key := range labels {
-		if k.selected[key] != nil || k.read.Has(key) {
+		if own[key] != nil || all[key] != nil || k.read.Has(key) {
 			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
 	b = binary.AppendUvarint(b, uint64(len(keys)))
 	for _, key := range keys {
-		value, mentioned := labels[key], k.selected[key]
-		named := k.read.Has(key) || mentioned.every || mentioned.values[value]
-		if b = keybytes.Flag(keybytes.Text(b, key), named); named {
-			b = keybytes.Text(b, value)
+		read := k.read.Has(key)
+		if b = keybytes.Flag(keybytes.Text(b, key), read); read {
+			b = keybytes.Text(b, labels[key])
+		} else {
+			b = keybytes.Text(keybytes.Text(b, own[key].classOf(labels[key])), all[key].classOf(labels[key]))
 		}
 	}
 	return b

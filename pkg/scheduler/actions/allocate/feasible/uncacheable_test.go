@@ -115,7 +115,7 @@ func TestClaimsThatAnotherPluginLooksFor(t *testing.T) {
 
 // TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass: else each pod with a claim of its own is a class of its own.
 func TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass(t *testing.T) {
-	told := &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
+	told := &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]namedLabels{}}
 	pods := map[string]func(claim string) *v1.Pod{
 		"volume": func(claim string) *v1.Pod { return schedtest.MakePod().Name("p").Volume(claim).Obj() },
 		"devices": func(claim string) *v1.Pod {

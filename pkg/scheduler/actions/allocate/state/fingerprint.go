@@ -8,6 +8,8 @@ import (
 	"hash/maphash"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -172,7 +174,8 @@ func (f *Fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 }
 
 // OfSession returns the fingerprint of the conf, of the pods with required anti-affinity, and of the cluster's resources,
-// on which dominant shares of tasks depend. It is 0 if anti-affinity terms of these pods select namespaces by label.
+// on which dominant shares of tasks depend. If anti-affinity terms of these pods select namespaces by label, it covers
+// the labels of all namespaces.
 func (f *Fingerprinter) OfSession() uint64 {
 	if f.known {
 		return f.session
@@ -183,12 +186,10 @@ func (f *Fingerprinter) OfSession() uint64 {
 		return 0
 	}
 	b := f.appendResource(conf, f.ssn.TotalResource)
-	pods := uint64(0)
+	pods, selectNamespaces := uint64(0), false
 	for name, node := range f.ssn.NodeMap {
 		for _, info := range node.GetPodsWithRequiredAntiAffinity() {
-			if selectsNamespaces(info) {
-				return 0
-			}
+			selectNamespaces = selectNamespaces || selectsNamespaces(info)
 			at, known := f.index.Number(name)
 			if !known {
 				return 0
@@ -197,12 +198,32 @@ func (f *Fingerprinter) OfSession() uint64 {
 			pods += f.bytes(appendNumber(keybytes.Text(keybytes.Text(nil, name), string(info.GetPod().UID)), number))
 		}
 	}
-	f.session = max(f.bytes(appendNumber(b, pods)), 1)
+	b = appendNumber(b, pods)
+	if selectNamespaces {
+		namespaces, err := f.ssn.InformerFactory().Core().V1().Namespaces().Lister().List(labels.Everything())
+		if err != nil {
+			return 0
+		}
+		b = appendNumber(b, f.ofNamespaces(namespaces))
+	}
+	f.session = max(f.bytes(b), 1)
 	return f.session
 }
 
+// ofNamespaces returns the fingerprint of the labels of the namespaces.
+func (f *Fingerprinter) ofNamespaces(namespaces []*v1.Namespace) (sum uint64) {
+	for _, namespace := range namespaces {
+		sum += f.bytes(keybytes.Map(keybytes.Text(nil, namespace.Name), namespace.Labels))
+	}
+	return sum
+}
+
+// selectsNamespaces reports whether a required anti-affinity term of the pod selects namespaces by label. Kubernetes
+// represents a missing namespaceSelector by a selector that selects nothing, and an empty one by a selector that selects
+// everything. Neither reads labels.
 func selectsNamespaces(info fwk.PodInfo) bool {
 	return slices.ContainsFunc(info.GetRequiredAntiAffinityTerms(), func(term fwk.AffinityTerm) bool {
-		return term.NamespaceSelector != nil && !term.NamespaceSelector.Empty()
+		requirements, selectable := term.NamespaceSelector.Requirements()
+		return selectable && len(requirements) > 0
 	})
 }
