@@ -34,7 +34,7 @@ type sample struct {
 	unencoded string
 }
 
-var _ = sample{}.unencoded // a field that JSON leaves out has no other use
+var _ = sample{}.unencoded // the linter would otherwise report an unused field
 
 func TestDeclare(t *testing.T) {
 	d := newDeclarer()
