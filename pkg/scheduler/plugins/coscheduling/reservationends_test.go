@@ -38,7 +38,7 @@ func TestWhenReservationsExpire(t *testing.T) {
 				w.arrives("big", schedtest.Queue, 2, "4")
 				w.untilReserved("big")
 				if got, want := w.condition("big", Reserved).Message, "Reserved 2 nodes ("+strings.Join(w.reserved(), ", ")+") for at most 35m0s: the gang has waited longer than starvationAfter (5m0s)"; got != want {
-					t.Errorf("the condition says %q, want %q", got, want)
+					t.Errorf("the condition has message %q, want %q", got, want)
 				}
 				now, r := time.Now(), w.plugin.reservations.active[schedtest.Queue]
 				r.since, r.drained = now.Add(-tt.reserved), time.Time{}
@@ -106,7 +106,7 @@ func TestNodesThatCannotBeReplacedEndTheReservation(t *testing.T) {
 				t.Errorf("the next trial was possible %s ago, although choosing other nodes is a trial, too", time.Since(next))
 			}
 			if message := w.condition("big", Reserved).Message; want > 0 && !strings.Contains(message, " nodes ("+strings.Join(now, ", ")+") ") {
-				t.Errorf("the reserved nodes are %v, and the condition says %s", now, message)
+				t.Errorf("the reserved nodes are %v, and the condition has message %s", now, message)
 			}
 		})
 	}

@@ -382,7 +382,7 @@ func TestAlarm(t *testing.T) {
 		expect(2, "a time is up already")
 		a.set(time.Now().Add(30 * time.Second))
 		a.set(time.Time{})
-		expect(2, "no time is set any more")
+		expect(2, "no time is set")
 		a.set(time.Now().Add(30 * time.Second))
 		a.close()
 		expect(2, "it was closed")

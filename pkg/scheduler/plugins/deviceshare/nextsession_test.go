@@ -108,7 +108,7 @@ func TestTheNextSessionSeesWhatChanged(t *testing.T) {
 			},
 			want: "n1: gpu 0",
 		},
-		"the pod has no hint any more": {
+		"the pod no longer has a hint": {
 			asks: schedtest.Resources{"koordinator.sh/gpu": "100"},
 			gang: func(pod *v1.Pod) {
 				pod.ResourceVersion = "1"

@@ -56,14 +56,14 @@ func TestAChangeOfASharedSliceIsLookedAtOnce(t *testing.T) {
 		}
 	}
 	if len(n.seenBefore) != len(nodes) {
-		t.Errorf("of %d nodes it is known which slices they reach, want %d", len(n.seenBefore), len(nodes))
+		t.Errorf("the reach of %d nodes is cached, want %d", len(n.seenBefore), len(nodes))
 	}
 	first, second := n.reach(nodes["a1"]), n.reach(nodes["a2"])
 	if first.shared != second.shared {
-		t.Error("nodes that reach the same shared slices do not share what is known of them")
+		t.Error("nodes that reach the same shared slices do not share their cached state")
 	}
 	if n.reach(nodes["b1"]).shared != ofB {
-		t.Error("what is known of slices that did not change is not kept")
+		t.Error("the cached state of slices that did not change was dropped")
 	}
 	if diff := cmp.Diff([]string{"a1-devices/gpu", "in-a/nic", "in-a/nic-2"}, devicesIn(first.sound())); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)

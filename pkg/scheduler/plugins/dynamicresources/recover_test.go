@@ -76,7 +76,7 @@ func TestRecover(t *testing.T) {
 					t.Errorf("users (-want +got):\n%s", diff)
 				}
 				if live := w.claim("c"); tc.kept && (live.Status.Allocation == nil || len(live.Finalizers) == 0) {
-					t.Errorf("it is not kept: %v", live)
+					t.Errorf("recovery changed the claim: %v", live)
 				} else if !tc.kept {
 					w.untouched("c")
 				}

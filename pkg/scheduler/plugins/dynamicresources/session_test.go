@@ -23,7 +23,7 @@ func TestAClaimThatIsNotMadeYet(t *testing.T) {
 		}
 		p.Pod.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "t"}}
 		if got := w.fits(p, "n"); got != "" {
-			t.Errorf("a claim that is made for nobody keeps the pod from its node: %s", got)
+			t.Errorf("a pod whose template creates no claim is refused: %s", got)
 		}
 	})
 }

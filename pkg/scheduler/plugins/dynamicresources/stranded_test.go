@@ -53,7 +53,7 @@ func TestAClaimWhoseNodeNoLongerExists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run(t, append(gpus("n", "m"), tc.claim.DeepCopy(), tc.pod.Pod.DeepCopy()), func(w *testCluster) {
 				if got := w.fits(tc.pod, "n"); got == "" {
-					t.Fatal("it fits where its devices are not reached")
+					t.Fatal("the pod fits a node that does not reach its devices")
 				}
 				synctest.Wait()
 				w.open()
@@ -82,7 +82,7 @@ func TestAStrandedClaimThatIsWrittenMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.claim("p-t"); got.Status.Allocation == nil || len(got.Status.ReservedFor) != 1 {
-			t.Errorf("found %v, want it as it was written", got.Status)
+			t.Errorf("the status is %v, want that of the last write", got.Status)
 		}
 	})
 }
@@ -99,11 +99,11 @@ func TestAHeldClaimIsNotStranded(t *testing.T) {
 		}
 		synctest.Wait()
 		if w.plugin.devices.isStranded(p.Pod.UID, podClaim{claim, true}) {
-			t.Error("a claim that a pod holds is deallocated")
+			t.Error("a claim that a pod holds is stranded")
 		}
 		w.take(p)
 		if !w.plugin.devices.isStranded(p.Pod.UID, podClaim{claim, true}) {
-			t.Error("a claim that no pod holds is not")
+			t.Error("a claim that no pod holds is not stranded")
 		}
 	})
 }

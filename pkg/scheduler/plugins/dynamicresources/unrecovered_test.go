@@ -91,7 +91,7 @@ func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				w.open()
 				if w.fits(own, "n") == "" {
-					t.Error("its pod is placed before it is recovered")
+					t.Error("the pod is placed before its claim is recovered")
 				}
 				fails.Store(false)
 				w.woken.Store(0)
@@ -162,7 +162,7 @@ func TestALeftClaimIsReadAgain(t *testing.T) {
 				time.Sleep(time.Minute)
 				wrote := strings.Contains(strings.Join(w.calls(), ","), "update")
 				if wrote != tc.writes {
-					t.Errorf("it is written: %v, want %v", wrote, tc.writes)
+					t.Errorf("the claim is written: %v, want %v", wrote, tc.writes)
 				}
 				w.open()
 				if got := w.fits(member("p", "c"), "n"); got != tc.want {
@@ -251,7 +251,7 @@ func TestAPodThatAnotherPluginPlacedKeepsItsClaim(t *testing.T) {
 		w.mustRecover()
 		w.open()
 		if refused := w.fits(p, "n"); !strings.Contains(refused, "former scheduler leader") {
-			t.Fatalf("before that, the message of its pod is %q", refused)
+			t.Fatalf("before the change of the configuration, the message of its pod is %q", refused)
 		}
 		w.withoutThePlugin(spec, p)
 		fails.Store(false)

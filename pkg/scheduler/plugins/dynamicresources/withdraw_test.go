@@ -115,7 +115,7 @@ func TestARollbackBesideAPodThatEnded(t *testing.T) {
 		})
 		w.rollBack(first)
 		if diff := cmp.Diff([]string{"ended"}, w.users("shared")); diff != "" || w.claim("shared").Status.Allocation == nil {
-			t.Fatalf("what another pod has reserved is taken from it (-want +got):\n%s", diff)
+			t.Fatalf("users of the claim (-want +got):\n%s", diff)
 		}
 		w.mustPreBind(next)
 		w.ended("shared", "ended")

@@ -151,7 +151,7 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 			nodes: deep, wishes: []string{"level=leaf", "clusters=ib-a"}, changes: map[string]string{"a2": "a2 ib-b s1 l1"},
 			want: []string{"0: goes on", "1: node a2 moved from ib-a/s1/l1 to ib-b/s1/l1 (by its labels ibcluster, spine, leaf) after the gang was placed" + gone},
 		},
-		"the cluster is not one of the list any more": {
+		"the cluster is not in the list": {
 			nodes: flat, wishes: []string{"mode=preferred", "clusters=ib-a,ib-c"}, changes: map[string]string{"a2": "a2 ib-b"},
 			want: []string{"0: goes on", "1: node a2 moved from ib-a to ib-b " + label + "; annotation " + ClustersAnnotation + " does not list that cluster"},
 		},

@@ -29,8 +29,8 @@ func ofManyClasses(n, milliCPU int) []*v1.Pod {
 	return pods
 }
 
-// TestVoteOnManyTaskClasses: if a gang has more task classes than the vote compares, similar classes are merged. Clusters
-// have two nodes of 4 cpu.
+// TestVoteOnManyTaskClasses: if a gang has more task classes than the vote compares, similar classes are merged.
+// Clusters have two nodes of 4 cpu.
 func TestVoteOnManyTaskClasses(t *testing.T) {
 	tests := map[string]struct {
 		minMember int32

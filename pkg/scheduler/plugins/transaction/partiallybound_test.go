@@ -190,7 +190,7 @@ func TestPartiallyBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 				c.session = sessions(t, c, tt.limit)
 				c.session(nil)
 				if len(c.evicted) != 0 {
-					t.Errorf("the first session evicted %v, want nobody", c.evicted)
+					t.Errorf("the first session evicted %v, want no eviction", c.evicted)
 				}
 				if tt.between != nil {
 					tt.between(c)
@@ -262,7 +262,7 @@ func TestAGangThatIsCompletedAtLastIsNotEvicted(t *testing.T) {
 			}
 		})
 		if len(c.evicted) > 0 {
-			t.Errorf("evicted %v, want nobody", c.evicted)
+			t.Errorf("evicted %v, want no eviction", c.evicted)
 		}
 	})
 }

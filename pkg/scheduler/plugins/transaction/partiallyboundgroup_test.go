@@ -43,14 +43,14 @@ func TestGroupsBoundInPart(t *testing.T) {
 		pods []*schedtest.PodBuilder
 		want bool
 	}{
-		"a crash left it":                      {podGroup("x", xy), podGroup("y", xy), bound, true},
-		"the other is of another group by now": {podGroup("x", xy), podGroup("y", `["ns/w","ns/y"]`), bound, false},
-		"the first was bound by itself":        {podGroup("x", xy), podGroup("y", xy), []*schedtest.PodBuilder{runs("x", "0", "ns/x"), runs("x", "1", "ns/x"), pod("y", "0"), pod("y", "1")}, false},
-		"no member of the other waits":         {podGroup("x", xy), podGroup("y", xy), bound[:2], false},
-		"no member is bound":                   {podGroup("x", xy), podGroup("y", xy), bound[2:], false},
-		"the first is gone":                    {podGroup("z", xy), podGroup("y", xy), bound[2:], false},
-		"the list cannot be read any more":     {podGroup("x", xy), podGroup("y", `["ns/x"`), bound, false},
-		"the first was whole with its group, and nobody is configured who says so": {satisfied(podGroup("x", xy)), podGroup("y", xy), bound, true},
+		"a crash left it":                        {podGroup("x", xy), podGroup("y", xy), bound, true},
+		"the other gang is now in another group": {podGroup("x", xy), podGroup("y", `["ns/w","ns/y"]`), bound, false},
+		"the first was bound by itself":          {podGroup("x", xy), podGroup("y", xy), []*schedtest.PodBuilder{runs("x", "0", "ns/x"), runs("x", "1", "ns/x"), pod("y", "0"), pod("y", "1")}, false},
+		"no member of the other waits":           {podGroup("x", xy), podGroup("y", xy), bound[:2], false},
+		"no member is bound":                     {podGroup("x", xy), podGroup("y", xy), bound[2:], false},
+		"the first is gone":                      {podGroup("z", xy), podGroup("y", xy), bound[2:], false},
+		"the list cannot be parsed now":          {podGroup("x", xy), podGroup("y", `["ns/x"`), bound, false},
+		"the first was whole with its group, but plugin coscheduling is not configured": {satisfied(podGroup("x", xy)), podGroup("y", xy), bound, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -143,7 +143,7 @@ func TestPlans(t *testing.T) {
 					t.Fatalf("the best plan (-want +got):\n%s", diff)
 				}
 				if said := tree.Explain(tt.wanted); tt.want == "" && !strings.Contains(said, tt.says) {
-					t.Fatalf("it says %q, want %q", said, tt.says)
+					t.Fatalf("the explanation is %q, want %q", said, tt.says)
 				}
 			}
 		})
