@@ -32,7 +32,7 @@ func stepOf(t *testing.T, out outcome) (binding.Step, sessiontest.Bind) {
 }
 
 // TestDevicePluginAnnotationsWhereEnabled checks the annotations for the device plugin. If the vendor's device plugin
-// serves one pod at a time, the step locks the node until the rollback.
+// serves one pod at a time, the step locks the node, and the rollback unlocks it.
 func TestDevicePluginAnnotationsWhereEnabled(t *testing.T) {
 	const lock = "hami.io/mutex.lock"
 	tests := map[string]struct {

@@ -45,7 +45,7 @@ func TestAnAdmittedGangThatNeverFits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g0 := gang("g0", 3, append([]string{"mode=required"}, tt.wishes...)...).MinResources(schedtest.Resources{"cpu": "7500m"})
 			w := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x")}
-			// A gang that needs no cluster is counted beside the gangs of both clusters.
+			// Gang on-x does not need one cluster.
 			onX := gang("on-x", 1).MinResources(schedtest.Resources{"cpu": "2500m"})
 			w.PodGroups = []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupPending).Obj(), onX.Phase(v1beta1.PodGroupPending).Obj()}
 			f := open(t, w)

@@ -14,7 +14,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestVolumesOfOneSize: of several volumes of one size, a claim gets the volume that the fewest other claims can use.
+// TestVolumesOfOneSize: of several volumes of one size, a claim prefers a volume that other claims cannot use.
 func TestVolumesOfOneSize(t *testing.T) {
 	fast := func(pv *v1.PersistentVolume) *v1.PersistentVolume {
 		pv.Labels = map[string]string{"disk": "fast"}
