@@ -23,8 +23,8 @@ func TestCostLimitOfEveryIntegerType(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreBounded: what a megabyte of policies compiles to takes gigabytes, and what is wrong with it is as long as
-// a book. Neither gets that far.
+// TestPoliciesAreBounded checks that Validate rejects too many or too long policies before they are compiled, and that
+// it limits the number and length of errors. Compiling 1 MB of policies would allocate gigabytes.
 func TestPoliciesAreBounded(t *testing.T) {
 	many := func(n int, expression string) framework.Arguments {
 		list := make([]any, n)
@@ -69,7 +69,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 			}
 			for _, finding := range findings {
 				if len(finding.Error()) > brief.Most {
-					t.Errorf("a finding of %d bytes", len(finding.Error()))
+					t.Errorf("a finding has %d bytes, want at most brief.Most", len(finding.Error()))
 				}
 			}
 			if tt.last == "" {
@@ -82,7 +82,8 @@ func TestPoliciesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPoliciesTakeBoundedMemory: as much text as may be, in as many policies as may be.
+// TestPoliciesTakeBoundedMemory checks how much memory the largest permitted list of policies allocates when it is
+// compiled.
 func TestPoliciesTakeBoundedMemory(t *testing.T) {
 	const most = 128 << 20
 	text := strings.Repeat("(", 20) + strings.Repeat("pod.metadata.name != 'x' && ", 22) + "true" + strings.Repeat(")", 20)
@@ -97,8 +98,8 @@ func TestPoliciesTakeBoundedMemory(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	took := after.TotalAlloc - before.TotalAlloc
-	t.Logf("%d policies of %d bytes allocate %d MiB", len(list), len(text), took>>20)
+	t.Logf("%d policies of %d bytes allocated %d MiB", len(list), len(text), took>>20)
 	if took > most {
-		t.Errorf("%d MiB are allocated, want at most %d", took>>20, most>>20)
+		t.Errorf("allocated %d MiB, want at most %d", took>>20, most>>20)
 	}
 }

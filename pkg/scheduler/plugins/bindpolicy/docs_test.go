@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// documentedArguments returns the plugin's arguments in the nth YAML example of its page.
+// documentedArguments returns the plugin's arguments in the nth YAML example of the plugin's page.
 func documentedArguments(t *testing.T, n int) framework.Arguments {
 	t.Helper()
 	page, err := os.ReadFile("../../../../docs/plugins/bindpolicy.md")
@@ -39,11 +39,11 @@ func documentedArguments(t *testing.T, n int) framework.Arguments {
 			}
 		}
 	}
-	t.Fatalf("example %d does not configure the plugin", n)
+	t.Fatalf("example %d on the page does not configure the plugin", n)
 	return nil
 }
 
-// The examples of the page do what the page says.
+// TestDocumentedExamples checks that the examples give the results that the page states.
 func TestDocumentedExamples(t *testing.T) {
 	tests := map[string]struct {
 		example int
@@ -99,6 +99,6 @@ func TestDocumentedCompileError(t *testing.T) {
 	}
 	args := arguments(t, `{bindpolicy.policies: [{name: no-quarantine, expression: "node.metdata.labels['quarantine'] == ''"}]}`)
 	if err := Spec().Validate(args); err == nil || !strings.Contains(string(page), err.Error()) {
-		t.Errorf("the page does not show the error as it is:\n%v", err)
+		t.Errorf("the page does not contain this error:\n%v", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// arguments reads the plugin's arguments from YAML, with map[string]any inside.
+// arguments parses the plugin's arguments from YAML. Nested mappings have type map[string]any.
 func arguments(t *testing.T, text string) framework.Arguments {
 	t.Helper()
 	args := framework.Arguments{}
@@ -29,7 +29,7 @@ func arguments(t *testing.T, text string) framework.Arguments {
 	return args
 }
 
-// anyKeys turns every mapping into the flavour with keys of any type.
+// anyKeys converts each mapping to type map[any]any.
 func anyKeys(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -48,7 +48,7 @@ func anyKeys(value any) any {
 	return value
 }
 
-// handle is what the plugin gets of the scheduler; methods it has no need of are those of a nil Handle.
+// handle implements the parts of framework.Handle that the plugin uses. Other methods are those of a nil Handle.
 type handle struct {
 	framework.Handle
 	kube *kubefake.Clientset
@@ -58,7 +58,7 @@ type handle struct {
 func (h *handle) KubeClient() kubernetes.Interface { return h.kube }
 func (h *handle) VCClient() vcclient.Interface     { return h.vc }
 
-// cluster is a live cluster of pod ns/p of PodGroup ns/g, and node n.
+// cluster describes pod ns/p of PodGroup ns/g on node n, as the API server has them.
 type cluster struct {
 	pod      *corev1.Pod
 	node     *corev1.Node
@@ -82,7 +82,7 @@ func newCluster() *cluster {
 	}
 }
 
-// handle gives clients of the cluster. A nil object does not exist.
+// handle returns a handle whose clients serve the objects of the cluster. An object that is nil does not exist.
 func (c *cluster) handle() *handle {
 	h := &handle{kube: kubefake.NewClientset(), vc: vcfake.NewSimpleClientset()}
 	if c.pod != nil {
@@ -97,14 +97,14 @@ func (c *cluster) handle() *handle {
 	return h
 }
 
-// newTask is the task of a pod as the session's snapshot had it.
+// newTask returns the task of the pod, as in the session's snapshot.
 func newTask(name string) *api.TaskInfo {
 	pod := newCluster().pod
 	pod.Name, pod.UID = name, types.UID("pod-uid")
 	return api.NewTaskInfo(pod)
 }
 
-// newPlugin builds the plugin from YAML arguments.
+// newPlugin creates the plugin with arguments in YAML.
 func newPlugin(t *testing.T, h framework.Handle, args string) *plugin {
 	t.Helper()
 	built, err := New(arguments(t, args), h)

@@ -132,7 +132,7 @@ bindpolicy.policies: policy "b": field "messageExpression" is of type int, want 
 					t.Errorf("Validate (-want +got):\n%s", diff)
 				}
 				if _, err := New(args, newCluster().handle()); (err != nil) != (tc.want != "") {
-					t.Errorf("New() = %v, and Validate said %q", err, tc.want)
+					t.Errorf("New() = %v, but Validate returned %q", err, tc.want)
 				}
 			})
 		}
@@ -144,7 +144,7 @@ func TestPreBind(t *testing.T) {
 		args   string
 		change func(c *cluster)
 		want   string
-		// reads are the API reads it takes, "verb resource" in any order.
+		// reads are the expected API reads, as "verb resource", in any order.
 		reads []string
 	}{
 		"allowed": {
@@ -239,7 +239,7 @@ func TestPreBind(t *testing.T) {
 			want: `policy "a" refuses pod ns/p on node n: ` + strings.Repeat("é", 130) + `... (and 3740 bytes more)`,
 		},
 		"policies together have a cost limit too": {
-			// What 10,000,000 cost units take depends on the machine.
+			// How long 10,000,000 cost units take depends on the machine.
 			args: `{bindpolicy.timeout: 10m, bindpolicy.policies: [` + costlyPolicies(11) + `{name: last, expression: "true"}]}`,
 			want: `policy "last" cannot be evaluated for pod ns/p on node n: expression: the check has spent the 10000000 cost units that all policies together may spend on one task`,
 		},
@@ -306,7 +306,7 @@ func TestPreBind(t *testing.T) {
 	}
 }
 
-// TestMessagesOfBounds has the errors of lists of policies that no YAML of a reader's size can have.
+// TestMessagesOfBounds has the errors of lists of policies that are too large to be written here as YAML.
 func TestMessagesOfBounds(t *testing.T) {
 	list := func(n int, change func(i int, policy map[string]any)) framework.Arguments {
 		policies := make([]any, n)

@@ -40,7 +40,7 @@ func TestWithoutPoliciesThereIsNoStep(t *testing.T) {
 		t.Fatalf("New: %v", err)
 	}
 	if _, has := built.(framework.PreBinder); has {
-		t.Error("the plugin has a pre-bind step")
+		t.Error("the plugin without policies added a pre-bind step")
 	}
 }
 
@@ -52,14 +52,14 @@ func set(values []string) map[string]bool {
 	return out
 }
 
-// actions lists what was asked of the API, and fails the test when something was asked twice.
+// actions returns the API calls, and fails the test if a call was repeated.
 func actions(t *testing.T, h *handle) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
 	for _, action := range append(h.kube.Actions(), h.vc.Actions()...) {
 		key := action.GetVerb() + " " + action.GetResource().Resource
 		if out[key] {
-			t.Errorf("%q was asked twice", key)
+			t.Errorf("API call %q was repeated", key)
 		}
 		out[key] = true
 	}
@@ -76,7 +76,7 @@ func TestPreBindWithoutPodGroup(t *testing.T) {
 	}
 }
 
-// onGetNode makes reads of nodes do as the function says.
+// onGetNode makes reads of nodes call the function.
 func onGetNode(h *handle, fn func() error) {
 	h.kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		err := fn()
@@ -111,7 +111,7 @@ func TestPreBindAPIError(t *testing.T) {
 func TestPreBindEnds(t *testing.T) {
 	tests := map[string]struct {
 		failurePolicy string
-		// deadline is the step's own, none when zero.
+		// deadline is the time limit of the pre-bind step; 0 means none.
 		deadline time.Duration
 		want     string
 		wantTook time.Duration
@@ -164,7 +164,7 @@ func TestPreBindEnds(t *testing.T) {
 	}
 }
 
-// endedMeanwhile is a context that ends between the last look at its error and the evaluation.
+// endedMeanwhile is a context that ends after the plugin has checked Err and before the expression is evaluated.
 type endedMeanwhile struct{ context.Context }
 
 func (endedMeanwhile) Done() <-chan struct{} {
@@ -186,7 +186,8 @@ func TestEvaluationIsInterrupted(t *testing.T) {
 	}
 }
 
-// A costly expression ends by its cost also where the interruption would not reach: in nested comprehensions.
+// TestNestedComprehensionsEndByCost checks that the cost limit also ends nested comprehensions, which the context does
+// not interrupt.
 func TestNestedComprehensionsEndByCost(t *testing.T) {
 	p := newPlugin(t, newCluster().handle(), `
 bindpolicy.policies:
@@ -200,8 +201,8 @@ bindpolicy.policies:
 	}
 }
 
-// TestGangInParallel runs the steps of a gang side by side, over two sessions of one configuration: programs are
-// those made at load time, and reads of the shared objects are shared.
+// TestGangInParallel runs the pre-bind steps of a gang concurrently, in two sessions with one configuration. Policies
+// are compiled only when the configuration is loaded, and members share reads of common objects.
 func TestGangInParallel(t *testing.T) {
 	const members = 32
 	c := newCluster()
@@ -239,11 +240,11 @@ func TestNoPolicyNoStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, steps := built.(framework.PreBinder); steps {
-		t.Error("the plugin has a step without a policy")
+		t.Error("the plugin without policies added a pre-bind step")
 	}
 }
 
-// costlyPolicies are policies that each run into their cost limit, and are passed over then.
+// costlyPolicies returns n policies that exceed their cost limit. The plugin then ignores them.
 func costlyPolicies(n int) string {
 	const ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 	costly := "true"

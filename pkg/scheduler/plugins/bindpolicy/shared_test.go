@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-// gatedReads counts reads and holds each until it is let go.
+// gatedReads counts reads and blocks each read until release is closed.
 type gatedReads struct {
 	mu      sync.Mutex
 	started int
@@ -30,8 +30,8 @@ func (g *gatedReads) read(ctx context.Context) (object, error) {
 	}
 }
 
-// TestSharedReadsAreNeverStale shows why a caller must not join a read under way: that read may have seen the
-// object before the caller's step began. Callers that come meanwhile share the next read.
+// TestSharedReadsAreNeverStale checks that a caller does not join a read in progress: that read may have returned the
+// object's state before the caller's step began. Callers that arrive during a read share the next one.
 func TestSharedReadsAreNeverStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shared sharedReads
@@ -43,18 +43,18 @@ func TestSharedReadsAreNeverStale(t *testing.T) {
 			synctest.Wait()
 		}
 		if gate.started != 1 {
-			t.Fatalf("%d reads under way, want 1", gate.started)
+			t.Fatalf("%d reads in progress, want 1", gate.started)
 		}
 		close(gate.release)
 		callers.Wait()
 		for i, want := range []int{1, 2, 2, 2} {
 			if got[i]["read"] != want {
-				t.Errorf("caller %d was given read %v, want read %d", i, got[i]["read"], want)
+				t.Errorf("caller %d received the result of read %v, want read %d", i, got[i]["read"], want)
 			}
 		}
 		synctest.Wait()
 		if len(shared.queues) != 0 {
-			t.Errorf("%d lanes are left, want none", len(shared.queues))
+			t.Errorf("%d queues remain, want none", len(shared.queues))
 		}
 	})
 }
@@ -72,18 +72,18 @@ func TestSharedReadsEndWithTheirCallers(t *testing.T) {
 		synctest.Wait()
 		callers.Go(func() { _, errs[1] = shared.get(second, "node/n", gate.read) })
 		synctest.Wait()
-		// The second caller leaves: the read that waited for it alone is not made.
+		// The second caller leaves. The read that only this caller waited for is not made.
 		endSecond()
 		synctest.Wait()
 		callers.Go(func() { third, errs[2] = shared.get(t.Context(), "node/n", gate.read) })
 		synctest.Wait()
-		// The first leaves: its read is cancelled, and the third's own begins.
+		// The first caller leaves. Its read is cancelled, and the third caller's read begins.
 		endFirst()
 		synctest.Wait()
 		close(gate.release)
 		callers.Wait()
 		if !errors.Is(errs[0], context.Canceled) || !errors.Is(errs[1], context.Canceled) {
-			t.Errorf("callers that left got %v and %v, want context.Canceled", errs[0], errs[1])
+			t.Errorf("the cancelled callers got %v and %v, want context.Canceled", errs[0], errs[1])
 		}
 		if errs[2] != nil || third["read"] != 2 {
 			t.Errorf("the third caller got %v, %v; want read 2", third, errs[2])
@@ -101,7 +101,7 @@ func TestSharedReadsKeepKeysApart(t *testing.T) {
 		}
 		synctest.Wait()
 		if gate.started != 2 {
-			t.Errorf("%d reads under way for two keys, want 2", gate.started)
+			t.Errorf("%d reads in progress for two keys, want 2", gate.started)
 		}
 		close(gate.release)
 		callers.Wait()

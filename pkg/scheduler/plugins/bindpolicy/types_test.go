@@ -34,7 +34,7 @@ type sample struct {
 	unencoded string
 }
 
-var _ = sample{}.unencoded // a field that JSON leaves out has no other use
+var _ = sample{}.unencoded // JSON ignores the field, so it has no other use
 
 func TestDeclare(t *testing.T) {
 	d := newDeclarer()

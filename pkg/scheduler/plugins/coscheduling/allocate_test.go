@@ -35,18 +35,18 @@ tiers:
   - name: predicates
 `
 
-// gangOf is a gang in short: its minimum, how many of its members run and how many wait, which ask for a cpu each, or for as many as
-// large says.
+// gangOf describes a gang: its minimum, and how many members run and wait. Each member requests 1 cpu, or the amount in
+// large.
 type gangOf struct {
 	name                  string
 	minimum               int32
 	running, waiting      int
-	gated                 int // of the waiting ones
+	gated                 int // how many of the waiting members have a scheduling gate
 	large                 string
 	annotations           map[string]string
 	satisfied, completed  bool
 	whole                 bool
-	ended                 bool // the running ones have succeeded
+	ended                 bool // the running members have succeeded
 	roles                 map[string]int32
 	runningAs, waitingFor []string
 }
@@ -96,7 +96,7 @@ func (g gangOf) pods() []*v1.Pod {
 	return pods
 }
 
-// says are annotations: pairs of key and value.
+// says returns annotations from pairs of key and value.
 func says(pairs ...string) map[string]string {
 	out := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -120,12 +120,12 @@ func open(t *testing.T, room string, list []gangOf) *sessiontest.Session {
 
 func openWith(t *testing.T, conf, room string, list []gangOf) *sessiontest.Session {
 	t.Helper()
-	world := sessiontest.ClusterSpec{Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": room, "memory": "1Gi", "pods": "100"}).Obj()}}
+	spec := sessiontest.ClusterSpec{Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": room, "memory": "1Gi", "pods": "100"}).Obj()}}
 	for _, g := range list {
-		world.PodGroups = append(world.PodGroups, g.podGroup())
-		world.Pods = append(world.Pods, g.pods()...)
+		spec.PodGroups = append(spec.PodGroups, g.podGroup())
+		spec.Pods = append(spec.Pods, g.pods()...)
 	}
-	cluster := sessiontest.New(world)
+	cluster := sessiontest.New(spec)
 	t.Cleanup(cluster.Close)
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec())
@@ -137,7 +137,7 @@ func openWith(t *testing.T, conf, room string, list []gangOf) *sessiontest.Sessi
 	return ssn
 }
 
-// boundOf is how many members of each gang are handed over to be bound.
+// boundOf returns how many members of each gang were handed over to be bound.
 func boundOf(ssn *sessiontest.Session) map[string]int {
 	bound := map[string]int{}
 	for _, bind := range ssn.Handed() {
@@ -146,8 +146,8 @@ func boundOf(ssn *sessiontest.Session) map[string]int {
 	return bound
 }
 
-// What a session places of gangs that run in part, by what they say of themselves. The names are those of the cases in Koordinator's
-// words.
+// TestPlacedMembers checks how many members of partially running gangs a session places, for each match policy and
+// mode. The names of the cases use Koordinator's words.
 func TestPlacedMembers(t *testing.T) {
 	policy, mode, groups := gangs.MatchPolicyAnnotation, gangs.ModeAnnotation, gangs.GroupsAnnotation
 	xy := says(groups, groupOf("x", "y"))
@@ -155,7 +155,7 @@ func TestPlacedMembers(t *testing.T) {
 		room  string
 		gangs []gangOf
 		want  map[string]int
-		// waits is in why the gang waits.
+		// waits is a part of each gang's pending reason.
 		waits map[string]string
 	}{
 		"only-waiting, one waits beside two (G13)":          {"9", []gangOf{{name: "x", minimum: 3, running: 2, waiting: 1, annotations: says(policy, "only-waiting")}}, nil, nil},
@@ -225,9 +225,10 @@ func TestPlacedMembers(t *testing.T) {
 	}
 }
 
-// A message must not show whether a gang of another namespace exists.
+// TestMessagesRevealNoGangOfAnotherNamespace checks that messages do not reveal whether a gang of another namespace
+// exists.
 func TestMessagesRevealNoGangOfAnotherNamespace(t *testing.T) {
-	told := func(there ...*v1beta1.PodGroup) string {
+	messages := func(there ...*v1beta1.PodGroup) string {
 		spy := gangOf{name: "spy", minimum: 1, waiting: 1, annotations: says(gangs.GroupsAnnotation, `["ns/spy","theirs/secret"]`)}
 		cluster := sessiontest.New(sessiontest.ClusterSpec{PodGroups: append(there, spy.podGroup()), Pods: spy.pods()})
 		t.Cleanup(cluster.Close)
@@ -248,9 +249,9 @@ func TestMessagesRevealNoGangOfAnotherNamespace(t *testing.T) {
 		return fmt.Sprintln(ssn.JobValid(job).Message, reason, job.JobFitErrors, job.PodGroup.Status.Phase, texts(job.PodGroup.Status.Conditions), ssn.Explanation(job.UID) != nil)
 	}
 	secret := func() *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Namespace("theirs").Name("secret") }
-	without := told()
+	without := messages()
 	if !strings.Contains(without, "theirs/secret") {
-		t.Errorf("told %q, want theirs/secret in it", without)
+		t.Errorf("the messages are %q, want theirs/secret in it", without)
 	}
 	for name, with := range map[string]*v1beta1.PodGroup{
 		"without settings":   secret().Obj(),
@@ -261,17 +262,17 @@ func TestMessagesRevealNoGangOfAnotherNamespace(t *testing.T) {
 		"that has completed": secret().Phase(v1beta1.PodGroupCompleted).Obj(),
 		"that is satisfied":  satisfied(secret().Annotation(gangs.ModeAnnotation, "Strict").Obj()),
 	} {
-		if diff := cmp.Diff(without, told(with)); diff != "" {
-			t.Errorf("told without it (-) and with one %s (+):\n%s", name, diff)
+		if diff := cmp.Diff(without, messages(with)); diff != "" {
+			t.Errorf("messages without the other gang (-) and with one %s (+):\n%s", name, diff)
 		}
 	}
-	consenting := told(secret().MinMember(3).Annotation(gangs.GroupsAnnotation, `["theirs/secret","ns/spy"]`).Obj())
+	consenting := messages(secret().MinMember(3).Annotation(gangs.GroupsAnnotation, `["theirs/secret","ns/spy"]`).Obj())
 	if !strings.Contains(consenting, "theirs/secret has 0 of 3 pods") {
-		t.Errorf("of one that lists the same gangs is told %q", consenting)
+		t.Errorf("with a gang that lists the same gangs, the messages are %q", consenting)
 	}
 }
 
-// texts are the conditions, without their times.
+// texts returns the conditions without their times.
 func texts(conditions []scheduling.PodGroupCondition) (all []string) {
 	for _, c := range conditions {
 		all = append(all, fmt.Sprint(c.Type, c.Status, c.Reason, c.Message))
@@ -279,13 +280,13 @@ func texts(conditions []scheduling.PodGroupCondition) (all []string) {
 	return all
 }
 
-// satisfied has the PodGroup say that its gang reached its minimum.
+// satisfied adds the condition that the PodGroup's gang reached its minimum.
 func satisfied(pg *v1beta1.PodGroup) *v1beta1.PodGroup {
 	pg.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupConditionType(Satisfied), Status: v1.ConditionTrue, Reason: "GangSatisfied"}}
 	return pg
 }
 
-// All members of a group are in one gang group, on the terms of their gangs.
+// TestGangGroup checks that all members of a group are in one gang group, which has the terms of each gang.
 func TestGangGroup(t *testing.T) {
 	xy := groupOf("x", "y")
 	ssn := open(t, "9", []gangOf{
@@ -303,11 +304,12 @@ func TestGangGroup(t *testing.T) {
 		got[name] = bind.GangGroup
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("units of the members (-want +got):\n%s", diff)
+		t.Errorf("gang groups of the members (-want +got):\n%s", diff)
 	}
 }
 
-// A group takes all that its queue may have: the gang that had its turn with the other one is not asked again.
+// TestAGroupFillsItsQueue checks that a group may use everything that its queue has left. A gang that was placed
+// together with the other gang of its group is not scheduled again.
 func TestAGroupFillsItsQueue(t *testing.T) {
 	xy := says(gangs.GroupsAnnotation, groupOf("x", "y"))
 	ssn := openWith(t, conf+"  - name: proportion\n", "5", []gangOf{
@@ -318,8 +320,7 @@ func TestAGroupFillsItsQueue(t *testing.T) {
 	}
 }
 
-// The PodGroup reports invalid settings, with the values used instead, until the settings are corrected.
-// TestAGroupThatIsTooLarge: a list of thousands counted as none, and the gang was placed alone.
+// TestAGroupThatIsTooLarge checks that a group with too many gangs is invalid and that none of its members is placed.
 func TestAGroupThatIsTooLarge(t *testing.T) {
 	for _, n := range []int{gangs.MaxGroup + 1, 2500} {
 		names := make([]string, n)
@@ -328,21 +329,23 @@ func TestAGroupThatIsTooLarge(t *testing.T) {
 		}
 		ssn := open(t, "9", []gangOf{{name: names[0], minimum: 1, waiting: 1, annotations: says(gangs.GroupsAnnotation, groupOf(names...))}})
 		if diff := cmp.Diff(map[string]int{}, boundOf(ssn)); diff != "" {
-			t.Errorf("bound of a group of %d (-want +got):\n%s", n, diff)
+			t.Errorf("bound members of a group of %d gangs (-want +got):\n%s", n, diff)
 		}
 		job := ssn.Jobs[api.JobID(schedtest.Namespace+"/"+names[0])]
 		if valid := ssn.JobValid(job); valid == nil || valid.Reason != gangs.InvalidGroup || !strings.Contains(valid.Message, "must be a list of at most 100 gangs") {
-			t.Errorf("of a group of %d is told %v", n, valid)
+			t.Errorf("the verdict on a group of %d gangs is %v", n, valid)
 		}
 	}
 }
 
+// TestInvalidSettingsAreReported checks that the PodGroup reports invalid settings, with the values used instead, until
+// the settings are corrected.
 func TestInvalidSettingsAreReported(t *testing.T) {
 	ssn := open(t, "9", []gangOf{
 		{name: "wrong", minimum: 1, waiting: 1, annotations: says(gangs.ModeAnnotation, "strict", gangs.WaitingTimeAnnotation, "0s")},
 		{name: "right", minimum: 1, waiting: 1, annotations: says(gangs.ModeAnnotation, "Strict")},
 	})
-	told := func(name string) (texts []string) {
+	messages := func(name string) (texts []string) {
 		for _, c := range ssn.Jobs[api.JobID(schedtest.Namespace+"/"+name)].PodGroup.Status.Conditions {
 			if c.Type == InvalidSettings {
 				texts = append(texts, c.Message)
@@ -350,20 +353,21 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 		}
 		return texts
 	}
-	if diff := cmp.Diff([]string(nil), told("right")); diff != "" {
+	if diff := cmp.Diff([]string(nil), messages("right")); diff != "" {
 		t.Errorf("conditions of a PodGroup without invalid settings (-want +got):\n%s", diff)
 	}
-	texts := told("wrong")
+	texts := messages("wrong")
 	if len(texts) != 1 || !strings.Contains(texts[0], `mode: invalid value "strict", must be Strict or NonStrict; using NonStrict`) ||
 		!strings.Contains(texts[0], `waiting-time: invalid value "0s", must be a positive duration such as 90s; using 10m0s`) {
 		t.Errorf("conditions of a PodGroup with invalid settings: %q", texts)
 	}
 }
 
-// An invalid setting is an event once, until the message changes.
+// TestInvalidSettingsAreOneEvent checks that an invalid setting is recorded as an event once, until the message
+// changes.
 func TestInvalidSettingsAreOneEvent(t *testing.T) {
 	group := schedtest.MakePodGroup().Name("a").MinMember(4).Phase(v1beta1.PodGroupPending).Annotation(gangs.ModeAnnotation, "strict")
-	in(t, narrow([]*schedtest.PodGroupBuilder{group}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{group}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		recorder := record.NewFakeRecorder(1000)
 		w.cluster.Cache().Recorder = recorder
 		w.pass(3*time.Second, time.Second)
@@ -379,7 +383,8 @@ func TestInvalidSettingsAreOneEvent(t *testing.T) {
 	})
 }
 
-// A gang is satisfied with its minimum, together with its group, for as long as a member lives.
+// TestSatisfied checks which gangs are satisfied: gangs that reached their minimum, together with their group, until
+// the last member is gone.
 func TestSatisfied(t *testing.T) {
 	once, xy := says(gangs.ModeAnnotation, "NonStrict"), says(gangs.GroupsAnnotation, groupOf("x", "y"))
 	tests := map[string]struct {

@@ -17,13 +17,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// written is gang x, whose PodGroup its user changes.
-type written struct {
-	*world
+// editedGang is gang x, whose PodGroup its user changes.
+type editedGang struct {
+	*simulation
 	podGroup *v1beta1.PodGroup
 }
 
-func (w *written) write(change func(*v1beta1.PodGroup)) {
+func (w *editedGang) write(change func(*v1beta1.PodGroup)) {
 	next := w.podGroup.DeepCopy()
 	change(next)
 	next.ResourceVersion += "1"
@@ -33,7 +33,7 @@ func (w *written) write(change func(*v1beta1.PodGroup)) {
 	w.session()
 }
 
-func (w *written) annotate(pairs ...string) {
+func (w *editedGang) annotate(pairs ...string) {
 	w.write(func(pg *v1beta1.PodGroup) {
 		for i := 0; i < len(pairs); i += 2 {
 			pg.Annotations[pairs[i]] = pairs[i+1]
@@ -41,10 +41,11 @@ func (w *written) annotate(pairs ...string) {
 	})
 }
 
-func (w *written) running(gang string) int { return len(w.job(gang).TaskStatusIndex[api.Running]) }
+func (w *editedGang) running(gang string) int { return len(w.job(gang).TaskStatusIndex[api.Running]) }
 
-// changing is gang x of three waiting pods, whose minimum is two, in a world with room for two of them, and gang y of one small pod.
-func changing(t *testing.T, test func(*testing.T, *written), pairs ...string) {
+// changing runs the test with gang x of three pending pods and a minimum of 2, gang y of one small pod, and room for
+// two members of x.
+func changing(t *testing.T, test func(*testing.T, *editedGang), pairs ...string) {
 	t.Helper()
 	x, y := schedtest.MakePodGroup().Name("x").MinMember(2), schedtest.MakePodGroup().Name("y").MinMember(1).Annotation(gangs.GroupsAnnotation, `["ns/y"]`)
 	for i := 0; i < len(pairs); i += 2 {
@@ -57,31 +58,32 @@ func changing(t *testing.T, test func(*testing.T, *written), pairs ...string) {
 		PodGroups: []*v1beta1.PodGroup{obj, y.Obj()},
 		Pods:      append(members(schedtest.MakePod().Req(cores("2")), "x", 3), members(schedtest.MakePod().Req(cores("1")), "y", 1)...),
 	}
-	in(t, w, strings.ReplaceAll(sessionsConf, "{ARGUMENTS}", "{}"), func(t *testing.T, w *world) {
+	in(t, w, strings.ReplaceAll(sessionsConf, "{ARGUMENTS}", "{}"), func(t *testing.T, w *simulation) {
 		w.pass(2*time.Second, time.Second)
-		test(t, &written{world: w, podGroup: obj})
+		test(t, &editedGang{simulation: w, podGroup: obj})
 	})
 }
 
-func (w *written) wants(t *testing.T, when string, x int) {
+func (w *editedGang) wants(t *testing.T, when string, x int) {
 	t.Helper()
 	if got := w.running("x"); got != x {
 		t.Errorf("%s: %d members of x run, want %d", when, got, x)
 	}
 }
 
-// What becomes of a gang whose settings are changed while it waits is what the page of the plugin says.
+// TestSettingsChangeWhileItWaits checks the effect of changing a gang's settings while the gang waits, as the plugin's
+// page states it.
 func TestSettingsChangeWhileItWaits(t *testing.T) {
 	strict := []string{gangs.ModeAnnotation, "Strict"}
 	t.Run("the mode", func(t *testing.T) {
-		changing(t, func(t *testing.T, w *written) {
+		changing(t, func(t *testing.T, w *editedGang) {
 			w.wants(t, "strict, with room for two of three", 0)
 			w.annotate(gangs.ModeAnnotation, "NonStrict")
-			w.wants(t, "not strict any more", 2)
+			w.wants(t, "no longer strict", 2)
 		}, strict...)
 	})
 	t.Run("the minimum", func(t *testing.T) {
-		changing(t, func(t *testing.T, w *written) {
+		changing(t, func(t *testing.T, w *editedGang) {
 			w.write(func(pg *v1beta1.PodGroup) { pg.Spec.MinMember = 3 })
 			w.remove("y-0")
 			w.pass(2*time.Second, time.Second)
@@ -91,18 +93,18 @@ func TestSettingsChangeWhileItWaits(t *testing.T) {
 		}, strict...)
 	})
 	t.Run("the group", func(t *testing.T) {
-		changing(t, func(t *testing.T, w *written) {
+		changing(t, func(t *testing.T, w *editedGang) {
 			w.wants(t, "y does not list x", 0)
 			verdict := w.verdict("x")
 			if verdict == nil || verdict.Reason != gangs.InvalidGroup || !strings.Contains(verdict.Message, "differs on ns/y; all gangs of a group must list the same gangs") {
-				t.Errorf("it waits for: %+v", verdict)
+				t.Errorf("the verdict on the gang is %+v", verdict)
 			}
 			w.annotate(gangs.GroupsAnnotation, `["ns/x"]`)
 			w.wants(t, "it is alone", 2)
 		}, gangs.GroupsAnnotation, `["ns/x","ns/y"]`, gangs.ModeAnnotation, "NonStrict")
 	})
 	t.Run("an invalid mode", func(t *testing.T) {
-		changing(t, func(t *testing.T, w *written) {
+		changing(t, func(t *testing.T, w *editedGang) {
 			before := w.condition("x", InvalidSettings)
 			if before.Status != v1.ConditionTrue {
 				t.Error("an invalid mode is not reported on the PodGroup")
@@ -117,7 +119,7 @@ func TestSettingsChangeWhileItWaits(t *testing.T) {
 		}, gangs.ModeAnnotation, "strict")
 	})
 	t.Run("the policy", func(t *testing.T) {
-		changing(t, func(t *testing.T, w *written) {
+		changing(t, func(t *testing.T, w *editedGang) {
 			w.wants(t, "it has its minimum", 2)
 			w.remove("x-0")
 			w.annotate(gangs.MatchPolicyAnnotation, "only-waiting")
@@ -128,20 +130,21 @@ func TestSettingsChangeWhileItWaits(t *testing.T) {
 	})
 }
 
-// verdict is what a session says of whether the gang may be placed.
-func (w *written) verdict(gang string) (verdict *api.ValidateResult) {
+// verdict returns a session's verdict whether the gang may be placed.
+func (w *editedGang) verdict(gang string) (verdict *api.ValidateResult) {
 	w.session(func(ssn *sessiontest.Session) {
 		verdict = ssn.JobValid(ssn.Jobs[api.JobID(schedtest.Namespace+"/"+gang)])
 	})
 	return verdict
 }
 
-// A gang whose user removes all settings no longer has conditions about them. Its other conditions stay.
+// TestConditionsEndWithTheSettings checks that a gang whose user removes all settings loses the conditions about them,
+// and keeps its other conditions.
 func TestConditionsEndWithTheSettings(t *testing.T) {
 	group := waits("a").Obj()
 	given := narrow(nil, members(small(), "a", 3)...)
 	given.PodGroups = append(given.PodGroups, group)
-	in(t, given, limits, func(t *testing.T, w *world) {
+	in(t, given, limits, func(t *testing.T, w *simulation) {
 		kinds := []scheduling.PodGroupConditionType{TimeLimit, InvalidSettings, Satisfied, Whole, Reserved}
 		next := group.DeepCopy()
 		next.Annotations, next.ResourceVersion = nil, "changed"
@@ -152,8 +155,8 @@ func TestConditionsEndWithTheSettings(t *testing.T) {
 		w.cluster.Cache().UpdatePodGroupV1beta1(group, next)
 		w.session()
 		for _, kind := range append(kinds, scheduling.PodGroupScheduled) {
-			if has, want := w.condition("a", kind).Type == kind, kind == scheduling.PodGroupScheduled; has != want {
-				t.Errorf("the gang has condition %s: %t, want %t", kind, has, want)
+			if found, want := w.condition("a", kind).Type == kind, kind == scheduling.PodGroupScheduled; found != want {
+				t.Errorf("the gang has condition %s: %t, want %t", kind, found, want)
 			}
 		}
 	})

@@ -27,7 +27,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// sessionsConf has the plugin with these arguments, after those that count what they let in.
+// sessionsConf has the plugin with arguments, after plugins that limit resources.
 const sessionsConf = `
 actions: enqueue, allocate
 tiers:
@@ -42,37 +42,39 @@ tiers:
     arguments: {ARGUMENTS}
 `
 
-// world is a cluster in which sessions follow one another, and what they decide comes true before the next.
-type world struct {
+// simulation is a cluster in which sessions run one after another. The decisions of a session take effect before the
+// next session.
+type simulation struct {
 	t         *testing.T
 	cluster   *sessiontest.Cluster
 	registry  *framework.Registry
 	scheduler *sessiontest.Scheduler
 	conf      string
-	// devices is plugin deviceshare.
+	// devices is the spec of plugin deviceshare.
 	devices framework.PluginSpec
-	// plugin is the one in force.
+	// plugin is the plugin of the configuration in force.
 	plugin  *plugin
 	actions []vcframework.Action
 	pods    map[string]*v1.Pod
-	// bound are the sessions in which pods were bound, evicted those in which they were evicted.
+	// bound and evicted are the numbers of the sessions in which each pod was bound or evicted.
 	bound, evicted map[string]int
 	sessions       int
 }
 
-// in runs the test with a world, in a bubble of synctest.
-func in(t *testing.T, w sessiontest.ClusterSpec, conf string, test func(*testing.T, *world)) {
+// in runs the test with a simulation, in a synctest bubble.
+func in(t *testing.T, w sessiontest.ClusterSpec, conf string, test func(*testing.T, *simulation)) {
 	t.Helper()
 	cluster := sessiontest.New(w)
 	defer cluster.Close()
 	devices := deviceshare.Spec()
-	if strings.Contains(conf, "name: "+deviceshare.Name) { // its informers stop with the cluster, so they run outside of the bubble
+	// Its informers stop with the cluster, so start outside of the bubble.
+	if strings.Contains(conf, "name: "+deviceshare.Name) {
 		if _, err := devices.New(nil, cluster.Handle()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		made := &world{t: t, cluster: cluster, conf: conf, devices: devices, pods: map[string]*v1.Pod{}, bound: map[string]int{}, evicted: map[string]int{}}
+		made := &simulation{t: t, cluster: cluster, conf: conf, devices: devices, pods: map[string]*v1.Pod{}, bound: map[string]int{}, evicted: map[string]int{}}
 		for _, pod := range w.Pods {
 			made.pods[pod.Name] = pod
 		}
@@ -82,8 +84,8 @@ func in(t *testing.T, w sessiontest.ClusterSpec, conf string, test func(*testing
 	})
 }
 
-// lead has a new leader take over.
-func (w *world) lead() {
+// lead simulates that a new leader takes over.
+func (w *simulation) lead() {
 	if w.scheduler != nil {
 		w.scheduler.Close()
 	}
@@ -105,8 +107,8 @@ func (w *world) lead() {
 	w.scheduler = w.cluster.Scheduler(w.registry, w.conf)
 }
 
-// session runs a session, whose decisions come true at once. look may look at it before it is closed.
-func (w *world) session(look ...func(*sessiontest.Session)) {
+// session runs a session. Its decisions take effect at once. look may inspect the session before it closes.
+func (w *simulation) session(look ...func(*sessiontest.Session)) {
 	w.t.Helper()
 	w.sessions++
 	ssn := w.scheduler.Open()
@@ -138,8 +140,8 @@ func (w *world) session(look ...func(*sessiontest.Session)) {
 	}
 }
 
-// pass lets the time go by, with a session every so often.
-func (w *world) pass(d, every time.Duration) {
+// pass advances the time by d, with a session after each interval.
+func (w *simulation) pass(d, every time.Duration) {
 	w.t.Helper()
 	for range d / every {
 		time.Sleep(every)
@@ -147,7 +149,7 @@ func (w *world) pass(d, every time.Duration) {
 	}
 }
 
-func (w *world) update(name string, change func(*v1.Pod)) {
+func (w *simulation) update(name string, change func(*v1.Pod)) {
 	before := w.pods[name]
 	after := before.DeepCopy()
 	change(after)
@@ -155,28 +157,28 @@ func (w *world) update(name string, change func(*v1.Pod)) {
 	w.pods[name] = after
 }
 
-func (w *world) add(pods ...*v1.Pod) {
+func (w *simulation) add(pods ...*v1.Pod) {
 	for _, pod := range pods {
 		w.pods[pod.Name] = pod
 		w.cluster.Cache().AddPod(pod)
 	}
 }
 
-func (w *world) remove(name string) {
+func (w *simulation) remove(name string) {
 	w.cluster.Cache().DeletePod(w.pods[name])
 	delete(w.pods, name)
 }
 
-func (w *world) job(name string) *api.JobInfo {
+func (w *simulation) job(name string) *api.JobInfo {
 	return w.cluster.Cache().Jobs[api.JobID(schedtest.Namespace+"/"+name)]
 }
 
-func (w *world) phase(gang string) scheduling.PodGroupPhase {
+func (w *simulation) phase(gang string) scheduling.PodGroupPhase {
 	return w.job(gang).PodGroup.Status.Phase
 }
 
-// condition is the gang's of that type; the zero value when it has none.
-func (w *world) condition(gang string, kind scheduling.PodGroupConditionType) scheduling.PodGroupCondition {
+// condition returns the gang's condition of this type, or the zero value.
+func (w *simulation) condition(gang string, kind scheduling.PodGroupConditionType) scheduling.PodGroupCondition {
 	conditions := w.job(gang).PodGroup.Status.Conditions
 	if i := slices.IndexFunc(conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == kind }); i >= 0 {
 		return conditions[i]
@@ -184,8 +186,8 @@ func (w *world) condition(gang string, kind scheduling.PodGroupConditionType) sc
 	return scheduling.PodGroupCondition{}
 }
 
-// runs reports whether all members of the gang are on nodes.
-func (w *world) runs(gang string) bool {
+// runs reports whether all members of the gang run.
+func (w *simulation) runs(gang string) bool {
 	job := w.job(gang)
 	return len(job.Tasks) > 0 && len(job.TaskStatusIndex[api.Running]) == len(job.Tasks)
 }

@@ -19,7 +19,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAnotherRun: pods that wait are of another run when all that is left of the former one has succeeded.
+// TestAnotherRun checks when pending pods belong to a new run of the workload: all remaining pods of the former run
+// have succeeded.
 func TestAnotherRun(t *testing.T) {
 	yes := true
 	member := func(index int, status api.TaskStatus, owner types.UID) *api.TaskInfo {
@@ -47,19 +48,19 @@ func TestAnotherRun(t *testing.T) {
 		"nothing waits":                      {[]*api.TaskInfo{member(0, api.Succeeded, "a")}, 1, false},
 		"nothing waits, and nothing need be": {[]*api.TaskInfo{member(0, api.Succeeded, "a")}, 0, true},
 	} {
-		for range 5 { // members are in no order
+		for range 5 { // members have no order
 			g := &gang{JobInfo: ofSizes(tt.minimum), minimum: tt.minimum}
 			for _, task := range tt.members {
 				g.AddTaskInfo(task)
 			}
 			if got := g.isNewRun(); got != tt.want {
-				t.Errorf("%s: it is another run: %t, want %t", name, got, tt.want)
+				t.Errorf("%s: the pending pods are a new run: %t, want %t", name, got, tt.want)
 			}
 		}
 	}
 }
 
-// TestRolesOfMembersThatDoNotCount: those that hold nodes, or did, are added to the minima of roles.
+// TestRolesOfMembersThatDoNotCount checks that members which hold or held nodes are added to the minima of their roles.
 func TestRolesOfMembersThatDoNotCount(t *testing.T) {
 	g := &gang{JobInfo: ofSizes(1)}
 	g.TaskMinAvailable = map[string]int32{"a": 1, "b": 2}
@@ -76,7 +77,8 @@ func TestRolesOfMembersThatDoNotCount(t *testing.T) {
 	}
 }
 
-// Gangs of a group have one waiting time. A satisfied gang has none.
+// TestGangsWithAWaitingTime checks that the gangs of a group share one waiting time, and that a satisfied gang has
+// none.
 func TestGangsWithAWaitingTime(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	of := func(uid api.JobID, id string, change ...func(g *gang)) *gang {
@@ -127,21 +129,22 @@ func TestGangsWithAWaitingTime(t *testing.T) {
 	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Node("n").Phase(v1.PodRunning).Obj())
 	b.AddTaskInfo(runs)
 	if next := s.limitWait(l, now); !next.IsZero() || a.limit != nil || b.limit != nil || conditionOf(a.PodGroup, TimeLimit) != nil || conditionOf(b.PodGroup, TimeLimit) != nil {
-		t.Errorf("when a member of the group runs its time is up at %s, and the limits are %v and %v", next, a.limit, b.limit)
+		t.Errorf("after a member of the group runs, the waiting time ends at %s and the limits are %v and %v, want none", next, a.limit, b.limit)
 	}
 
 	back := &admissionDeadline{id: "back", until: now.Add(time.Minute), gangs: []*gang{gangIn(api.Pending), gangIn(api.Pending)}}
 	if next := s.limitWait(back, now); !next.Equal(back.until) || !back.gangs[0].IsPending() || !back.gangs[1].IsPending() {
-		t.Errorf("a group that was sent back waits until %s, and its gangs are %s and %s", next, back.gangs[0].PodGroup.Status.Phase, back.gangs[1].PodGroup.Status.Phase)
+		t.Errorf("a group that timed out waits until %s, and its gangs are %s and %s", next, back.gangs[0].PodGroup.Status.Phase, back.gangs[1].PodGroup.Status.Phase)
 	}
 	g := gangIn(api.Pending)
 	g.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: TimeLimit, Reason: gangAdmitted, Message: "m"}}
 	if s.setLimit(g, gangAdmitted, "m", now); conditionOf(g.PodGroup, TimeLimit).LastTransitionTime.IsZero() {
-		t.Error("another time of the gang has the condition of the one before")
+		t.Error("the new waiting time has the condition of the former one")
 	}
 }
 
-// TestObjectsWithoutGangSettingsGetNoVerdict: of what is no gang, or has no settings, the plugin says nothing.
+// TestObjectsWithoutGangSettingsGetNoVerdict checks that the plugin gives no verdict on an object that is no gang, or
+// on a gang without settings.
 func TestObjectsWithoutGangSettingsGetNoVerdict(t *testing.T) {
 	s := sessionOf(time.Now())
 	s.gangs = map[api.JobID]*gang{}
@@ -163,22 +166,22 @@ func TestObjectsWithoutGangSettingsGetNoVerdict(t *testing.T) {
 			t.Errorf("%v: the verdict is %v, want one: %t", tt.obj, verdict, tt.waits)
 		}
 		if enter := s.mayEnter(tt.obj); enter != tt.enter {
-			t.Errorf("%v: whether it may be let in: %d, want %d", tt.obj, enter, tt.enter)
+			t.Errorf("%v: the vote on admission is %d, want %d", tt.obj, enter, tt.enter)
 		}
 		if job, is := tt.obj.(*api.JobInfo); is && s.GangGroup(job) != nil {
-			t.Errorf("%s has a unit", job.UID)
+			t.Errorf("%s has a gang group", job.UID)
 		}
 	}
 	if waitsForNodes(nil) || !waitsForNodes(gangIn(api.Pending).JobInfo) || waitsForNodes(gangIn(api.Pending, api.Allocated).JobInfo) || waitsForNodes(gangIn(api.Pipelined).JobInfo) {
-		t.Error("a gang waits for nodes while no member is placed in the session, and no other does")
+		t.Error("waitsForNodes must return true only for a gang without placed members")
 	}
 	s.reservations.known.active["q"] = &reservation{gang: "ns/a", queue: "q"}
 	if s.reservations.terms.after = 0; s.reservations.keepReserved() != nil {
-		t.Error("nodes are kept where nothing is reserved")
+		t.Error("a filter for reservations exists although reservations are disabled")
 	}
 }
 
-// It stays even if the gang has more members later.
+// TestConditionSatisfiedStays checks that the condition stays if the gang has more members later.
 func TestConditionSatisfiedStays(t *testing.T) {
 	s := sessionOf(time.Now())
 	g := gangIn(api.Running)
@@ -188,6 +191,6 @@ func TestConditionSatisfiedStays(t *testing.T) {
 	s.gangs = map[api.JobID]*gang{g.UID: g}
 	s.noteSatisfied()
 	if c := conditionOf(g.PodGroup, Satisfied); !g.satisfied || c == nil || c.Message != "2 members were bound together" || g.PodGroup.Status.Phase != scheduling.PodGroupRunning {
-		t.Errorf("the gang is satisfied: %t, and %s; it says %v", g.satisfied, g.PodGroup.Status.Phase, c)
+		t.Errorf("the gang is satisfied: %t; its phase is %s and its condition %v", g.satisfied, g.PodGroup.Status.Phase, c)
 	}
 }

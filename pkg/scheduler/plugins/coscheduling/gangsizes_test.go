@@ -16,7 +16,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// ofSizes is a gang whose members ask for these.
+// ofSizes returns a gang with one member for each of these requests.
 func ofSizes(minimum int32, sizes ...schedtest.Resources) *api.JobInfo {
 	job := api.NewJobInfo("ns/g")
 	job.MinAvailable, job.PodGroup = minimum, &api.PodGroup{}
@@ -26,7 +26,7 @@ func ofSizes(minimum int32, sizes ...schedtest.Resources) *api.JobInfo {
 	return job
 }
 
-// TestTheLargestMembersOfAGang: devices count before cpu, and cpu before memory; then names.
+// TestTheLargestMembersOfAGang checks the order of members by size: devices, then cpu, then memory, then name.
 func TestTheLargestMembersOfAGang(t *testing.T) {
 	job := ofSizes(0,
 		schedtest.Resources{"cpu": "2", "memory": "1Gi"},
@@ -57,11 +57,12 @@ func TestTheLargestMembersOfAGang(t *testing.T) {
 	}
 	job.MinAvailable, job.TaskMinAvailable = 3, nil
 	if got, want := requestOf(job), api.NewResource(v1.ResourceList{"cpu": *cpus("11"), "memory": *cpus("9Gi"), "nvidia.com/gpu": *cpus("4"), "example.com/a": *cpus("1"), "pods": *cpus("3")}); !got.Equal(want, api.Zero) {
-		t.Errorf("they ask for %s, want %s", got, want)
+		t.Errorf("the needed members request %s, want %s", got, want)
 	}
 }
 
-// TestDemands: nodes are chosen again for a gang that asks for something else, and not for one that asks for the same.
+// TestDemands checks that nodes are chosen again for a gang whose demand has changed, and not for one whose demand is
+// equal.
 func TestDemands(t *testing.T) {
 	of := func(change func(job *api.JobInfo)) string {
 		job := ofSizes(2, cores("1"), cores("2"), cores("3"))
@@ -100,12 +101,13 @@ func TestDemands(t *testing.T) {
 		}, true},
 	} {
 		if changed := of(tt.change) != before; changed != tt.other {
-			t.Errorf("%s: it asks for something else: %t, want %t", name, changed, tt.other)
+			t.Errorf("%s: the demand has changed: %t, want %t", name, changed, tt.other)
 		}
 	}
 }
 
-// TestPrioritiesOfGangs: the lowest of its pods that wait, 0 for pods without.
+// TestPrioritiesOfGangs: the priority of a gang is the lowest priority of its pending pods. A pod without priority
+// counts as 0.
 func TestPrioritiesOfGangs(t *testing.T) {
 	for _, tt := range []struct {
 		priorities []int32
@@ -123,15 +125,16 @@ func TestPrioritiesOfGangs(t *testing.T) {
 		runs := schedtest.MakePod().Name("runs").Node("n").Phase(v1.PodRunning).Obj()
 		runs.Spec.Priority = &low
 		job.AddTaskInfo(api.NewTaskInfo(runs))
-		for range 5 { // members are in no order
+		for range 5 { // members have no order
 			if got := priorityOf(job); got != tt.want {
-				t.Errorf("of pods with %v it is %d, want %d", tt.priorities, got, tt.want)
+				t.Errorf("the priority of a gang with pods of priorities %v is %d, want %d", tt.priorities, got, tt.want)
 			}
 		}
 	}
 }
 
-// TestHowMuchOfANodeIsInUse: of what most is in use, among the resources that are asked for, of which a pod is one.
+// TestHowMuchOfANodeIsInUse: the occupancy of a node is the largest used share of the requested resources. Each member
+// also requests a pod slot.
 func TestHowMuchOfANodeIsInUse(t *testing.T) {
 	node := api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "memory": "8Gi", "nvidia.com/gpu": "4", "pods": "10"}).Obj())
 	pod := schedtest.MakePod().Name("p").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "3"}).Obj()
@@ -145,12 +148,13 @@ func TestHowMuchOfANodeIsInUse(t *testing.T) {
 		{schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "1"}, 0.75}, {schedtest.Resources{"example.com/none": "1"}, 0.1}} {
 		request := api.NewTaskInfo(schedtest.MakePod().Name("q").Req(tt.request).Obj()).InitResreq
 		if got := occupancyOf(node, request); got != tt.want {
-			t.Errorf("for %v it is %v, want %v", tt.request, got, tt.want)
+			t.Errorf("for request %v the occupancy is %v, want %v", tt.request, got, tt.want)
 		}
 	}
 }
 
-// TestWhichPodsLeave a node for a gang: those of the session's gangs that no DaemonSet and no node owns, and those that are being deleted, in order.
+// TestWhichPodsLeave checks which pods leave a drained node: pods of the session's gangs that no DaemonSet and no node
+// owns, and pods that are being deleted, in order.
 func TestWhichPodsLeave(t *testing.T) {
 	s := sessionOf(time.Now())
 	node := api.NewNodeInfo(holds("64").Name("n").Obj())
@@ -189,15 +193,15 @@ func TestWhichPodsLeave(t *testing.T) {
 	}
 	for name, want := range map[string]bool{"n": true, "gone": false} {
 		if got := len(s.reservations.leaving(&reservation{nodes: map[string]bool{name: true}})) > 0; got != want {
-			t.Errorf("pods are to leave node %s: %t, want %t", name, got, want)
+			t.Errorf("pods leave node %s: %t, want %t", name, got, want)
 		}
 		if got := s.reservations.lost(&reservation{nodes: map[string]bool{name: true}}); got == want {
-			t.Errorf("node %s takes no pods: %t, want %t", name, got, !want)
+			t.Errorf("node %s is lost: %t, want %t", name, got, !want)
 		}
 	}
 }
 
-// TestNodesThatTakePods: nodes that exist, are ready and are not cordoned.
+// TestNodesThatTakePods checks that only nodes that exist, are ready and are not cordoned can be reserved.
 func TestNodesThatTakePods(t *testing.T) {
 	ready := func() *api.NodeInfo { return api.NewNodeInfo(holds("4").Name("n").Obj()) }
 	gone, cordoned, notReady := ready(), ready(), ready()
@@ -206,12 +210,13 @@ func TestNodesThatTakePods(t *testing.T) {
 	notReady.State.Phase = api.NotReady
 	for node, want := range map[*api.NodeInfo]bool{ready(): true, gone: false, cordoned: false, notReady: false} {
 		if got := healthy(node); got != want {
-			t.Errorf("node %v, %v takes pods: %t, want %t", node.Node, node.State, got, want)
+			t.Errorf("node %v, %v can be reserved: %t, want %t", node.Node, node.State, got, want)
 		}
 	}
 }
 
-// TestAGangThatIsBeingBoundKeepsItsReservation, of which its members hold the nodes themselves.
+// TestAGangThatIsBeingBoundKeepsItsReservation checks that a reservation stays while a member of its gang is being
+// bound.
 func TestAGangThatIsBeingBoundKeepsItsReservation(t *testing.T) {
 	now := time.Now()
 	s := sessionOf(now)
@@ -226,8 +231,8 @@ func TestAGangThatIsBeingBoundKeepsItsReservation(t *testing.T) {
 	}
 }
 
-// TestWhichPodsReservationsReject by the priority of pods, and by who owns all pods of the job that wait. The priority of the
-// job, which its PodGroup's class gives, does not count.
+// TestWhichPodsReservationsReject checks which pods may not use reserved nodes, by the pods' own priority and by the
+// owners of the job's pending pods. The job's priority, from the class of its PodGroup, does not count.
 func TestWhichPodsReservationsReject(t *testing.T) {
 	yes := true
 	job := func(uid api.JobID, priority int32, owners ...string) *api.JobInfo {
@@ -265,7 +270,7 @@ func TestWhichPodsReservationsReject(t *testing.T) {
 			k := &reservationFilter{ssn: s.ssn, known: s.reservations.known, keys: map[api.JobID]string{}}
 			for range 2 {
 				if got := k.jobKey(tt.job); got != tt.want {
-					t.Errorf("its key is %q, want %q", got, tt.want)
+					t.Errorf("the job's key is %q, want %q", got, tt.want)
 				}
 			}
 			if tt.job == nil {
@@ -280,11 +285,11 @@ func TestWhichPodsReservationsReject(t *testing.T) {
 						r := s.reservations.known.active[queue]
 						refused := k.predicate(task, &api.NodeInfo{Name: "n-" + string(queue)}) != nil
 						if want := priority <= r.priority && strings.Contains(tt.want, ","+string(queue)+","); refused != want {
-							t.Errorf("a pod of priority %d is refused by queue %s's reservation: %t, want %t", priority, queue, refused, want)
+							t.Errorf("a pod of priority %d is rejected by the reservation of queue %s: %t, want %t", priority, queue, refused, want)
 						}
 					}
 					if k.predicate(task, &api.NodeInfo{Name: "n-c"}) != nil {
-						t.Error("a node that is not reserved refuses it")
+						t.Error("a node that is not reserved rejects the pod")
 					}
 				}
 			}

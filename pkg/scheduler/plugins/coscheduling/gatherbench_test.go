@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// BenchmarkGather: a session of allocate with a gang of 512 members, over 5,000 nodes in 40 blocks.
+// BenchmarkGather measures a session of allocate that places a gang of 512 members on 5,000 nodes in 40 blocks.
 func BenchmarkGather(b *testing.B) {
 	var nodes []*v1.Node
 	for i := range 5_000 {
@@ -53,7 +53,7 @@ func BenchmarkGather(b *testing.B) {
 				ssn.Run(action)
 				b.StopTimer()
 				if n := len(ssn.Binds()); n != tt.bound {
-					b.Fatalf("%d are bound, want %d", n, tt.bound)
+					b.Fatalf("%d members are bound, want %d", n, tt.bound)
 				}
 				ssn.Close()
 				b.StartTimer()

@@ -14,8 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestTheCostOfInfeasibleGangsIsBounded: gangs whose members want one node, which has no room for all, where blocks have by numbers. A node is
-// found out by placing tasks there, and a session places so many however many such gangs there are.
+// TestTheCostOfInfeasibleGangsIsBounded: all members of a gang must share one node, and no node has room for all, but
+// blocks have enough slots. Only trial placements detect this. The number of placements per session has a limit that
+// does not depend on the number of such gangs.
 func TestTheCostOfInfeasibleGangsIsBounded(t *testing.T) {
 	const bound = 10_000
 	for _, gangs := range []int{1, 12} {
@@ -40,13 +41,13 @@ func TestTheCostOfInfeasibleGangsIsBounded(t *testing.T) {
 		action, _ := vcframework.GetAction("allocate")
 		ssn.Run(action)
 		if len(ssn.Binds()) > 0 {
-			t.Fatalf("%d are bound, want none", len(ssn.Binds()))
+			t.Fatalf("%d members are bound, want none", len(ssn.Binds()))
 		}
 		if placed < 5_000 || placed > bound {
-			t.Errorf("%d gangs: %d tasks were placed in vain, want no more than %d and some thousands", gangs, placed, bound)
+			t.Errorf("%d gangs: %d tasks were placed without success, want some thousands and at most %d", gangs, placed, bound)
 		}
 		if reason, _ := ssn.PendingReason("ns/g11"); gangs > 11 && reason.Message == "" {
-			t.Error("the last gang does not say why it waits")
+			t.Error("the last gang has no pending reason")
 		}
 	}
 }

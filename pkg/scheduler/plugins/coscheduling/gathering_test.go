@@ -37,7 +37,7 @@ var spines = &v1alpha1.ClusterNetworkTopology{
 	}},
 }
 
-// network builds nodes, each of a text such as "a1 s1 b1 3": its name, spine, block and cpu.
+// networkOf builds nodes from texts such as "a1 s1 b1 3": name, spine, block and cpu.
 func networkOf(texts ...string) []*v1.Node {
 	var nodes []*v1.Node
 	for _, text := range texts {
@@ -54,12 +54,12 @@ func networkOf(texts ...string) []*v1.Node {
 	return nodes
 }
 
-// tree is that of the package topologyplan's tests.
+// tree returns the nodes that the tests of package topologyplan use.
 func tree() []*v1.Node {
 	return networkOf("a1 s1 b1 3", "a2 s1 b1 5", "b1x s1 b2 6", "b2x s1 b2 2", "c1 s2 b3 4", "c2 s2 b3 5")
 }
 
-// asks is the annotation with rules such as "Block must" or "NodeTopologyLayer prefer 4".
+// asks returns the topology annotation with rules such as "Block must" or "NodeTopologyLayer prefer 4".
 func asks(rules ...string) map[string]string {
 	var list []string
 	for _, rule := range rules {
@@ -70,7 +70,7 @@ func asks(rules ...string) map[string]string {
 	return says(gangs.TopologyAnnotation, `{"gatherStrategy":[`+strings.Join(list, ",")+`]}`)
 }
 
-// with are the annotations of all of them.
+// with merges annotations.
 func with(all ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, said := range all {
@@ -79,7 +79,7 @@ func with(all ...map[string]string) map[string]string {
 	return out
 }
 
-// waiting builds so many pods of the gang, of a cpu each, from an index on.
+// waiting builds n pending pods of the gang, with 1 cpu each. Their numbers begin at from.
 func waiting(gang string, from, n int, change ...func(*schedtest.PodBuilder)) []*v1.Pod {
 	var pods []*v1.Pod
 	for i := range n {
@@ -117,8 +117,8 @@ tiers:
   - name: nodeorder
 `
 
-// judgesConf has no plugin that refuses nodes but this one.
-const judgesConf = `
+// onlyGatherConf has no other plugin that filters nodes.
+const onlyGatherConf = `
 actions: allocate
 tiers:
 - plugins:
@@ -128,11 +128,11 @@ tiers:
 
 func gatherSession(t *testing.T, w sessiontest.ClusterSpec, conf string, topology *v1alpha1.ClusterNetworkTopology, run bool) *sessiontest.Session {
 	t.Helper()
-	_, ssn := gatherWorld(t, w, conf, topology, run)
+	_, ssn := gatherCluster(t, w, conf, topology, run)
 	return ssn
 }
 
-func gatherWorld(t *testing.T, w sessiontest.ClusterSpec, conf string, topology *v1alpha1.ClusterNetworkTopology, run bool) (*sessiontest.Cluster, *sessiontest.Session) {
+func gatherCluster(t *testing.T, w sessiontest.ClusterSpec, conf string, topology *v1alpha1.ClusterNetworkTopology, run bool) (*sessiontest.Cluster, *sessiontest.Session) {
 	t.Helper()
 	cluster := sessiontest.New(w)
 	t.Cleanup(cluster.Close)
@@ -154,7 +154,7 @@ func gatherWorld(t *testing.T, w sessiontest.ClusterSpec, conf string, topology 
 	return cluster, ssn
 }
 
-// bindings shows which of the gang's members go where, node by node: "a1: 0-2 b: 3".
+// bindings lists the gang's bound members by node: "a1: 0,1,2 b: 3".
 func bindings(ssn *sessiontest.Session, gang string) string {
 	on := map[string][]string{}
 	for i := range 1000 {
@@ -170,7 +170,7 @@ func bindings(ssn *sessiontest.Session, gang string) string {
 	return strings.Join(parts, " ")
 }
 
-// TestGangsAreGathered is what a session places of gang g.
+// TestGangsAreGathered checks where a session places the members of gang g.
 func TestGangsAreGathered(t *testing.T) {
 	apart := func(p *schedtest.PodBuilder) {
 		p.Label("app", "g").Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
@@ -269,17 +269,18 @@ func TestGangsAreGathered(t *testing.T) {
 			ssn := gatherSession(t, w, tt.conf, tt.topology, true)
 			if diff := cmp.Diff(tt.want, bindings(ssn, "g")); diff != "" {
 				reason, _ := ssn.PendingReason("ns/g")
-				t.Errorf("bound (-want +got):\n%s\nit waits: %v", diff, reason)
+				t.Errorf("bound (-want +got):\n%s\npending reason: %v", diff, reason)
 			}
 			reason, _ := ssn.PendingReason(api.JobID(schedtest.Namespace + "/g"))
 			if !strings.Contains(reason.Message, tt.says) {
-				t.Errorf("it waits: %q, want %q in it", reason.Message, tt.says)
+				t.Errorf("the pending reason is %q, want %q in it", reason.Message, tt.says)
 			}
 		})
 	}
 }
 
-// TestGroupsAreGatheredGangByGang: each gang of a group lies in one block, or no member of the group is placed.
+// TestGroupsAreGatheredGangByGang checks that each gang of a group is placed in one block, or no member of the group is
+// placed.
 func TestGroupsAreGatheredGangByGang(t *testing.T) {
 	group := func(rules ...string) map[string]string {
 		return with(asks(rules...), says(gangs.GroupsAnnotation, groupOf("g", "h")))
@@ -298,19 +299,20 @@ func TestGroupsAreGatheredGangByGang(t *testing.T) {
 				PodGroups: []*v1beta1.PodGroup{gangNamed("g", int32(tt.g), group("Block must")), gangNamed("h", int32(tt.h), group("Block must"))},
 			}, gatherConf, spines, true)
 			if g, h := bindings(ssn, "g"), bindings(ssn, "h"); g != tt.wantG || h != tt.wantH {
-				t.Errorf("g is bound %q and h %q, want %q and %q", g, h, tt.wantG, tt.wantH)
+				t.Errorf("the members of g are bound as %q and of h as %q, want %q and %q", g, h, tt.wantG, tt.wantH)
 			}
 		})
 	}
 }
 
-// TestNothingIsAskedForGangsThatAreNotGathered: neither the topology, nor a predicate or a step.
+// TestNothingIsAskedForGangsThatAreNotGathered checks that gangs without gather rules need neither a topology, nor a
+// filter, nor a pre-bind step.
 func TestNothingIsAskedForGangsThatAreNotGathered(t *testing.T) {
 	ssn := gatherSession(t, sessiontest.ClusterSpec{
 		Nodes: tree(), Pods: waiting("g", 0, 3), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 3, says(gangs.ModeAnnotation, "Strict"))},
 	}, gatherConf, nil, true)
 	if ssn.Signers.HasOwnFilter(Name) {
-		t.Error("there is a predicate")
+		t.Error("the plugin added a filter")
 	}
 	for pod, bind := range ssn.Handed() {
 		if slices.ContainsFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == Name }) {
@@ -318,11 +320,12 @@ func TestNothingIsAskedForGangsThatAreNotGathered(t *testing.T) {
 		}
 	}
 	if len(ssn.Handed()) != 3 {
-		t.Errorf("%d are bound, want 3", len(ssn.Handed()))
+		t.Errorf("%d members are bound, want 3", len(ssn.Handed()))
 	}
 }
 
-// TestOtherActionsKeepToTheDomain: the predicate, which all of them ask, refuses nodes outside of the domain where members are.
+// TestOtherActionsKeepToTheDomain checks that the filter, which all actions call, rejects nodes outside of the domain
+// of the gang's members.
 func TestOtherActionsKeepToTheDomain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asks []string
@@ -341,7 +344,7 @@ func TestOtherActionsKeepToTheDomain(t *testing.T) {
 			if tt.runs != "" {
 				pods = append(pods, running("g", 0, tt.runs))
 			}
-			ssn := gatherSession(t, sessiontest.ClusterSpec{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 1, asks(tt.asks...))}}, judgesConf, spines, false)
+			ssn := gatherSession(t, sessiontest.ClusterSpec{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 1, asks(tt.asks...))}}, onlyGatherConf, spines, false)
 			var accepted []string
 			for _, node := range ssn.NodeList {
 				for _, task := range ssn.Jobs["ns/g"].TaskStatusIndex[api.Pending] {
@@ -352,46 +355,47 @@ func TestOtherActionsKeepToTheDomain(t *testing.T) {
 			}
 			slices.Sort(accepted)
 			if got := strings.Join(accepted, " "); got != tt.want {
-				t.Errorf("accepted are %q, want %q", got, tt.want)
+				t.Errorf("the accepted nodes are %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestAllAgreeWhereSplitGangsAre: a gang whose members were split evenly, over two domains whose names go on after each other's, is
-// completed where other actions would complete it.
+// TestAllAgreeWhereSplitGangsAre: a gang has equally many members in two domains, where one name is a prefix of the
+// other. allocate must complete it in the same domain as the filter, which other actions call.
 func TestAllAgreeWhereSplitGangsAre(t *testing.T) {
 	w := sessiontest.ClusterSpec{
 		Nodes: networkOf("p s b 9", "q s-1 b 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 3, asks("Block must"))},
 		Pods: append(waiting("g", 2, 1), running("g", 0, "p"), running("g", 1, "q")),
 	}
-	if got := acceptedFor(gatherSession(t, w, judgesConf, spines, false), "g"); got != "p" {
-		t.Errorf("accepted are %q, want p, of spine s", got)
+	if got := acceptedFor(gatherSession(t, w, onlyGatherConf, spines, false), "g"); got != "p" {
+		t.Errorf("the accepted nodes are %q, want p in spine s", got)
 	}
-	if got := bindings(gatherSession(t, w, judgesConf, spines, true), "g"); got != "p: 2" {
+	if got := bindings(gatherSession(t, w, onlyGatherConf, spines, true), "g"); got != "p: 2" {
 		t.Errorf("bound: %q, want p: 2", got)
 	}
 }
 
-// TestWhereTheMostMembersAreIsHome, and it is as narrow as the narrowest rule, in whatever order the rules stand.
+// TestWhereTheMostMembersAreIsHome checks that a gang is completed in the domain with most of its members, of the
+// narrowest layer that a rule requires. The order of rules does not matter.
 func TestWhereTheMostMembersAreIsHome(t *testing.T) {
 	w := sessiontest.ClusterSpec{
 		Nodes: networkOf("p t b 9", "q s b 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 4, asks("Block must"))},
 		Pods: append(waiting("g", 3, 1), running("g", 0, "p"), running("g", 1, "p"), running("g", 2, "q")),
 	}
-	if got := acceptedFor(gatherSession(t, w, judgesConf, spines, false), "g"); got != "p" {
-		t.Errorf("accepted are %q, want p, where two of three members are", got)
+	if got := acceptedFor(gatherSession(t, w, onlyGatherConf, spines, false), "g"); got != "p" {
+		t.Errorf("the accepted nodes are %q, want p, which has two of three members", got)
 	}
 	w = sessiontest.ClusterSpec{
 		Nodes: networkOf("p s b1 9", "q s b2 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 2, asks("Block must", "Spine must"))},
 		Pods: append(waiting("g", 1, 1), running("g", 0, "p")),
 	}
-	if got := acceptedFor(gatherSession(t, w, judgesConf, spines, false), "g"); got != "p" {
-		t.Errorf("accepted are %q, want p, of the member's block", got)
+	if got := acceptedFor(gatherSession(t, w, onlyGatherConf, spines, false), "g"); got != "p" {
+		t.Errorf("the accepted nodes are %q, want p in the member's block", got)
 	}
 }
 
-// TestNodesAreKeptInOneDomain: where the starvation guard may keep nodes for a gang is where it may be gathered.
+// TestNodesAreKeptInOneDomain checks that nodes are reserved only in one domain that satisfies the gang's gather rules.
 func TestNodesAreKeptInOneDomain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asks []string
@@ -419,7 +423,7 @@ func TestNodesAreKeptInOneDomain(t *testing.T) {
 			defer cluster.Close()
 			registry := framework.NewRegistry()
 			registry.RegisterPlugin(spec)
-			ssn := cluster.Open(registry, judgesConf)
+			ssn := cluster.Open(registry, onlyGatherConf)
 			defer ssn.Close()
 			places, err := made.session.reservations.places(ssn.Jobs["ns/g"])
 			if err != nil {
@@ -431,13 +435,14 @@ func TestNodesAreKeptInOneDomain(t *testing.T) {
 				parts = append(parts, p.name+": "+strings.Join(p.nodes, " "))
 			}
 			if got := strings.Join(parts, "; "); got != tt.want {
-				t.Errorf("places are %q, want %q", got, tt.want)
+				t.Errorf("the node lists are %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestQueuesLimitGatheredGangs: of a queue that has room for some of the members, those get it that the multiples allow.
+// TestQueuesLimitGatheredGangs checks how many members are placed if the gang's queue has room for only some of them:
+// the largest number that the multiples permit.
 func TestQueuesLimitGatheredGangs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		minimum int32
@@ -459,13 +464,14 @@ func TestQueuesLimitGatheredGangs(t *testing.T) {
 			}, gatherConf+"  - name: capacity\n", spines, true)
 			if got := bindings(ssn, "g"); got != tt.want {
 				reason, _ := ssn.PendingReason("ns/g")
-				t.Errorf("bound %q, want %q; it waits: %v", got, tt.want, reason)
+				t.Errorf("bound %q, want %q; pending reason: %v", got, tt.want, reason)
 			}
 		})
 	}
 }
 
-// TestAGangWaitsInOneDomainForReleasingResources: what is idle there is held, and for the rest it waits.
+// TestAGangWaitsInOneDomainForReleasingResources checks that a gang reserves the idle resources of one domain and waits
+// for the resources being released there.
 func TestAGangWaitsInOneDomainForReleasingResources(t *testing.T) {
 	var pods []*v1.Pod
 	for _, node := range []string{"a1", "a2", "b1x", "b2x", "c1", "c2"} {
@@ -484,6 +490,6 @@ func TestAGangWaitsInOneDomainForReleasingResources(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"c1": 2, "c2": 2}, on); diff != "" || len(ssn.Binds()) > 0 {
 		reason, _ := ssn.PendingReason("ns/g")
-		t.Errorf("%d are bound; pipelined (-want +got):\n%s\nit waits: %v", len(ssn.Binds()), diff, reason)
+		t.Errorf("%d members are bound; pipelined members by node (-want +got):\n%s\npending reason: %v", len(ssn.Binds()), diff, reason)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// networkWith has the nodes of the tree, and the gangs that are to be gathered.
+// networkWith returns a network with the nodes of tree and these gangs with gather rules.
 func networkWith(asking map[api.JobID]*gathered) *network {
 	layers, err := layersOf(spines)
 	if err != nil {
@@ -39,7 +39,7 @@ func networkWith(asking map[api.JobID]*gathered) *network {
 	return n
 }
 
-// memberOn is a member of the gang on the node, whose pod names the selector.
+// memberOn returns a member of the gang on the node. The selector is in an annotation of its pod.
 func memberOn(uid api.JobID, index int, status api.TaskStatus, node, selector string) *api.TaskInfo {
 	pod := schedtest.MakePod().Name(fmt.Sprintf("p-%d", index)).Obj()
 	if selector != "" {
@@ -50,7 +50,8 @@ func memberOn(uid api.JobID, index int, status api.TaskStatus, node, selector st
 	return task
 }
 
-// TestHomesOfGangs: where most members are that hold a node, then the first by path; until members come or go.
+// TestHomesOfGangs: the required domain of a gang is the domain that contains most of its members on nodes, and of
+// equal ones the first by path. It changes when members are placed or removed.
 func TestHomesOfGangs(t *testing.T) {
 	type on struct {
 		node   string
@@ -74,7 +75,7 @@ func TestHomesOfGangs(t *testing.T) {
 		"as many, by spine": {2, []on{{"c1", api.Running}, {"a1", api.Running}}, "s1/b1", []string{"Block s1/b1: a1 a2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 5 { // members are in no order
+			for range 5 { // members have no order
 				rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
 				a := &gathered{must: tt.must, rules: rules}
 				n := networkWith(map[api.JobID]*gathered{"ns/g": a})
@@ -83,20 +84,20 @@ func TestHomesOfGangs(t *testing.T) {
 					job.AddTaskInfo(memberOn(job.UID, i, m.status, m.node, ""))
 				}
 				if got := n.requiredDomain(job, a); got != tt.want {
-					t.Fatalf("home is %q, want %q", got, tt.want)
+					t.Fatalf("the required domain is %q, want %q", got, tt.want)
 				}
 				var domains []string
 				for _, d := range n.domainsFor(job) {
 					domains = append(domains, d.name+": "+strings.Join(d.nodes, " "))
 				}
 				if diff := cmp.Diff(tt.domains, domains); diff != "" {
-					t.Fatalf("domains that it may lie in (-want +got):\n%s", diff)
+					t.Fatalf("domains that the gang may use (-want +got):\n%s", diff)
 				}
 				task := memberOn(job.UID, 9, api.Pending, "", "")
 				for _, node := range n.ssn.NodeList {
 					in := tt.want == "" || domainOf(n.domains[node.Name], node.Name, tt.must) == tt.want
 					if err := n.predicate(task, node); (err == nil) != in {
-						t.Errorf("node %s: %v, want it refused: %t", node.Name, err, !in)
+						t.Errorf("node %s: %v, want it rejected: %t", node.Name, err, !in)
 					}
 				}
 				if tt.must == 0 {
@@ -106,18 +107,19 @@ func TestHomesOfGangs(t *testing.T) {
 					job.AddTaskInfo(memberOn(job.UID, 10+i, api.Running, "c1", ""))
 				}
 				if key := n.jobKey(job); key != "ns/g "+tt.want || n.requiredDomain(job, a) != tt.want {
-					t.Errorf("its key is %q, and its home %q, before it is known that members came", key, n.requiredDomain(job, a))
+					t.Errorf("before the network learns of the new members, the key is %q and the required domain %q", key, n.requiredDomain(job, a))
 				}
 				n.changed(task, +1)
 				if got, want := n.requiredDomain(job, a), domainOf([]string{"s2", "b3"}, "c1", tt.must); got != want {
-					t.Errorf("when members have come home is %q, want %q", got, want)
+					t.Errorf("after members were placed the required domain is %q, want %q", got, want)
 				}
 			}
 		})
 	}
 }
 
-// TestCompany: pods of the namespace with the selector that the gang's first pod names, by node, also those placed in the session.
+// TestCompany checks the counts of pods by node that have the gang's affinity selector, in its namespace. The selector
+// is that of the gang's first pod that has one. Pods that the session placed count.
 func TestCompany(t *testing.T) {
 	n := networkWith(map[api.JobID]*gathered{"ns/g": {}, "ns/alone": {}})
 	running := func(index int, node, selector, namespace string) *api.TaskInfo {
@@ -134,7 +136,7 @@ func TestCompany(t *testing.T) {
 		n.ssn.Jobs["ns/g"].AddTaskInfo(memberOn("ns/g", i, api.Pending, "", selector))
 	}
 	if got := selectorOf(n.ssn.Jobs["ns/g"]); got != "ns/b" {
-		t.Fatalf("its selector is %q, want that of the first pod that has one", got)
+		t.Fatalf("the gang's selector is %q, want that of the first pod that has one", got)
 	}
 	running(1, "a1", "b", "ns")
 	running(2, "a1", "b", "ns")
@@ -146,7 +148,7 @@ func TestCompany(t *testing.T) {
 	wants := func(want map[string]int) {
 		t.Helper()
 		if diff := cmp.Diff(want, n.affinityCountsOf(n.ssn.Jobs["ns/g"])); diff != "" {
-			t.Errorf("company (-want +got):\n%s", diff)
+			t.Errorf("affinity counts (-want +got):\n%s", diff)
 		}
 	}
 	wants(map[string]int{"a1": 2, "c1": 1})
@@ -157,11 +159,12 @@ func TestCompany(t *testing.T) {
 	n.changed(memberOn("ns/x", 8, api.Allocated, "c1", "b"), -1)
 	wants(map[string]int{"a1": 2, "c1": 1, "a2": 1})
 	if affinityCounts := n.affinityCountsOf(n.ssn.Jobs["ns/alone"]); affinityCounts != nil || len(n.affinityCounts) != 1 {
-		t.Errorf("a gang without a selector has the company %v, and selectors are known of %v", affinityCounts, n.affinityCounts)
+		t.Errorf("a gang without a selector has the affinity counts %v, and all counts are %v", affinityCounts, n.affinityCounts)
 	}
 }
 
-// TestNodesHaveDomainsAndSlots: each has its domains, slots, members that hold it, and company.
+// TestNodesHaveDomainsAndSlots checks that the planner knows the domains, slots, members and affinity counts of each
+// node.
 func TestNodesHaveDomainsAndSlots(t *testing.T) {
 	rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block", Must: true}, {Name: nodeLayer}}
 	n := networkWith(map[api.JobID]*gathered{"ns/g": {rules: rules, must: 2}})
@@ -198,14 +201,14 @@ func TestNodesHaveDomainsAndSlots(t *testing.T) {
 			t.Errorf("plans for %d members on %v (-want +got):\n%s", tt.now, tt.slots, diff)
 		}
 		for range given.On(tt.slots, 9).Plans(tt.now, tt.now) {
-			break // those that follow are not asked for
+			break // further plans are not computed
 		}
 	}
 	if none, err := n.topologyPlanner(api.NewJobInfo("ns/other")); none != nil || err != nil {
-		t.Errorf("a gang that is not to be gathered is: %v, %v", none, err)
+		t.Errorf("a gang without gather rules has planner %v and error %v", none, err)
 	}
 	n.asking["ns/g"].err = errors.New("why")
 	if none, err := n.topologyPlanner(job); none != nil || err == nil {
-		t.Errorf("a gang with an invalid topology is gathered: %v, %v", none, err)
+		t.Errorf("a gang with an invalid topology has planner %v and error %v", none, err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// twoBlocks are two nodes of 4 cpus, each a block of its own, full of pods of one cpu each: so many of a low priority, and the others of
-// as high a one as x's. Gang x of that high priority asks for 4 cpus, some of which run already.
+// twoBlocks has two full nodes of 4 cpus, each in its own block. Their pods have 1 cpu each. low1 and low2 pods have a
+// low priority, and the others have the high priority of gang x. Gang x needs 4 cpus; some of its members may run.
 func twoBlocks(rule string, low1, low2 int, runs ...*v1.Pod) sessiontest.ClusterSpec {
 	w := sessiontest.ClusterSpec{PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("low", 1), schedtest.PriorityClass("high", 100)}}
 	fill := func(node, class string, priority int32, n int) {
@@ -44,39 +44,42 @@ func twoBlocks(rule string, low1, low2 int, runs ...*v1.Pod) sessiontest.Cluster
 	return w
 }
 
-// TestNoActionEvictsForAGangOfMultiples, which it could not keep to.
+// TestNoActionEvictsForAGangOfMultiples checks that no pod is evicted for a gang with podCountMultiple, because actions
+// that evict cannot observe multiples.
 func TestNoActionEvictsForAGangOfMultiples(t *testing.T) {
 	for action, refused := range map[string]bool{"allocate": false, "backfill": false, "preempt": true, "reclaim": true} {
 		n := &network{ssn: &framework.Session{Action: action}}
 		if got := n.refusal(&gathered{multiple: true}, nil, nil); (got != "") != refused {
-			t.Errorf("%s is refused with %q, want refused: %t", action, got, refused)
+			t.Errorf("%s is rejected with %q, want rejected: %t", action, got, refused)
 		}
 	}
 }
 
-// Preempt evicts pods only where the gang can be bound afterwards.
+// TestNoPodIsEvictedForAGangThatStaysUngathered checks that preempt evicts pods only if the gang can be bound
+// afterwards.
 func TestNoPodIsEvictedForAGangThatStaysUngathered(t *testing.T) {
 	for name, c := range map[string]struct {
 		given   sessiontest.ClusterSpec
 		evicted int
 	}{
-		"it may lie in both blocks":                          {twoBlocks("NodeTopologyLayer prefer", 2, 2), 4},
-		"it is to lie in one, and could":                     {twoBlocks("Block must", 4, 4), 4},
-		"it is to lie in one, and could in neither":          {twoBlocks("Block must", 2, 2), 0},
-		"there is room only where its members are not":       {twoBlocks("Block must", 0, 4, running("x", 0, "n1")), 0},
-		"there is room where its members are":                {twoBlocks("Block must", 3, 4, running("x", 0, "n1")), 3},
-		"it is to have a multiple of members on a node":      {twoBlocks("NodeTopologyLayer prefer 4", 2, 2), 0},
-		"it is to have a multiple of members, and there are": {twoBlocks("NodeTopologyLayer prefer 2", 2, 2), 0}, // preempt knows of none
+		"it may lie in both blocks":                     {twoBlocks("NodeTopologyLayer prefer", 2, 2), 4},
+		"it is to lie in one, and could":                {twoBlocks("Block must", 4, 4), 4},
+		"it is to lie in one, and could in neither":     {twoBlocks("Block must", 2, 2), 0},
+		"there is room only where its members are not":  {twoBlocks("Block must", 0, 4, running("x", 0, "n1")), 0},
+		"there is room where its members are":           {twoBlocks("Block must", 3, 4, running("x", 0, "n1")), 3},
+		"it is to have a multiple of members on a node": {twoBlocks("NodeTopologyLayer prefer 4", 2, 2), 0},
+		// Preempt does not support multiples.
+		"it is to have a multiple of members, and there are": {twoBlocks("NodeTopologyLayer prefer 2", 2, 2), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, c.given, preemptConf, func(t *testing.T, w *world) {
+			in(t, c.given, preemptConf, func(t *testing.T, w *simulation) {
 				w.actions = append(w.actions, vcpreempt.New())
 				evicted := 0
 				for range 60 {
 					time.Sleep(time.Second)
 					before := len(w.evicted)
 					w.session()
-					for range len(w.evicted) - before { // its controller makes another
+					for range len(w.evicted) - before { // the controller creates a replacement
 						evicted++
 						w.add(schedtest.MakePod().Req(cores("1")).Priority(1).Name(fmt.Sprint("again-", evicted)).Group("low-n1").Obj())
 					}

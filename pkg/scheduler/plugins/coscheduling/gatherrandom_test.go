@@ -17,13 +17,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// drawnGang is a gang on a small network: what of each node is free, how many of its members run there, and what it asks for.
+// drawnGang is a random gang on a small network. It has the free slots and the gang's members of each node, and the
+// gang's rules.
 type drawnGang struct {
-	nodes         []string // texts for networkOf
+	nodes         []string // arguments of networkOf
 	free, members []int
 	waiting       int
 	rules         []string
-	// must is how many of spine, block and node name the domain that it must lie in; multiples are of the spine, block and node.
+	// must is the layer of the required domain: 1 spine, 2 block, 3 node, 0 none. multiples are those of spine, block
+	// and node.
 	must      int
 	multiples [3]int
 }
@@ -53,7 +55,7 @@ func drawGang(random *rand.Rand) drawnGang {
 	return d
 }
 
-// keeps reports whether the division meets the gang's rules.
+// keeps reports whether the placement satisfies the gang's rules.
 func (d *drawnGang) keeps(given []int) bool {
 	for level := 1; level <= 3; level++ {
 		members, added := map[string]int{}, map[string]int{}
@@ -77,7 +79,7 @@ func (d *drawnGang) keeps(given []int) bool {
 	return true
 }
 
-// possible reports whether the waiting members can be divided so that keeps returns true.
+// possible reports whether the waiting members can be placed so that keeps returns true.
 func (d *drawnGang) possible(given []int, left int) bool {
 	if len(given) == len(d.free) {
 		return left == 0 && d.keeps(given)
@@ -92,7 +94,8 @@ func (d *drawnGang) possible(given []int, left int) bool {
 
 var gatherSeeds = rounds.Flag("gather.seeds", 40, 150, "how many drawn networks and gangs")
 
-// TestAllocateGathersIfThereIsAWay: of drawn networks and gangs a session places the gang whole, as it asks, if and only if that can be.
+// TestAllocateGathersIfThereIsAWay checks, for random networks and gangs, that a session places the whole gang by its
+// rules if and only if such a placement exists.
 func TestAllocateGathersIfThereIsAWay(t *testing.T) {
 	placed, none := 0, 0
 	for seed := range uint64(gatherSeeds.Of(t)) {
@@ -117,16 +120,16 @@ func TestAllocateGathersIfThereIsAWay(t *testing.T) {
 		case len(ssn.Binds()) == 0 && !possible:
 			none++
 			if reason.Message == "" {
-				t.Errorf("seed %d: it does not say why it waits", seed)
+				t.Errorf("seed %d: the gang has no pending reason", seed)
 			}
 		case len(ssn.Binds()) == d.waiting && d.keeps(given):
 			placed++
 		default:
-			t.Fatalf("seed %d: %v are placed, and possible is %v; it waits: %v\n%+v", seed, given, possible, reason, d)
+			t.Fatalf("seed %d: members placed by node: %v, a placement exists: %v; pending reason: %v\n%+v", seed, given, possible, reason, d)
 		}
 	}
 	if min(placed, none) < gatherSeeds.Of(t)/8 {
-		t.Errorf("%d placed, %d not: the draw is one-sided", placed, none)
+		t.Errorf("%d gangs were placed and %d were not, so the random gangs are too uniform", placed, none)
 	}
 }
 

@@ -17,10 +17,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// The plugin has a say on nodes for two reasons, reservations and gathering, and these tests have both in one session.
+// The plugin filters nodes for two reasons, reservations and gathering. These tests have both in one session.
 
-// acceptedFor are the nodes that no plugin refuses to the gang's first member that waits, asked from several goroutines as upstream's
-// actions do.
+// acceptedFor returns the nodes that no plugin rejects for one pending member of the gang. It calls filters
+// concurrently, as upstream's actions do.
 func acceptedFor(ssn *sessiontest.Session, gang string) string {
 	var (
 		mu       sync.Mutex
@@ -47,8 +47,8 @@ func acceptedFor(ssn *sessiontest.Session, gang string) string {
 	return strings.Join(accepted, " ")
 }
 
-// TestAllocateCountsNoMemberOutsideOfTheDomain: a member without requests that finds room only outside of the block holds up its gang, and
-// the room is for others.
+// TestAllocateCountsNoMemberOutsideOfTheDomain: a member without requests fits only outside of the required block. Its
+// gang is then not placed, and the resources are free for other gangs.
 func TestAllocateCountsNoMemberOutsideOfTheDomain(t *testing.T) {
 	const conf = `
 actions: enqueue, allocate, backfill
@@ -69,7 +69,7 @@ tiers:
 			given := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("p", "b1", "2", "2"), node("q", "b2", "100m", "50")}}
 			given.PodGroups = append(given.PodGroups, gangNamed("g", 3, asks(rule)), gangNamed("other", 2))
 			given.Pods = append(append(waiting("g", 0, 2), waiting("other", 0, 2)...), schedtest.MakePod().Name("g-idle").Group("g").Obj())
-			in(t, given, conf, func(t *testing.T, w *world) {
+			in(t, given, conf, func(t *testing.T, w *simulation) {
 				w.actions = append(w.actions, backfill.New())
 				w.pass(5*time.Second, time.Second)
 				var bound []string
@@ -78,7 +78,7 @@ tiers:
 				}
 				slices.Sort(bound)
 				if got := strings.Join(bound, " "); got != want {
-					t.Errorf("bound are %q, want %q; g waits: %s", got, want, w.condition("g", "Unschedulable").Message)
+					t.Errorf("the bound pods are %q, want %q; g waits: %s", got, want, w.condition("g", "Unschedulable").Message)
 				}
 			})
 		})

@@ -14,7 +14,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// gangIn returns a gang that was let in long ago, with a member of each status.
+// gangIn returns an admitted gang with one member in each of these statuses.
 func gangIn(statuses ...api.TaskStatus) *gang {
 	job := api.NewJobInfo("ns/g")
 	job.PodGroup = &api.PodGroup{}
@@ -29,7 +29,7 @@ func gangIn(statuses ...api.TaskStatus) *gang {
 	return g
 }
 
-// TestWaitsWhole: a gang of which a member is being bound, or was, does not wait for nodes.
+// TestWaitsWhole checks that waitsWhole returns false for a gang with a member that is being bound or was bound.
 func TestWaitsWhole(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statuses []api.TaskStatus
@@ -43,13 +43,14 @@ func TestWaitsWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := waitsWhole(gangIn(tt.statuses...).JobInfo); got != tt.want {
-				t.Errorf("it waits whole: %t, want %t", got, tt.want)
+				t.Errorf("all members wait: %t, want %t", got, tt.want)
 			}
 		})
 	}
 }
 
-// A gang that is being bound stays admitted if its backoff ended early, and if its waiting time ends meanwhile.
+// TestGangInFlightDoesNotTimeOut checks that a gang which is being bound stays admitted if its backoff ended early, and
+// if its waiting time ends meanwhile.
 func TestGangInFlightDoesNotTimeOut(t *testing.T) {
 	now := time.Now()
 	for _, statuses := range [][]api.TaskStatus{{api.Binding, api.Pending}, {api.Pending, api.Pending}} {
@@ -57,7 +58,7 @@ func TestGangInFlightDoesNotTimeOut(t *testing.T) {
 		l := &admissionDeadline{id: "g", gangs: []*gang{g}}
 		g.limit = &knownLimit{reason: timedOut, since: now}
 		if held, want := !l.backoffEnds(now).IsZero(), statuses[0] == api.Pending; held != want {
-			t.Errorf("with members %v it waits out a backoff: %t, want %t", statuses, held, want)
+			t.Errorf("with members %v the gang waits for the end of its backoff: %t, want %t", statuses, held, want)
 		}
 	}
 	ssn := &framework.Session{Session: &vcframework.Session{}}
@@ -66,11 +67,12 @@ func TestGangInFlightDoesNotTimeOut(t *testing.T) {
 	g.limit = &knownLimit{reason: gangAdmitted, since: now.Add(-time.Hour)}
 	l := &admissionDeadline{id: "g", gangs: []*gang{g}}
 	if next := s.limitWait(l, now); !next.IsZero() || l.tries > 0 || g.limit == nil || g.limit.reason != gangAdmitted || g.IsPending() {
-		t.Errorf("an hour after it was let in it has %d timeouts and is %s, want none, and its time to go on", l.tries, g.PodGroup.Status.Phase)
+		t.Errorf("an hour after its admission the gang has %d timeouts and phase %s, want none, and the same time limit", l.tries, g.PodGroup.Status.Phase)
 	}
 }
 
-// TestOnlyRoomForTheWholeGangDoublesItsWait: upstream's reclaim makes room for one member at a time.
+// TestOnlyRoomForTheWholeGangDoublesItsWait checks that the waiting time doubles only if all members that the minimum
+// needs are pipelined. Upstream's reclaim frees resources for one member at a time.
 func TestOnlyRoomForTheWholeGangDoublesItsWait(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
@@ -81,12 +83,13 @@ func TestOnlyRoomForTheWholeGangDoublesItsWait(t *testing.T) {
 		g.MinAvailable = 2
 		g.limit = &knownLimit{reason: gangAdmitted, since: now}
 		if limit, _, _ := (&admissionDeadline{id: "g", gangs: []*gang{g}}).clock(nil, now); limit != c.want {
-			t.Errorf("beside a member that waits for room that is being made, with one that is %s, it waits for %s, want %s", c.second, limit, c.want)
+			t.Errorf("with one pipelined member and one that is %s, the waiting time is %s, want %s", c.second, limit, c.want)
 		}
 	}
 }
 
-// The waiting time of a group begins with the earliest admission of the gangs that are still admitted.
+// TestTheFirstAdmissionOfAGroupCounts: the waiting time of a group begins with the earliest admission among the gangs
+// that are still admitted.
 func TestTheFirstAdmissionOfAGroupCounts(t *testing.T) {
 	now := time.Now()
 	l := &admissionDeadline{id: "g"}
@@ -96,11 +99,11 @@ func TestTheFirstAdmissionOfAGroupCounts(t *testing.T) {
 		l.gangs = append(l.gangs, g)
 	}
 	if _, first, since := l.clock(nil, now); first != l.gangs[1] || now.Sub(since) != time.Hour {
-		t.Errorf("the group waits since %s ago, want an hour", now.Sub(since))
+		t.Errorf("the group has waited for %s, want an hour", now.Sub(since))
 	}
 	l.gangs[1].sendBack()
 	if _, first, since := l.clock(nil, now); first != l.gangs[2] || now.Sub(since) != time.Minute || l.gangs[1].limit != nil {
-		t.Errorf("the group waits since %s ago, and the gang that is Pending has the limit %v, want a minute, and none", now.Sub(since), l.gangs[1].limit)
+		t.Errorf("the group has waited for %s, and the pending gang has the limit %v, want a minute and none", now.Sub(since), l.gangs[1].limit)
 	}
 	l.gangs = l.gangs[:2]
 	for i, names := range [][]api.JobID{{"ns/a", "ns/b"}, {"ns/b", "ns/a"}} {
@@ -109,12 +112,13 @@ func TestTheFirstAdmissionOfAGroupCounts(t *testing.T) {
 			g.UID = names[n]
 		}
 		if _, first, _ := l.clock(nil, now); first != l.gangs[i] {
-			t.Errorf("of gangs that were let in at once %s counts, want the first by name", first.UID)
+			t.Errorf("of gangs admitted at the same time, %s counts, want the first by name", first.UID)
 		}
 	}
 }
 
-// TestNodesHaveRoomForGangsWithTheirMembers: without these the end of a backoff would be too early.
+// TestNodesHaveRoomForGangsWithTheirMembers checks that a gang with too few pending members has no room anywhere.
+// Otherwise its backoff would end too early.
 func TestNodesHaveRoomForGangsWithTheirMembers(t *testing.T) {
 	node := api.NewNodeInfo(holds("8").Name("n").Obj())
 	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n": node}}}}
@@ -122,7 +126,7 @@ func TestNodesHaveRoomForGangsWithTheirMembers(t *testing.T) {
 		g, looks := gangIn(statuses...), 0
 		g.MinAvailable = 2
 		if _, room, known := s.hasRoom(&admissionDeadline{gangs: []*gang{g}}, &looks); room != want || !known {
-			t.Errorf("there is room for a gang of two with members %v: %t, and that is known: %t, want %t, and that it is", statuses, room, known, want)
+			t.Errorf("a gang of two with members %v has room: %t, known: %t; want %t, and known", statuses, room, known, want)
 		}
 	}
 }

@@ -18,24 +18,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// BenchmarkSessionOfManyGangs is of what the plugin does in a session in which so many gangs wait, none of which can be placed.
+// BenchmarkSessionOfManyGangs measures opening and closing a session with 10,000 pending gangs that cannot be placed,
+// with and without the plugin.
 func BenchmarkSessionOfManyGangs(b *testing.B) {
 	for name, conf := range map[string]string{
 		"without": "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n",
 		"with":    "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: coscheduling\n",
 	} {
 		b.Run(name, func(b *testing.B) {
-			world := sessiontest.ClusterSpec{Nodes: []*v1.Node{holds("4").Name("n").Obj()}}
+			spec := sessiontest.ClusterSpec{Nodes: []*v1.Node{holds("4").Name("n").Obj()}}
 			for i := range 10000 {
 				name := fmt.Sprintf("g%d", i)
 				group := schedtest.MakePodGroup().Name(name).MinMember(2).Annotation(gangs.ModeAnnotation, "Strict").Obj()
 				group.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
-				world.PodGroups = append(world.PodGroups, group)
+				spec.PodGroups = append(spec.PodGroups, group)
 				for j := range 2 {
-					world.Pods = append(world.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, j)).Group(name).Req(cores("8")).Obj())
+					spec.Pods = append(spec.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, j)).Group(name).Req(cores("8")).Obj())
 				}
 			}
-			cluster := sessiontest.New(world)
+			cluster := sessiontest.New(spec)
 			defer cluster.Close()
 			registry := framework.NewRegistry()
 			registry.RegisterPlugin(Spec())
@@ -48,8 +49,8 @@ func BenchmarkSessionOfManyGangs(b *testing.B) {
 	}
 }
 
-// BenchmarkLooksForRoom is of what a session costs whose gangs in a backoff fit on none of 5,000 full nodes. The number of
-// looks limits how many gangs are compared with all nodes.
+// BenchmarkLooksForRoom measures the search for room for gangs in a backoff that fit on none of 5,000 full nodes. A
+// session compares only a limited number of gangs with all nodes.
 func BenchmarkLooksForRoom(b *testing.B) {
 	full := schedtest.Resources{"cpu": "64", "memory": "1Ti", "nvidia.com/gpu": "8", "rdma/ib": "8", "ephemeral-storage": "1Ti", "hugepages-2Mi": "1Gi"}
 	for _, gangs := range []int{1, 20, 10_000} {

@@ -27,11 +27,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestMessages has the texts that users read on PodGroups of this plugin, of groups, settings and minima; further tests in this file have
-// those of reservations, and of the network topology.
+// TestMessages has the texts about groups, settings and minima that users read on PodGroups. Further tests in this file
+// have the texts about reservations and the network topology.
 func TestMessages(t *testing.T) {
 	xy := says(gangs.GroupsAnnotation, groupOf("x", "y"))
-	// waits is why x waits.
+	// waits returns the pending reason of gang x.
 	waits := func(room string, list ...gangOf) string {
 		ssn := open(t, room, list)
 		job := ssn.Jobs[api.JobID(schedtest.Namespace+"/x")]
@@ -41,7 +41,7 @@ func TestMessages(t *testing.T) {
 		}
 		return reason.Reason + ": " + reason.Message
 	}
-	// condition is a condition of x.
+	// condition returns the condition of gang x of this type.
 	condition := func(kind string, list ...gangOf) string {
 		for _, c := range open(t, "9", list).Jobs[api.JobID(schedtest.Namespace+"/x")].PodGroup.Status.Conditions {
 			if string(c.Type) == kind {
@@ -101,12 +101,12 @@ func TestMessages(t *testing.T) {
 // TestMessagesOfTimeLimits has the condition TimeLimit of gangs and gang groups, from their admission to the backoff.
 func TestMessagesOfTimeLimits(t *testing.T) {
 	got := map[string]string{}
-	says := func(w *world, gang string) string {
+	says := func(w *simulation, gang string) string {
 		c := w.condition(gang, TimeLimit)
 		return c.Reason + ": " + c.Message
 	}
-	// untilBack has sessions go by until gang a has timed out that often.
-	untilBack := func(w *world, tries int) {
+	// untilBack runs sessions until gang a has this number of timeouts.
+	untilBack := func(w *simulation, tries int) {
 		for range 300 {
 			w.pass(time.Second, time.Second)
 			if w.condition("a", TimeLimit).Reason == timedOut && w.plugin.limits["ns/a"].tries == tries {
@@ -115,7 +115,7 @@ func TestMessagesOfTimeLimits(t *testing.T) {
 		}
 		t.Errorf("gang a has not timed out %d times", tries)
 	}
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		got["admitted"] = says(w, "a")
 		untilBack(w, 1)
@@ -126,7 +126,7 @@ func TestMessagesOfTimeLimits(t *testing.T) {
 	groups := func(name string) *schedtest.PodGroupBuilder {
 		return waits(name).Annotation(gangs.GroupsAnnotation, groupOf("a", "b"))
 	}
-	in(t, narrow([]*schedtest.PodGroupBuilder{groups("a"), groups("b")}, members(small(), "a", 4)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{groups("a"), groups("b")}, members(small(), "a", 4)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		untilBack(w, 1)
 		got["a group timed out"] = says(w, "b")
@@ -148,21 +148,21 @@ func TestMessagesOfTimeLimits(t *testing.T) {
 	}
 }
 
-// TestMessagesOfReservations has the condition NodeReservation of the gang that nodes are reserved for, each way it may end, and what
-// other gangs read of the nodes.
+// TestMessagesOfReservations has the condition NodeReservation of a gang with reserved nodes, the event of each end of
+// a reservation, and the message that other gangs get about the nodes.
 func TestMessagesOfReservations(t *testing.T) {
 	got := map[string]string{}
-	for name, happens := range map[string]func(w *world, r *reservation){
-		"its nodes do not drain": func(_ *world, r *reservation) { r.since = time.Now().Add(-30 * time.Minute) },
-		"its nodes are idle": func(_ *world, r *reservation) {
+	for name, happens := range map[string]func(w *simulation, r *reservation){
+		"its nodes do not drain": func(_ *simulation, r *reservation) { r.since = time.Now().Add(-30 * time.Minute) },
+		"its nodes are idle": func(_ *simulation, r *reservation) {
 			r.since, r.drained = time.Now().Add(-29*time.Minute), time.Now().Add(-idleLimit)
 		},
-		"it is over":          func(_ *world, r *reservation) { r.since = time.Now().Add(-35 * time.Minute) },
-		"a member is deleted": func(w *world, _ *reservation) { w.remove("big-0") },
-		"a pod is created on a node": func(w *world, _ *reservation) {
+		"it is over":          func(_ *simulation, r *reservation) { r.since = time.Now().Add(-35 * time.Minute) },
+		"a member is deleted": func(w *simulation, _ *reservation) { w.remove("big-0") },
+		"a pod is created on a node": func(w *simulation, _ *reservation) {
 			w.add(schedtest.MakePod().Name("big-9").Group("big").Node("n3").Phase(v1.PodRunning).Req(cores("1")).Obj())
 		},
-		"its nodes are cordoned": func(w *world, _ *reservation) {
+		"its nodes are cordoned": func(w *simulation, _ *reservation) {
 			for i := range 4 {
 				if err := w.cluster.Cache().AddOrUpdateNode(holds("4").Name(fmt.Sprint("n", i)).Cordon().Obj()); err != nil {
 					t.Fatal(err)
@@ -171,7 +171,7 @@ func TestMessagesOfReservations(t *testing.T) {
 			w.pass(trialInterval, trialInterval)
 		},
 	} {
-		in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 			w.full()
 			w.arrives("big", schedtest.Queue, 2, "4")
 			w.untilReserved("big")
@@ -180,14 +180,14 @@ func TestMessagesOfReservations(t *testing.T) {
 			w.cluster.Cache().Recorder = recorder
 			happens(w, w.plugin.reservations.active[schedtest.Queue])
 			w.session()
-			for len(recorder.Events) > 0 { // the condition is gone once the gang runs
+			for len(recorder.Events) > 0 { // a gang that runs no longer has the condition
 				if event := <-recorder.Events; strings.Contains(event, reservationEnded) {
 					got[name] = event
 				}
 			}
 		})
 	}
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.arrives("other", schedtest.Queue, 1, "1")
@@ -215,9 +215,10 @@ func TestMessagesOfReservations(t *testing.T) {
 	}
 }
 
-// TestMessagesOfClosedQueues has why no nodes are reserved for a gang whose queue is closed, and why a reservation ends once it is.
+// TestMessagesOfClosedQueues has the message of a gang that gets no reservation because its queue is closed, and of a
+// reservation that ends for that reason.
 func TestMessagesOfClosedQueues(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.untilReserved("big")
@@ -233,13 +234,13 @@ func TestMessagesOfClosedQueues(t *testing.T) {
 			i := slices.IndexFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == Reserved })
 			want := "Waiting longer than starvationAfter (5m0s), but no nodes can be reserved: queue default does not exist or is not open"
 			if i < 0 || job.PodGroup.Status.Conditions[i].Message != want {
-				t.Errorf("conditions are %v, want one with %s", job.PodGroup.Status.Conditions, want)
+				t.Errorf("the conditions are %v, want one with message %s", job.PodGroup.Status.Conditions, want)
 			}
 		})
 	})
 }
 
-// refusal is the reason of a predicate's refusal, as users read it; empty if there is none.
+// refusal returns the reason for which a filter rejects a node, as users read it; empty if the filter accepts the node.
 func refusal(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
@@ -248,7 +249,7 @@ func refusal(err error) string {
 	return strings.Join(fit.Status.Reasons(), ", ")
 }
 
-// TestWhyNoNodesAreReserved is reported on the gang.
+// TestWhyNoNodesAreReserved checks the reasons that a gang's condition gives if no nodes are reserved.
 func TestWhyNoNodesAreReserved(t *testing.T) {
 	for name, tt := range map[string]struct {
 		percent int
@@ -273,7 +274,7 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 			given := nodes(3, "4")
 			given.Nodes = append(given.Nodes, schedtest.MakeNode().Name("n3").Capacity(schedtest.Resources{"cpu": "4", "nvidia.com/gpu": "8", "pods": "20"}).Obj())
 			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(cores("7")).Obj()}
-			in(t, given, after5m(tt.percent), func(t *testing.T, w *world) {
+			in(t, given, after5m(tt.percent), func(t *testing.T, w *simulation) {
 				w.full()
 				group := schedtest.MakePodGroup().Name("big").MinMember(2)
 				if tt.group != nil {
@@ -287,7 +288,7 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 				got := w.condition("big", Reserved)
 				if tt.want == "" {
 					if len(w.reserved()) != 2 {
-						t.Errorf("reserved are %v: %s", w.reserved(), got.Message)
+						t.Errorf("the reserved nodes are %v: %s", w.reserved(), got.Message)
 					}
 					return
 				}
@@ -299,7 +300,7 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 	}
 }
 
-// TestWhyATrialReservesNoNodes has the reasons of trials that TestWhyNoNodesAreReserved does not have.
+// TestWhyATrialReservesNoNodes has the reasons of trials that are not in TestWhyNoNodesAreReserved.
 func TestWhyATrialReservesNoNodes(t *testing.T) {
 	if want := "the search for nodes took longer than 200ms"; errTrialTooLong.Error() != want {
 		t.Errorf("got %q, want %q", errTrialTooLong, want)
@@ -309,7 +310,7 @@ func TestWhyATrialReservesNoNodes(t *testing.T) {
 	limited.Spec.Deserved = v1.ResourceList{v1.ResourceCPU: resource.MustParse("7")}
 	given := nodes(4, "4")
 	given.Queues = []*v1beta1.Queue{limited}
-	in(t, given, after5m(100), func(t *testing.T, w *world) {
+	in(t, given, after5m(100), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", "limited", 2, "3")
 		w.pass(8*time.Minute, time.Minute)
@@ -323,7 +324,7 @@ func TestWhyATrialReservesNoNodes(t *testing.T) {
 		node.Labels["group"] = "g1"
 	}
 	conf := after5m(100) + "  - name: ibcluster\n    enablePredicate: false\n    arguments: {ibcluster.levels: [group]}\n"
-	in(t, given, conf, func(t *testing.T, w *world) {
+	in(t, given, conf, func(t *testing.T, w *simulation) {
 		w.full()
 		w.cluster.Cache().AddPodGroupV1beta1(gangNamed("big", 2, says(ibcluster.ModeAnnotation, "required", ibcluster.ClustersAnnotation, "g2")))
 		w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
@@ -335,7 +336,8 @@ func TestWhyATrialReservesNoNodes(t *testing.T) {
 	})
 }
 
-// TestNodesThatAGatheredGangIsRefused wherever they are, and gangs that are not gathered never.
+// TestNodesThatAGatheredGangIsRefused checks which nodes the filter rejects for a gang with gather rules that has no
+// members on nodes, by action. It rejects no node for other gangs.
 func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gathered *gathered
@@ -349,32 +351,33 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 		"by multiples":                     {&gathered{multiple: true}, "allocate", "", false},
 		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "no pods are evicted for the gang, because annotation " + gangs.TopologyAnnotation + " has podCountMultiple", false},
 		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "no pods are evicted for the gang, because annotation " + gangs.TopologyAnnotation + " has podCountMultiple", false},
-		"in one domain, none by now":       {&gathered{must: 1, rules: make([]topologyplan.Layer, 4)}, "allocate", "", true},
+		"in one domain, not chosen yet":    {&gathered{must: 1, rules: make([]topologyplan.Layer, 4)}, "allocate", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := networkWith(map[api.JobID]*gathered{"ns/g": {}})
 			n.asking["ns/g"], n.ssn.Action = tt.gathered, tt.action
 			if got := refusal(n.predicate(memberOn("ns/g", 0, api.Pending, "", ""), n.ssn.NodeList[0])); got != tt.want {
-				t.Errorf("it is refused for %q, want %q", got, tt.want)
+				t.Errorf("the node is rejected because of %q, want %q", got, tt.want)
 			}
 			if binds := n.jobKey(n.ssn.Jobs["ns/g"]) != ""; binds != tt.binds {
-				t.Errorf("there are nodes that it may not go on: %t, want %t", binds, tt.binds)
+				t.Errorf("the filter may reject nodes: %t, want %t", binds, tt.binds)
 			}
 			if err := n.invalidTopology(n.ssn.Jobs["ns/g"]); (err != nil) != (tt.gathered != nil && tt.gathered.err != nil) {
-				t.Errorf("its topology is invalid: %v", err)
+				t.Errorf("the gang's topology is invalid: %v", err)
 			}
 		})
 	}
 	var none *network
 	if none.jobKey(api.NewJobInfo("ns/g")) != "" || none.invalidTopology(api.NewJobInfo("ns/g")) != nil || none.domainsFor(api.NewJobInfo("ns/g")) != nil || none.predicate(memberOn("ns/g", 0, api.Pending, "", ""), nil) != nil {
-		t.Error("without a gang that is gathered something is refused")
+		t.Error("without gangs with gather rules the plugin must reject nothing")
 	}
 	if networkWith(nil).jobKey(nil) != "" {
 		t.Error("a job that the session does not have has a key")
 	}
 }
 
-// TestMembersWhoseNodeLeftTheDomainAreRefused: before they are bound, and as long as a layer's labels tell the domain.
+// TestMembersWhoseNodeLeftTheDomainAreRefused checks that the pre-bind step rejects a member whose node left the
+// required domain after the placement. If a node does not change its domain by labels, the step accepts the member.
 func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
 	const requires = " after the gang was placed; annotation gang.scheduling.koordinator.sh/network-topology-spec requires one Block"
 	for name, tt := range map[string]struct {
@@ -392,9 +395,9 @@ func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
 		"preferred only":           {[]string{"Block prefer"}, networkOf("a2 s9 b9 5"), "goes on"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster, ssn := gatherWorld(t, sessiontest.ClusterSpec{Nodes: tree(), Pods: waiting("g", 0, 5), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 5, asks(tt.asks...))}}, gatherConf, spines, true)
+			cluster, ssn := gatherCluster(t, sessiontest.ClusterSpec{Nodes: tree(), Pods: waiting("g", 0, 5), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 5, asks(tt.asks...))}}, gatherConf, spines, true)
 			if got := bindings(ssn, "g"); got != "a2: 0,1,2,3,4" {
-				t.Fatalf("bound: %s", got)
+				t.Fatalf("bound members: %s", got)
 			}
 			cluster.Load(sessiontest.ClusterSpec{Nodes: tt.now})
 			bind := ssn.Handed()["ns/g-0"]
@@ -407,18 +410,18 @@ func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
 				if err != nil {
 					said = err.Error()
 				}
-				if last := step.PreCommitCheck(bind.Task, bind.Node); fmt.Sprint(last) != fmt.Sprint(err) {
-					t.Errorf("the last look says %v, not %v", last, err)
+				if lastCheck := step.PreCommitCheck(bind.Task, bind.Node); fmt.Sprint(lastCheck) != fmt.Sprint(err) {
+					t.Errorf("the pre-commit check returns %v, and the pre-bind step %v", lastCheck, err)
 				}
 			}
 			if said != tt.want {
-				t.Errorf("it says %q, want %q", said, tt.want)
+				t.Errorf("the pre-bind step returns %q, want %q", said, tt.want)
 			}
 		})
 	}
 }
 
-// TestLayersOfTopologies are read in any order, and what is no chain is told.
+// TestLayersOfTopologies checks that layers may be in any order, and the errors of layers that form no chain.
 func TestLayersOfTopologies(t *testing.T) {
 	spec := func(texts ...string) *v1alpha1.ClusterNetworkTopology {
 		topology := &v1alpha1.ClusterNetworkTopology{}
@@ -474,7 +477,8 @@ func TestLayersOfTopologies(t *testing.T) {
 	}
 }
 
-// TestNetworkRulesOfGangs has the errors of rules on the network topology. Rules for existing layers apply. A rule that cannot apply is an invalid setting, or prevents the gang's placement.
+// TestNetworkRulesOfGangs has the errors of rules on the network topology. Rules for existing layers apply. A rule that
+// cannot apply is an invalid setting, or prevents the gang's placement.
 func TestNetworkRulesOfGangs(t *testing.T) {
 	const unknownRow = `annotation gang.scheduling.koordinator.sh/network-topology-spec names unknown layer "Row"; the layers are ClusterTopologyLayer, Spine, Block, NodeTopologyLayer`
 	type asked struct {
@@ -545,10 +549,10 @@ func TestNetworkRulesOfGangs(t *testing.T) {
 				got.Invalid = append(got.Invalid, m.String())
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("it asks (-want +got):\n%s", diff)
+				t.Errorf("rules (-want +got):\n%s", diff)
 			}
 			if binds := a.binds(); binds != (tt.want.Must > 0 || tt.want.Err != "") {
-				t.Errorf("there are nodes that it may not go on: %t", binds)
+				t.Errorf("the filter may reject nodes: %t", binds)
 			}
 		})
 	}

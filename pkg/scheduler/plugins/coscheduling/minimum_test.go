@@ -25,7 +25,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// placedIn is how many of each gang's members a session of the world hands over to be bound.
+// placedIn runs a session on the cluster. It returns how many members of each gang are handed over to be bound.
 func placedIn(t *testing.T, conf string, w sessiontest.ClusterSpec) map[string]int {
 	t.Helper()
 	cluster := sessiontest.New(w)
@@ -40,7 +40,7 @@ func placedIn(t *testing.T, conf string, w sessiontest.ClusterSpec) map[string]i
 	return boundOf(ssn)
 }
 
-// roomFor is a world of one node, in which the gang's pods are as change makes them.
+// roomFor returns a cluster with one node and the gang. change may modify the gang's pods.
 func roomFor(cpu string, g gangOf, change func(*v1.Pod)) sessiontest.ClusterSpec {
 	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{holds(cpu).Name("n").Obj()}, PodGroups: []*v1beta1.PodGroup{g.podGroup()}, Pods: g.pods()}
 	for _, pod := range w.Pods {
@@ -57,7 +57,8 @@ func ofThoseOnNodes(change func(*v1.Pod)) func(*v1.Pod) {
 	}
 }
 
-// If all members of a gang of three were deleted or have ended, and are created again, the minimum counts again: with room for one, no member is placed.
+// TestARecreatedGang: if all members of a gang of three were deleted or have ended, and are created again, the minimum
+// applies again. No member is placed if only one fits.
 func TestARecreatedGang(t *testing.T) {
 	now := metav1.Now()
 	settings := map[string]map[string]string{
@@ -83,14 +84,15 @@ func TestARecreatedGang(t *testing.T) {
 			t.Run(name+", "+setting, func(t *testing.T) {
 				c.gang.name, c.gang.minimum, c.gang.annotations = "x", 3, annotations
 				if diff := cmp.Diff(map[string]int{}, placedIn(t, conf, roomFor(c.room, c.gang, c.change))); diff != "" {
-					t.Errorf("placed of three with room for one (-want +got):\n%s", diff)
+					t.Errorf("placed members, with room for one of three (-want +got):\n%s", diff)
 				}
 			})
 		}
 	}
 }
 
-// Tasks of a Volcano Job, which controls all of its pods, may run one after another: those that have succeeded count.
+// TestTasksOfAVolcanoJobAfterOneAnother: tasks of a Volcano Job, which controls all pods of the gang, may run one after
+// another. Succeeded pods count for the minimum.
 func TestTasksOfAVolcanoJobAfterOneAnother(t *testing.T) {
 	w := roomFor("9", gangOf{name: "x", minimum: 4, running: 2, waiting: 2, annotations: says(gangs.ModeAnnotation, "Strict")}, ofThoseOnNodes(func(pod *v1.Pod) {
 		pod.Status.Phase = v1.PodSucceeded
@@ -102,11 +104,12 @@ func TestTasksOfAVolcanoJobAfterOneAnother(t *testing.T) {
 		pod.OwnerReferences = owners
 	}
 	if diff := cmp.Diff(map[string]int{"x": 2}, placedIn(t, conf, w)); diff != "" {
-		t.Errorf("placed of the task that follows (-want +got):\n%s", diff)
+		t.Errorf("placed members of the second task (-want +got):\n%s", diff)
 	}
 }
 
-// TestASatisfiedGangIsNotAdmittedAgain: its queue admitted what it takes before its phase was set back.
+// TestASatisfiedGangIsNotAdmittedAgain checks that a satisfied gang whose phase was reset to Pending does not need
+// admission: its queue already admitted its resources.
 func TestASatisfiedGangIsNotAdmittedAgain(t *testing.T) {
 	for _, satisfied := range []bool{true, false} {
 		w := roomFor("9", gangOf{name: "x", minimum: 3, running: 2, waiting: 1, satisfied: satisfied, annotations: says(gangs.ModeAnnotation, "NonStrict")}, func(*v1.Pod) {})
@@ -125,8 +128,8 @@ func TestASatisfiedGangIsNotAdmittedAgain(t *testing.T) {
 	}
 }
 
-// threeOf is a strict gang on a node that has room for it, in sessions that follow one another.
-func threeOf(t *testing.T, test func(*testing.T, *world, func(n string) *v1.Pod)) {
+// threeOf runs the test with a strict gang of three that runs on a node with room for exactly three pods.
+func threeOf(t *testing.T, test func(*testing.T, *simulation, func(n string) *v1.Pod)) {
 	t.Helper()
 	pod := func(n string) *v1.Pod { return schedtest.MakePod().Name("x-" + n).Group("x").Req(cores("1")).Obj() }
 	w := sessiontest.ClusterSpec{
@@ -134,7 +137,7 @@ func threeOf(t *testing.T, test func(*testing.T, *world, func(n string) *v1.Pod)
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("x").MinMember(3).Annotation(gangs.ModeAnnotation, "Strict").Obj()},
 		Pods:      []*v1.Pod{pod("0"), pod("1"), pod("2")},
 	}
-	in(t, w, strings.ReplaceAll(sessionsConf, "{ARGUMENTS}", "{}"), func(t *testing.T, w *world) {
+	in(t, w, strings.ReplaceAll(sessionsConf, "{ARGUMENTS}", "{}"), func(t *testing.T, w *simulation) {
 		w.pass(2*time.Second, time.Second)
 		if !w.runs("x") {
 			t.Fatal("the gang does not run")
@@ -143,10 +146,10 @@ func threeOf(t *testing.T, test func(*testing.T, *world, func(n string) *v1.Pod)
 	})
 }
 
-// A workload is restarted, and another pod takes room of its old pods before all of them are gone: no part of it runs for ever
-// (https://github.com/koordinator-sh/koordinator/issues/2244).
+// TestARestartedWorkloadIsWhole: a workload is restarted, and another pod takes resources of its old pods before all
+// old pods are deleted. Then no part of the gang may run (https://github.com/koordinator-sh/koordinator/issues/2244).
 func TestARestartedWorkloadIsWhole(t *testing.T) {
-	threeOf(t, func(t *testing.T, w *world, pod func(string) *v1.Pod) {
+	threeOf(t, func(t *testing.T, w *simulation, pod func(string) *v1.Pod) {
 		now := metav1.Now()
 		for i := range 3 {
 			w.update(fmt.Sprintf("x-%d", i), func(p *v1.Pod) { p.DeletionTimestamp = &now })
@@ -160,16 +163,16 @@ func TestARestartedWorkloadIsWhole(t *testing.T) {
 		w.add(schedtest.MakePod().Name("other").Req(cores("2")).Node("n").Phase(v1.PodRunning).Obj())
 		w.pass(time.Minute, time.Second)
 		if n := len(w.job("x").TaskStatusIndex[api.Running]); n != 0 {
-			t.Errorf("%d of 3 members run a minute later", n)
+			t.Errorf("%d of 3 members run a minute later, want none", n)
 		}
 	})
 }
 
-// A gang ends and is run again, while another pod has room that it needs.
+// TestTheNextRunIsWhole: a gang ends and is run again, while another pod uses resources that the gang needs.
 func TestTheNextRunIsWhole(t *testing.T) {
 	for name, stay := range map[string]bool{"the old pods are deleted in the same moment": false, "the old pods stay": true} {
 		t.Run(name, func(t *testing.T) {
-			threeOf(t, func(t *testing.T, w *world, pod func(string) *v1.Pod) {
+			threeOf(t, func(t *testing.T, w *simulation, pod func(string) *v1.Pod) {
 				for i := range 3 {
 					w.update(fmt.Sprintf("x-%d", i), func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
 				}
@@ -183,22 +186,23 @@ func TestTheNextRunIsWhole(t *testing.T) {
 				w.add(pod("3"), pod("4"), pod("5"))
 				w.pass(time.Minute, time.Second)
 				if n := len(w.job("x").TaskStatusIndex[api.Running]); n != 0 {
-					t.Errorf("%d of 3 members run a minute later", n)
+					t.Errorf("%d of 3 members run a minute later, want none", n)
 				}
 				w.remove("other")
 				w.pass(time.Minute, time.Second)
 				if n := len(w.job("x").TaskStatusIndex[api.Running]); n != 3 {
-					t.Errorf("%d of 3 members run when there is room for all", n)
+					t.Errorf("%d of 3 members run although all fit", n)
 				}
 			})
 		})
 	}
 }
 
-// The minima that settings make are in force wherever allocate looks at a gang.
+// TestMinimaOfSettings checks that allocate uses the minima of a gang's settings also with network topologies,
+// sub-groups, scheduling gates and best-effort members.
 func TestMinimaOfSettings(t *testing.T) {
 	strict, not := says(gangs.ModeAnnotation, "Strict"), says(gangs.ModeAnnotation, "NonStrict")
-	// tier is a gang of four that is to lie in a leaf, which it says by the tier's number or by its name.
+	// tier adds a hard network topology to a gang of four, with the tier's number or name.
 	tier := func(byName bool, g gangOf) sessiontest.ClusterSpec {
 		w := roomFor("5", g, func(*v1.Pod) {})
 		pg := schedtest.MakePodGroup()
@@ -211,13 +215,13 @@ func TestMinimaOfSettings(t *testing.T) {
 		w.HyperNodes = []*topologyv1alpha1.HyperNode{schedtest.MakeHyperNode().Name("leaf-0").Tier(1).TierName("leaf").Nodes("n").Obj()}
 		return w
 	}
-	// beside has a member that asks for nothing and fits nowhere.
+	// beside adds a member without requests that fits no node.
 	beside := func(g gangOf) sessiontest.ClusterSpec {
 		w := roomFor("9", g, func(*v1.Pod) {})
 		w.Pods = append(w.Pods, schedtest.MakePod().Name("x-free").Group("x").NodeSelector("no", "where").Obj())
 		return w
 	}
-	// cells has sub-groups of two, of which two are needed.
+	// cells adds a policy with sub-groups of two members, of which two sub-groups are required.
 	cells := func(cpu string, g gangOf, of ...string) sessiontest.ClusterSpec {
 		w := roomFor(cpu, g, func(*v1.Pod) {})
 		w.PodGroups[0].Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy
@@ -226,20 +230,20 @@ func TestMinimaOfSettings(t *testing.T) {
 		}
 		return w
 	}
-	// gated has a last member that waits for its scheduling gate.
+	// gated gives the last member a scheduling gate.
 	gated := func(g gangOf) sessiontest.ClusterSpec {
 		w := roomFor("9", g, func(*v1.Pod) {})
 		w.Pods[len(w.Pods)-1].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
 		return w
 	}
-	// follows has members that follow those that have succeeded.
+	// follows adds members of a run that follows members which have succeeded.
 	follows := func(g gangOf) sessiontest.ClusterSpec {
 		g.minimum, g.running, g.roles, g.runningAs = 2, 1, map[string]int32{"a": 1, "b": 1}, []string{"a"}
 		g.annotations = says(gangs.MatchPolicyAnnotation, string(gangs.OnlyWaiting))
 		return roomFor("9", g, ofThoseOnNodes(func(pod *v1.Pod) { pod.Status.Phase = v1.PodSucceeded }))
 	}
 	for name, c := range map[string]struct {
-		world sessiontest.ClusterSpec
+		given sessiontest.ClusterSpec
 		want  map[string]int
 	}{
 		"strict, beside a gated member":    {gated(gangOf{name: "x", minimum: 2, waiting: 3, annotations: strict}), map[string]int{"x": 2}},
@@ -257,14 +261,15 @@ func TestMinimaOfSettings(t *testing.T) {
 		"strict, of sub-groups":            {cells("6", gangOf{name: "x", minimum: 4, waiting: 6, annotations: strict}, "a", "a", "b", "b", "c", "c"), map[string]int{"x": 6}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, placedIn(t, conf+"  - name: network-topology-aware\n", c.world)); diff != "" {
+			if diff := cmp.Diff(c.want, placedIn(t, conf+"  - name: network-topology-aware\n", c.given)); diff != "" {
 				t.Errorf("placed (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestAGangLacksMembersOfSubGroups: of which two are needed.
+// TestAGangLacksMembersOfSubGroups checks that a gang lacks members if it has fewer sub-groups than the two that it
+// requires.
 func TestAGangLacksMembersOfSubGroups(t *testing.T) {
 	for cells, want := range map[string]bool{"aabb": true, "aaaa": false} {
 		w := roomFor("9", gangOf{name: "x", minimum: 4, waiting: 4}, func(*v1.Pod) {})
@@ -275,14 +280,14 @@ func TestAGangLacksMembersOfSubGroups(t *testing.T) {
 		cluster := sessiontest.New(w)
 		ssn := cluster.Open(framework.NewRegistry(), strings.ReplaceAll(conf, "  - name: coscheduling\n", ""))
 		if got := complete(ssn.Jobs["ns/x"]); got != want {
-			t.Errorf("a gang with members of cells %s has enough of them: %t, want %t", cells, got, want)
+			t.Errorf("a gang with members of cells %s is complete: %t, want %t", cells, got, want)
 		}
 		ssn.Close()
 		cluster.Close()
 	}
 }
 
-// The reason why one gang keeps a group waiting is reported on the group's other gangs.
+// TestWhyAGroupWaits checks that the reason why one gang is incomplete is reported on the other gangs of its group.
 func TestWhyAGroupWaits(t *testing.T) {
 	xy := says(gangs.GroupsAnnotation, groupOf("x", "y"))
 	onlyWaiting := says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "only-waiting")
@@ -298,7 +303,7 @@ func TestWhyAGroupWaits(t *testing.T) {
 				other = "ns/y"
 			}
 			if verdict := ssn.JobValid(ssn.Jobs[other]); verdict == nil || verdict.Reason != gangs.WaitingForGroup || !strings.HasSuffix(verdict.Message, "incomplete gangs: "+want) {
-				t.Errorf("%s: %+v", other, verdict)
+				t.Errorf("the verdict on %s is %+v", other, verdict)
 			}
 			if diff := cmp.Diff(map[string]int{}, boundOf(ssn)); diff != "" {
 				t.Errorf("bound (-want +got):\n%s", diff)
@@ -307,7 +312,8 @@ func TestWhyAGroupWaits(t *testing.T) {
 	}
 }
 
-// A gang whose minimum was bound, with its group, says so; of other policies than once-satisfied that is all it means.
+// TestWhole checks which gangs have condition GangWhole: gangs with a match policy other than once-satisfied that
+// reached their minimum, together with their group.
 func TestWhole(t *testing.T) {
 	both := func(policy string) map[string]string {
 		return says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, policy)
@@ -341,7 +347,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// An only-waiting gang that a crash left in part is completed with those that hold nodes; one that was whole is not.
+// TestOnlyWaitingInPart: members on nodes count for the minimum of an only-waiting gang that a crash left partially
+// bound, and not for one that was whole.
 func TestOnlyWaitingInPart(t *testing.T) {
 	for name, c := range map[string]struct {
 		whole bool
@@ -360,8 +367,8 @@ func TestOnlyWaitingInPart(t *testing.T) {
 	}
 }
 
-// What is left of a run goes by itself when the others have succeeded: a member that is tried again, and one above the minimum for which there was
-// no room.
+// TestTheRestOfARun: when other members have succeeded, the remaining members of the run are placed one by one: a
+// member that is retried, and members above the minimum that did not fit before.
 func TestTheRestOfARun(t *testing.T) {
 	for _, owned := range []bool{false, true} {
 		for _, policy := range []string{"once-satisfied", "waiting-and-running"} {
@@ -372,7 +379,7 @@ func TestTheRestOfARun(t *testing.T) {
 				}
 				return pod
 			}
-			run := func(cpu string, minimum int32, pods int, test func(*testing.T, *world)) {
+			run := func(cpu string, minimum int32, pods int, test func(*testing.T, *simulation)) {
 				w := sessiontest.ClusterSpec{
 					Nodes: []*v1.Node{holds(cpu).Name("n").Obj()},
 					PodGroups: []*v1beta1.PodGroup{
@@ -382,13 +389,13 @@ func TestTheRestOfARun(t *testing.T) {
 				for _, pod := range members(schedtest.MakePod().Req(cores("1")), "x", pods) {
 					w.Pods = append(w.Pods, of(pod))
 				}
-				in(t, w, strings.ReplaceAll(sessionsConf, "{ARGUMENTS}", "{}"), func(t *testing.T, w *world) {
+				in(t, w, strings.ReplaceAll(sessionsConf, "{ARGUMENTS}", "{}"), func(t *testing.T, w *simulation) {
 					w.pass(2*time.Second, time.Second)
 					test(t, w)
 				})
 			}
 			t.Run(fmt.Sprintf("tried again, %s, owned: %t", policy, owned), func(t *testing.T) {
-				run("9", 3, 3, func(t *testing.T, w *world) {
+				run("9", 3, 3, func(t *testing.T, w *simulation) {
 					for _, name := range []string{"x-0", "x-1"} {
 						w.update(name, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
 					}
@@ -397,18 +404,18 @@ func TestTheRestOfARun(t *testing.T) {
 					w.add(of(schedtest.MakePod().Name("x-3").Group("x").Req(cores("1")).Obj()))
 					w.pass(5*time.Second, time.Second)
 					if w.bound["x-3"] == 0 {
-						t.Error("the member that is tried again is not placed")
+						t.Error("the member that is retried is not placed")
 					}
 				})
 			})
 			t.Run(fmt.Sprintf("above the minimum, %s, owned: %t", policy, owned), func(t *testing.T) {
-				run("4", 2, 5, func(t *testing.T, w *world) {
+				run("4", 2, 5, func(t *testing.T, w *simulation) {
 					for name := range w.bound {
 						w.update(name, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
 					}
 					w.pass(5*time.Second, time.Second)
 					if len(w.bound) != 5 {
-						t.Errorf("%d of 5 were placed", len(w.bound))
+						t.Errorf("%d of 5 members were placed", len(w.bound))
 					}
 				})
 			})
@@ -416,7 +423,8 @@ func TestTheRestOfARun(t *testing.T) {
 	}
 }
 
-// Pods of another controller than those that have succeeded are another run, however few there are.
+// TestTheNextRunOfAnotherController: pods of another controller than that of the succeeded pods belong to a new run,
+// even if there are fewer of them.
 func TestTheNextRunOfAnotherController(t *testing.T) {
 	w := roomFor("9", gangOf{name: "x", minimum: 3, running: 3, waiting: 2, annotations: says(gangs.MatchPolicyAnnotation, "waiting-and-running")}, func(pod *v1.Pod) {
 		yes, owner := true, types.UID("next")
@@ -426,11 +434,12 @@ func TestTheNextRunOfAnotherController(t *testing.T) {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: string(owner), UID: owner, Controller: &yes}}
 	})
 	if diff := cmp.Diff(map[string]int{}, placedIn(t, conf, w)); diff != "" {
-		t.Errorf("placed of the two that are there of three (-want +got):\n%s", diff)
+		t.Errorf("placed members, with two of three pods (-want +got):\n%s", diff)
 	}
 }
 
-// TestAGangThatLostMembersKeepsNoGroupFromBeingSatisfied: what it lacks it has lost since it had its minimum with the others.
+// TestAGangThatLostMembersKeepsNoGroupFromBeingSatisfied: a gang that reached its minimum together with the group, and
+// then lost members, does not prevent the group from being satisfied.
 func TestAGangThatLostMembersKeepsNoGroupFromBeingSatisfied(t *testing.T) {
 	for name, c := range map[string]struct{ whole, want bool }{"it had its minimum": {true, true}, "it never had": {false, false}} {
 		t.Run(name, func(t *testing.T) {

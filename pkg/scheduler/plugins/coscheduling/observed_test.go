@@ -30,8 +30,8 @@ func (o *observed) GangTimedOut()                             { o.timeOuts++ }
 func (o *observed) ReservationEnded(end gangs.ReservationEnd) { o.ended[end]++ }
 func (o *observed) Reservations(now int)                      { o.reserved = now }
 
-// observe has the sessions that follow observed, as those of a process that begins to lead.
-func (w *world) observe() *observed {
+// observe returns the values that are observed in the following sessions. It starts a new leader.
+func (w *simulation) observe() *observed {
 	o := &observed{waited: map[string]time.Duration{}, ended: map[gangs.ReservationEnd]int{}}
 	w.lead()
 	w.registry.Observe(o)
@@ -39,45 +39,47 @@ func (w *world) observe() *observed {
 }
 
 // reload puts another configuration in force.
-func (w *world) reload(conf string) {
+func (w *simulation) reload(conf string) {
 	w.scheduler.Close()
 	w.scheduler = w.cluster.Scheduler(w.registry, conf)
 }
 
-// TestWaitingTimeIsObserved: by what the gang waited for, when it is sent back and when it is bound; each time once.
+// TestWaitingTimeIsObserved checks that the waiting time is observed once, by the pending reason, when a gang returns
+// to Pending and when it is bound.
 func TestWaitingTimeIsObserved(t *testing.T) {
-	in(t, narrow(nil), limits, func(t *testing.T, w *world) {
+	in(t, narrow(nil), limits, func(t *testing.T, w *simulation) {
 		o := w.observe()
 		group := waits("a").Obj()
 		group.CreationTimestamp = metav1.Now()
 		w.cluster.Cache().AddPodGroupV1beta1(group)
 		w.add(members(small(), "a", 3)...)
-		w.pass(70*time.Second, 10*time.Second) // the first session comes after 10 s
+		w.pass(70*time.Second, 10*time.Second) // the first session runs after 10 s
 		if diff := cmp.Diff(map[string]time.Duration{"unseen timed_out": 10 * time.Second, "incomplete timed_out": 60 * time.Second}, o.waited); diff != "" || o.timeOuts != 1 {
-			t.Fatalf("when it is sent back, %d timeouts were told, and it waited (-want +got):\n%s", o.timeOuts, diff)
+			t.Fatalf("when the gang returns to Pending, %d timeouts were observed, and these waiting times (-want +got):\n%s", o.timeOuts, diff)
 		}
 		clear(o.waited)
-		w.pass(10*time.Second, 10*time.Second) // its backoff is from 8 s to 12 s
+		w.pass(10*time.Second, 10*time.Second) // the backoff takes 8 s to 12 s
 		w.pass(10*time.Second, 10*time.Second)
 		w.add(small().Name("a-4").Group("a").Obj())
 		w.pass(20*time.Second, 10*time.Second)
 		if !w.runs("a") {
-			t.Fatalf("it does not run: %v", w.job("a").PodGroup.Status.Conditions)
+			t.Fatalf("the gang does not run: %v", w.job("a").PodGroup.Status.Conditions)
 		}
 		if o.waited["backoff bound"] < 10*time.Second || o.waited["backoff bound"] > 20*time.Second || o.waited["incomplete bound"] < 5*time.Second || o.waited["other bound"] > 0 || o.timeOuts != 1 {
-			t.Errorf("when it is bound, %d timeouts were told, and it waited %v, want its backoff and for members", o.timeOuts, o.waited)
+			t.Errorf("when the gang is bound, %d timeouts and the waiting times %v were observed, want its backoff and the wait for members", o.timeOuts, o.waited)
 		}
 		clear(o.waited)
 		w.pass(30*time.Second, 10*time.Second)
 		if len(o.waited) > 0 {
-			t.Errorf("a gang that runs is observed again: %v", o.waited)
+			t.Errorf("the waiting time of a running gang is observed again: %v", o.waited)
 		}
 	})
 }
 
-// TestWaitingTimeOfTheNextLeader: the waiting time under the former leader counts, and values that it reported are not reported again.
+// TestWaitingTimeOfTheNextLeader checks that a new leader counts the waiting time under the former leader, and does not
+// report values again that the former leader reported.
 func TestWaitingTimeOfTheNextLeader(t *testing.T) {
-	in(t, narrow(nil), limits, func(t *testing.T, w *world) {
+	in(t, narrow(nil), limits, func(t *testing.T, w *simulation) {
 		group := waits("a").Obj()
 		group.CreationTimestamp = metav1.Now()
 		w.cluster.Cache().AddPodGroupV1beta1(group)
@@ -95,14 +97,15 @@ func TestWaitingTimeOfTheNextLeader(t *testing.T) {
 			got[key], sum = d, sum+d
 		}
 		if got["unseen bound"] != want["unseen bound"] || sum < 50*time.Second || sum > 60*time.Second {
-			t.Errorf("it waited %v, want 40s unseen by the next leader, and 50 to 60 s in all", got)
+			t.Errorf("the waiting times are %v, want 40s before the next leader, and 50 to 60 s in all", got)
 		}
 	})
 }
 
-// TestAGangThatIsDeletedIsNotObserved, nor is it when another of its name is bound.
+// TestAGangThatIsDeletedIsNotObserved checks that the waiting time of a deleted gang is not observed, also if another
+// gang of that name is bound later.
 func TestAGangThatIsDeletedIsNotObserved(t *testing.T) {
-	in(t, narrow(nil), limits, func(t *testing.T, w *world) {
+	in(t, narrow(nil), limits, func(t *testing.T, w *simulation) {
 		o := w.observe()
 		for i, n := range []int{3, 4} {
 			group := waits("a").Obj()
@@ -122,11 +125,11 @@ func TestAGangThatIsDeletedIsNotObserved(t *testing.T) {
 		w.pass(10*time.Second, 10*time.Second)
 		for key, d := range o.waited {
 			if d > 10*time.Second {
-				t.Errorf("the second gang of the name is observed with the first one's time: %s %v", key, d)
+				t.Errorf("the observed time of the second gang includes that of the first gang: %s %v", key, d)
 			}
 		}
 		if !w.runs("a") || len(o.waited) == 0 {
-			t.Errorf("the second gang of the name is not observed: %v", o.waited)
+			t.Errorf("the waiting time of the second gang is not observed: %v", o.waited)
 		}
 	})
 }

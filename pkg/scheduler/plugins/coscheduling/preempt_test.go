@@ -32,9 +32,9 @@ tiers:
   - name: coscheduling
 `
 
-// groupThatEvicts has two nodes of 4 cpus, full of pods of one cpu each, of a low priority on the first and of as high a one as the gangs'
-// on the second, but for the cpus that are free there. Gangs x and y are one group, of two members each: x's are for the
-// first node and y's for the second. Gang z is alone, and asks for one cpu of a third node, which has one such pod.
+// groupThatEvicts has three nodes of 4 cpus. Gangs x and y are a group of two members each: x needs node n1, which is
+// full of low-priority pods, and y needs n2, where pods of the gangs' own priority leave this number of free cpus. Gang
+// z is not in a group and needs n3, which is full of low-priority pods.
 func groupThatEvicts(free int) sessiontest.ClusterSpec {
 	w := sessiontest.ClusterSpec{PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("low", 1), schedtest.PriorityClass("high", 100)}}
 	running := func(group, class, node string, priority int32, n int) {
@@ -71,7 +71,7 @@ func TestNoPodIsEvictedForAPartOfAGroup(t *testing.T) {
 		"y has room, and x makes": {2, []string{"low-1", "low-1", "low-3", "low-3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, groupThatEvicts(c.free), preemptConf, func(t *testing.T, w *world) {
+			in(t, groupThatEvicts(c.free), preemptConf, func(t *testing.T, w *simulation) {
 				w.actions = append(w.actions, vcpreempt.New())
 				w.pass(10*time.Second, time.Second)
 				var evicted []string
@@ -80,22 +80,22 @@ func TestNoPodIsEvictedForAPartOfAGroup(t *testing.T) {
 				}
 				slices.Sort(evicted)
 				if diff := cmp.Diff(c.evicted, evicted); diff != "" {
-					t.Errorf("evicted are pods of (-want +got):\n%s", diff)
+					t.Errorf("gangs of the evicted pods (-want +got):\n%s", diff)
 				}
 				if room := c.free == 2; w.runs("x") != room || w.runs("y") != room {
 					t.Errorf("x runs: %t, y runs: %t, want %t", w.runs("x"), w.runs("y"), room)
 				}
 				if !w.runs("z") {
-					t.Error("z, which is alone, does not run")
+					t.Error("gang z, which is not in a group, does not run")
 				}
 			})
 		})
 	}
 }
 
-// TestAGroupEvictsOnceItCan: pods whose eviction would be useless are not evicted until it is of use.
+// TestAGroupEvictsOnceItCan checks that a group evicts no pods until the evictions are enough for the whole group.
 func TestAGroupEvictsOnceItCan(t *testing.T) {
-	in(t, groupThatEvicts(0), preemptConf, func(t *testing.T, w *world) {
+	in(t, groupThatEvicts(0), preemptConf, func(t *testing.T, w *simulation) {
 		w.actions = append(w.actions, vcpreempt.New())
 		w.pass(5*time.Minute, time.Second)
 		if n := len(w.evicted); n != 2 {
@@ -110,7 +110,7 @@ func TestAGroupEvictsOnceItCan(t *testing.T) {
 	})
 }
 
-// TestBothGangsOfAGroupEvict: neither has room without.
+// TestBothGangsOfAGroupEvict: neither gang of the group has room without evictions.
 func TestBothGangsOfAGroupEvict(t *testing.T) {
 	given := groupThatEvicts(0)
 	for _, pg := range given.PodGroups {
@@ -124,7 +124,7 @@ func TestBothGangsOfAGroupEvict(t *testing.T) {
 			pod.Spec.Priority = &low
 		}
 	}
-	in(t, given, preemptConf, func(t *testing.T, w *world) {
+	in(t, given, preemptConf, func(t *testing.T, w *simulation) {
 		w.actions = append(w.actions, vcpreempt.New())
 		w.pass(10*time.Second, time.Second)
 		if !w.runs("x") || !w.runs("y") || len(w.evicted) != 6 {
@@ -133,7 +133,8 @@ func TestBothGangsOfAGroupEvict(t *testing.T) {
 	})
 }
 
-// TestVictimsAreSparedOneByOne: on a node where a group's evictions are useless, only the victims that another gang needs are evicted, the lowest priority first.
+// TestVictimsAreSparedOneByOne: on a node where a group's evictions are useless, only the victims that another gang
+// needs are evicted, the lowest priority first.
 func TestVictimsAreSparedOneByOne(t *testing.T) {
 	given := groupThatEvicts(0)
 	for _, pod := range given.Pods {
@@ -145,21 +146,21 @@ func TestVictimsAreSparedOneByOne(t *testing.T) {
 		}
 	}
 	given.PodGroups = append(given.PodGroups, schedtest.MakePodGroup().Name("lower").MinMember(0).Obj())
-	in(t, given, preemptConf, func(t *testing.T, w *world) {
+	in(t, given, preemptConf, func(t *testing.T, w *simulation) {
 		w.actions = append(w.actions, vcpreempt.New())
-		w.session() // in the next one the group would wait, and evict nothing
+		w.session() // in the next session the group would wait and evict nothing
 		if diff := cmp.Diff([]string{"low-1-1", "low-1-3"}, slices.Sorted(maps.Keys(w.evicted))); diff != "" {
 			t.Errorf("evicted (-want +got):\n%s", diff)
 		}
 		w.session(func(ssn *sessiontest.Session) {
 			ssn.Action = "preempt"
 			if verdict := ssn.JobValid(ssn.Jobs[schedtest.Namespace+"/x"]); verdict == nil || verdict.Reason != "WaitingAfterEviction" {
-				t.Errorf("the gang that evicted in vain may evict again at once: %+v", verdict)
+				t.Errorf("the verdict on the gang whose evictions were useless is %+v, want that it waits", verdict)
 			}
 		})
 		w.pass(10*time.Second, time.Second)
 		if w.runs("x") || w.runs("y") || !w.runs("z") {
-			t.Errorf("x runs: %t, y runs: %t, z runs: %t, want z alone", w.runs("x"), w.runs("y"), w.runs("z"))
+			t.Errorf("x runs: %t, y runs: %t, z runs: %t, want only z", w.runs("x"), w.runs("y"), w.runs("z"))
 		}
 	})
 }

@@ -19,18 +19,20 @@ import (
 
 const (
 	tick = 10 * time.Second
-	// drains is how many sessions the longest pod of the stream runs, and a few more to report and place the gang.
+	// drains is the largest number of sessions that a pod of the stream runs, plus some sessions to report and to place
+	// the gang.
 	drains = 14
 )
 
-// reserving is the configuration with these arguments beside those that let half of the cluster be reserved after 5 minutes.
+// reserving returns a configuration that reserves up to half of the cluster for gangs that wait longer than 5 minutes,
+// with additional arguments.
 func reserving(more string) string {
 	return strings.Replace(sessionsConf, "ARGUMENTS", "starvationAfter: 5m, reservedPercent: 50"+more, 1)
 }
 
-// stream is of small gangs that come without end: some wait always.
+// stream creates small gangs without end, so that some of them always wait.
 type stream struct {
-	*world
+	*simulation
 	queues  []string
 	members int
 	pod     func(i int) *schedtest.PodBuilder
@@ -38,11 +40,11 @@ type stream struct {
 	ends    map[string]time.Time
 }
 
-func (w *world) stream(members int, queues ...string) *stream {
-	return &stream{world: w, queues: queues, members: members, ends: map[string]time.Time{}, pod: func(int) *schedtest.PodBuilder { return small() }}
+func (w *simulation) stream(members int, queues ...string) *stream {
+	return &stream{simulation: w, queues: queues, members: members, ends: map[string]time.Time{}, pod: func(int) *schedtest.PodBuilder { return small() }}
 }
 
-// flow runs a session after all that ended by then is gone and others have come.
+// flow removes the pods that have ended, creates new gangs, and runs a session.
 func (s *stream) flow() {
 	s.t.Helper()
 	time.Sleep(tick)
@@ -81,7 +83,7 @@ func (s *stream) flow() {
 	}
 }
 
-// flowUntil returns after how many sessions the gang runs; -1 if it does not.
+// flowUntil returns the number of sessions until the gang runs, or -1 if it does not run.
 func (s *stream) flowUntil(gang string, most int) int {
 	s.t.Helper()
 	for i := range most {
@@ -92,7 +94,7 @@ func (s *stream) flowUntil(gang string, most int) int {
 	return -1
 }
 
-// submit has a gang wait of members that take a whole node each, when the cluster is full of the stream.
+// submit creates a gang whose members take a whole node each, when the cluster is full of the stream's pods.
 func (s *stream) submit(name, queue string, n int, change ...func(*schedtest.PodGroupBuilder)) {
 	for range 10 {
 		s.flow()
@@ -115,34 +117,34 @@ func fourNodes(queues ...*v1beta1.Queue) sessiontest.ClusterSpec {
 	return w
 }
 
-// TestStarvation: what comes without end starves a gang for ever, be it gangs or single pods; and once it has waited for long it is
-// placed as soon as the pods have ended that were there.
+// TestStarvation: a stream of small gangs or single pods can starve a large gang forever. With reservations, the large
+// gang is placed as soon as the pods on the reserved nodes have ended.
 func TestStarvation(t *testing.T) {
 	for _, size := range []int{1, 2} {
 		t.Run(fmt.Sprintf("by gangs of %d", size), func(t *testing.T) {
-			in(t, fourNodes(), limits, func(t *testing.T, w *world) {
+			in(t, fourNodes(), limits, func(t *testing.T, w *simulation) {
 				s := w.stream(size, schedtest.Queue)
 				s.submit("big", schedtest.Queue, 2)
 				if n := s.flowUntil("big", 200); n >= 0 || w.condition("big", Reserved).Type != "" {
-					t.Errorf("by default it is placed after %d sessions, and its condition is %q: want no reservation", n, w.condition("big", Reserved).Message)
+					t.Errorf("by default the gang is placed after %d sessions, and its condition is %q; want no reservation", n, w.condition("big", Reserved).Message)
 				}
 			})
-			in(t, fourNodes(), reserving(""), func(t *testing.T, w *world) {
+			in(t, fourNodes(), reserving(""), func(t *testing.T, w *simulation) {
 				s := w.stream(size, schedtest.Queue)
 				s.submit("big", schedtest.Queue, 2)
 				if n := s.flowUntil("big", 33+drains); n < 30 {
-					t.Fatalf("with a reservation after 30 sessions it runs after %d, want it to within %d more; %v", n, drains, w.condition("big", Reserved))
+					t.Fatalf("with a reservation after 30 sessions the gang runs after %d, want at most %d more; %v", n, drains, w.condition("big", Reserved))
 				}
 				s.flow()
 				if got := w.condition("big", Reserved); got.Type != "" || len(w.plugin.reservations.active) > 0 {
-					t.Errorf("it runs, and its condition is %s", got.Message)
+					t.Errorf("the gang runs, but has the condition %s", got.Message)
 				}
 				before := len(w.bound)
 				for range 10 {
 					s.flow()
 				}
 				if len(w.bound) <= before {
-					t.Error("the stream has come to its end with the reservation")
+					t.Error("after the reservation no pods of the stream are placed")
 				}
 			})
 		})
@@ -150,7 +152,7 @@ func TestStarvation(t *testing.T) {
 }
 
 // reserved returns the nodes that are reserved, sorted.
-func (w *world) reserved() []string {
+func (w *simulation) reserved() []string {
 	nodes := []string{}
 	for _, r := range w.plugin.reservations.active {
 		nodes = slices.AppendSeq(nodes, maps.Keys(r.nodes))

@@ -12,7 +12,7 @@ import (
 )
 
 // reservesDuringPause reserves two of four full nodes for gang big, whose namespace has a pause. It returns all pauses.
-func (w *world) reservesDuringPause() map[string]*pause {
+func (w *simulation) reservesDuringPause() map[string]*pause {
 	w.t.Helper()
 	w.full()
 	w.arrives("big", schedtest.Queue, 2, "4")
@@ -23,14 +23,14 @@ func (w *world) reservesDuringPause() map[string]*pause {
 }
 
 // drainReserved removes the pods that fill the reserved nodes.
-func (w *world) drainReserved() {
+func (w *simulation) drainReserved() {
 	for _, node := range w.reserved() {
 		w.remove("full-" + node[1:])
 	}
 }
 
-// TestAPodWithItsOwnNodeEndsNoPause: a tenant adds members that name their nodes to a gang with a reservation, which ends by that. Only members that
-// the scheduler placed end the pause.
+// TestAPodWithItsOwnNodeEndsNoPause: a tenant adds members that set nodeName themselves to a gang with a reservation,
+// so that the reservation ends. Only members that the scheduler placed end the pause of the namespace.
 func TestAPodWithItsOwnNodeEndsNoPause(t *testing.T) {
 	for name, tt := range map[string]struct {
 		byHand int
@@ -42,7 +42,7 @@ func TestAPodWithItsOwnNodeEndsNoPause(t *testing.T) {
 		"the members are placed, beside": {byHand: 1, placed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 				pauses := w.reservesDuringPause()
 				if tt.placed {
 					w.drainReserved()
@@ -58,17 +58,17 @@ func TestAPodWithItsOwnNodeEndsNoPause(t *testing.T) {
 					t.Fatalf("nodes %v are still reserved", got)
 				}
 				if paused := pauses["namespace/"+schedtest.Namespace] != nil; paused == tt.placed {
-					t.Errorf("the namespace pauses: %t, want %t", paused, !tt.placed)
+					t.Errorf("the namespace has a pause: %t, want %t", paused, !tt.placed)
 				}
 			})
 		})
 	}
 }
 
-// TestAReplacedMemberCountsAsPlaced: a member was deleted and created again just before the session that places the gang. The reservation has
-// served its purpose, so the namespace's pause ends.
+// TestAReplacedMemberCountsAsPlaced: a member was deleted and created again just before the session that places the
+// gang. The reservation has served its purpose, so the namespace's pause ends.
 func TestAReplacedMemberCountsAsPlaced(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		pauses := w.reservesDuringPause()
 		w.drainReserved()
 		w.remove("big-1")
@@ -80,14 +80,15 @@ func TestAReplacedMemberCountsAsPlaced(t *testing.T) {
 			t.Fatalf("nodes %v are still reserved", got)
 		}
 		if pauses["namespace/"+schedtest.Namespace] != nil {
-			t.Error("the namespace pauses although its gang was placed")
+			t.Error("the namespace has a pause although its gang was placed")
 		}
 	})
 }
 
-// The gang is placed in the session that begins its reservation, because the nodes have just become free.
+// TestAGangThatIsPlacedAtOnceEndsThePause: the gang is placed in the session that begins its reservation, because pods
+// have just released the nodes.
 func TestAGangThatIsPlacedAtOnceEndsThePause(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		pauses := w.plugin.reservations.pauses
@@ -102,7 +103,7 @@ func TestAGangThatIsPlacedAtOnceEndsThePause(t *testing.T) {
 		}
 		w.pass(time.Minute, time.Minute)
 		if got := w.reserved(); len(got) > 0 || pauses["namespace/"+schedtest.Namespace] != nil {
-			t.Errorf("nodes %v are still reserved, the namespace pauses: %t", got, pauses["namespace/"+schedtest.Namespace] != nil)
+			t.Errorf("nodes %v are still reserved, the namespace has a pause: %t", got, pauses["namespace/"+schedtest.Namespace] != nil)
 		}
 	})
 }

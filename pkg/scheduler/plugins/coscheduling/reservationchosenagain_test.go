@@ -13,16 +13,17 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestNodesAreChosenAgain: when the minimum is raised, and when a node is lost; and given up where no others would do.
+// TestNodesAreChosenAgain checks that the nodes of a reservation are chosen again if the minimum is raised or a node is
+// lost. The reservation ends if no other nodes can be reserved.
 func TestNodesAreChosenAgain(t *testing.T) {
-	raise := func(to int32) func(w *world) {
-		return func(w *world) {
+	raise := func(to int32) func(w *simulation) {
+		return func(w *simulation) {
 			w.change(schedtest.MakePodGroup().Name("big").MinMember(to).Obj())
 			w.add(schedtest.MakePod().Name("big-more").Group("big").Req(cores("4")).Obj())
 		}
 	}
-	cordon := func(names ...string) func(w *world) {
-		return func(w *world) {
+	cordon := func(names ...string) func(w *simulation) {
+		return func(w *simulation) {
 			for _, name := range names {
 				node := w.cluster.Cache().Nodes[name].Node.DeepCopy()
 				node.Spec.Unschedulable = true
@@ -34,7 +35,7 @@ func TestNodesAreChosenAgain(t *testing.T) {
 	}
 	tests := map[string]struct {
 		percent int
-		change  func(w *world)
+		change  func(w *simulation)
 		want    string
 	}{
 		"a raised minimum":                  {100, raise(3), "n0 n1 n2"},
@@ -44,7 +45,7 @@ func TestNodesAreChosenAgain(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			in(t, nodes(4, "4"), after5m(tt.percent), func(t *testing.T, w *world) {
+			in(t, nodes(4, "4"), after5m(tt.percent), func(t *testing.T, w *simulation) {
 				o := w.observe()
 				w.full()
 				w.arrives("big", schedtest.Queue, 2, "4")
@@ -53,25 +54,26 @@ func TestNodesAreChosenAgain(t *testing.T) {
 				tt.change(w)
 				w.pass(2*time.Minute, time.Minute)
 				if got := strings.Join(w.reserved(), " "); got != tt.want {
-					t.Fatalf("reserved are %q, want %q: %s", got, tt.want, w.condition("big", Reserved).Message)
+					t.Fatalf("the reserved nodes are %q, want %q: %s", got, tt.want, w.condition("big", Reserved).Message)
 				}
 				if tt.want == "" {
 					if o.ended[gangs.ReservationLost] != 1 {
-						t.Errorf("%v have ended", o.ended)
+						t.Errorf("the ended reservations are %v", o.ended)
 					}
 					return
 				}
 				if r := w.plugin.reservations.active[schedtest.Queue]; !r.since.Equal(since) {
-					t.Error("the reservation lives longer for that")
+					t.Error("the reservation's time limit has changed")
 				}
 			})
 		})
 	}
 }
 
-// TestAGangIsPlacedAtOnceOnNodesThatWereChosenAgain: its reservation has served its purpose, so that its queue does not pause.
+// TestAGangIsPlacedAtOnceOnNodesThatWereChosenAgain checks that no pause follows if the gang is placed in the session
+// that chose its nodes again.
 func TestAGangIsPlacedAtOnceOnNodesThatWereChosenAgain(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(75), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(75), func(t *testing.T, w *simulation) {
 		o := w.observe()
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
@@ -85,7 +87,7 @@ func TestAGangIsPlacedAtOnceOnNodesThatWereChosenAgain(t *testing.T) {
 		w.remove("full-2")
 		w.pass(2*time.Minute, time.Minute)
 		if !w.runs("big") || o.ended[gangs.ReservationPlaced] != 1 || len(w.plugin.reservations.pauses) > 0 {
-			t.Errorf("it runs: %t, %v have ended, and the pauses are %v", w.runs("big"), o.ended, w.plugin.reservations.pauses)
+			t.Errorf("the gang runs: %t, the ended reservations are %v, and the pauses are %v", w.runs("big"), o.ended, w.plugin.reservations.pauses)
 		}
 	})
 }

@@ -16,14 +16,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// lingering is a stream whose gangs are deleted with their PodGroups, and their pods are gone a session later. Until then their queue is charged
-// for them through jobs that stand in.
+// lingering is a stream whose gangs are deleted together with their PodGroups. Their pods terminate until the next
+// session. Until then their queue is charged for them through jobs in their place (framework.DeletedJob).
 type lingering struct {
 	*stream
 	jobs []*api.JobInfo
 }
 
-// flow removes the pods that were being deleted, and deletes gangs whose time is about to come.
+// flow removes the pods that were being deleted, and deletes gangs that are about to end.
 func (l *lingering) flow() {
 	l.gone()
 	for name, end := range l.ends {
@@ -59,7 +59,7 @@ func (l *lingering) linger(name string) {
 	l.jobs = append(l.jobs, job)
 }
 
-// swap has the cache know the job instead of that with the ID.
+// swap replaces the job with this ID in the cache.
 func (l *lingering) swap(id api.JobID, job *api.JobInfo) {
 	cache := l.cluster.Cache()
 	cache.Mutex.Lock()
@@ -68,10 +68,10 @@ func (l *lingering) swap(id api.JobID, job *api.JobInfo) {
 	cache.Jobs[job.UID] = job
 }
 
-// TestPodsThatAreBeingDeletedDoNotEndAReservation: a queue is charged for the pods on the nodes until they are gone. That neither keeps nodes from
-// being reserved nor ends the reservation, because the pods are gone when the gang comes.
+// TestPodsThatAreBeingDeletedDoNotEndAReservation: a queue is charged for terminating pods on the reserved nodes. This
+// neither prevents a reservation nor ends it, because the pods have terminated when the gang is placed.
 func TestPodsThatAreBeingDeletedDoNotEndAReservation(t *testing.T) {
-	in(t, fourNodes(), strings.Replace(reserving(""), "reservedPercent: 50", "reservedPercent: 100", 1), func(t *testing.T, w *world) {
+	in(t, fourNodes(), strings.Replace(reserving(""), "reservedPercent: 50", "reservedPercent: 100", 1), func(t *testing.T, w *simulation) {
 		l := &lingering{stream: w.stream(1, schedtest.Queue)}
 		l.submit("big", schedtest.Queue, 4)
 		charged := 0
@@ -84,20 +84,21 @@ func TestPodsThatAreBeingDeletedDoNotEndAReservation(t *testing.T) {
 			}
 		}
 		if !l.runs("big") || charged == 0 {
-			t.Errorf("it runs: %v, after %d sessions with a reservation and pods that were being deleted; %v", l.runs("big"), charged, w.condition("big", Reserved))
+			t.Errorf("the gang runs: %v, after %d sessions with a reservation and terminating pods; %v", l.runs("big"), charged, w.condition("big", Reserved))
 		}
 	})
 }
 
-// TestPodsThatAreBeingDeletedOnOtherNodesFreeNothing: nodes n0 and n1 are for the gang. On n0 a pod that is being deleted leaves too little room beside
-// a pod that stays. Its queue takes the gang when that pod is gone, so n1 is not reserved for it until then.
+// TestPodsThatAreBeingDeletedOnOtherNodesFreeNothing: gang big may use n0 and n1. On n0 a pod terminates, but an
+// outsider pod leaves too little room for the gang. If the queue can hold the gang only after that pod has terminated,
+// n1 is not reserved.
 func TestPodsThatAreBeingDeletedOnOtherNodesFreeNothing(t *testing.T) {
 	for name, want := range map[string]string{"it takes both": "n1", "it takes one of both": ""} {
 		t.Run(name, func(t *testing.T) {
 			given := nodes(3, "5")
 			given.Nodes[0].Labels, given.Nodes[1].Labels = map[string]string{"for": "big"}, map[string]string{"for": "big"}
 			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(cores(map[string]string{"n1": "12", "": "11"}[want])).Weight(100).Obj()}
-			in(t, given, after5m(100), func(t *testing.T, w *world) {
+			in(t, given, after5m(100), func(t *testing.T, w *simulation) {
 				l := &lingering{stream: w.stream(0)}
 				w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("leaves").Queue("q").Phase(v1beta1.PodGroupRunning).Obj())
 				w.add(schedtest.MakePod().Name("leaves-0").Group("leaves").Node("n0").Phase(v1.PodRunning).Req(cores("3")).Obj())
@@ -111,7 +112,7 @@ func TestPodsThatAreBeingDeletedOnOtherNodesFreeNothing(t *testing.T) {
 					w.session()
 				}
 				if got, c := strings.Join(w.reserved(), " "), w.condition("big", Reserved); got != want || c.Reason == reservationEnded {
-					t.Errorf("reserved are %q, want %q: %s: %s", got, want, c.Reason, c.Message)
+					t.Errorf("the reserved nodes are %q, want %q: %s: %s", got, want, c.Reason, c.Message)
 				}
 			})
 		})

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// eightGPUs is all that a node of gpuNodes has.
+// eightGPUs is the whole capacity of a node of gpuNodes.
 var eightGPUs = schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8"}
 
 // gpuNodes has n nodes, and queue q with this capability.
@@ -32,14 +32,14 @@ func gpuNodes(n int, capability schedtest.Resources) sessiontest.ClusterSpec {
 	return w
 }
 
-// reservingDevices are the confs with deviceshare beside a plugin that holds queues to their capability.
+// reservingDevices returns configurations with plugin deviceshare and a plugin that enforces queue capabilities.
 func reservingDevices() map[string]string {
 	conf := after5m(100) + "  - name: deviceshare\n"
 	return map[string]string{"proportion": conf, "capacity": strings.Replace(conf, "name: proportion", "name: capacity", 1)}
 }
 
-// gpuGang adds a gang of the queue whose members take eight GPUs each; on a node, it runs there.
-func (w *world) gpuGang(name, queue, node string, members, minimum int) {
+// gpuGang adds a gang whose members take eight GPUs each. If node is set, the members run there.
+func (w *simulation) gpuGang(name, queue, node string, members, minimum int) {
 	group := schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(minimum))
 	if node != "" {
 		group.Phase(v1beta1.PodGroupRunning)
@@ -56,14 +56,14 @@ func (w *world) gpuGang(name, queue, node string, members, minimum int) {
 	}
 }
 
-// TestReservationsOfQueuesWithALimitOfDevices: the pods on the nodes do not count in the limit that plugin deviceshare holds the queue to, because they
-// are gone when the gang comes.
+// TestReservationsOfQueuesWithALimitOfDevices: pods on the reserved nodes do not count against the queue's limit that
+// plugin deviceshare enforces, because they have ended when the gang is placed.
 func TestReservationsOfQueuesWithALimitOfDevices(t *testing.T) {
 	tests := map[string]struct {
 		// own is the queue of the pod on n0. n1 has a pod of another queue.
 		own              string
 		members, minimum int
-		// before and after change the world before and after nodes are reserved; frees frees n0.
+		// before and after change the cluster before and after nodes are reserved. frees removes the pods from n0.
 		before, after, frees func(*lingering)
 	}{
 		"its own pods are on the nodes":               {own: "q", members: 1, minimum: 1},
@@ -75,7 +75,7 @@ func TestReservationsOfQueuesWithALimitOfDevices(t *testing.T) {
 	for plugin, conf := range reservingDevices() {
 		for name, tt := range tests {
 			t.Run(plugin+", "+name, func(t *testing.T) {
-				in(t, gpuNodes(2, schedtest.Resources{"nvidia.com/gpu": "8"}), conf, func(t *testing.T, w *world) {
+				in(t, gpuNodes(2, schedtest.Resources{"nvidia.com/gpu": "8"}), conf, func(t *testing.T, w *simulation) {
 					l := &lingering{stream: w.stream(0)}
 					do := func(change func(*lingering)) {
 						if change != nil {
@@ -90,14 +90,14 @@ func TestReservationsOfQueuesWithALimitOfDevices(t *testing.T) {
 					do(tt.after)
 					w.pass(10*time.Minute, time.Minute)
 					if got := strings.Join(w.reserved(), " "); got != "n0" {
-						t.Fatalf("reserved are %q, want n0: %s", got, w.condition("big", Reserved).Message)
+						t.Fatalf("the reserved nodes are %q, want n0: %s", got, w.condition("big", Reserved).Message)
 					}
 					if do(tt.frees); tt.frees == nil {
 						w.remove("own-0")
 					}
 					w.session()
 					if placed := w.bound["big-0"] + w.bound["big-1"]; placed != w.sessions {
-						t.Errorf("it is not placed on the node: %s", w.condition("big", "Unschedulable").Message)
+						t.Errorf("the gang is not placed on the node: %s", w.condition("big", "Unschedulable").Message)
 					}
 				})
 			})
@@ -109,12 +109,14 @@ func deletesOwn(l *lingering) { l.linger("own-0") }
 
 func freesDeleted(l *lingering) { l.gone() }
 
-// TestAQueueKeepsDevicesForItsReservation: of its limit, the pods on the reserved nodes do not count, and the gang's members do.
+// TestAQueueKeepsDevicesForItsReservation: the gang's members count against the queue's limit, and pods on the reserved
+// nodes do not.
 func TestAQueueKeepsDevicesForItsReservation(t *testing.T) {
 	for plugin, conf := range reservingDevices() {
-		for cores, want := range map[string]bool{"1500": false, "1600": true} { // the queue plugins do not count the pods by this name
+		// The queue plugins do not count this resource name.
+		for cores, want := range map[string]bool{"1500": false, "1600": true} {
 			t.Run(plugin+", "+cores, func(t *testing.T) {
-				in(t, gpuNodes(3, schedtest.Resources{"koordinator.sh/gpu-core": cores}), conf, func(t *testing.T, w *world) {
+				in(t, gpuNodes(3, schedtest.Resources{"koordinator.sh/gpu-core": cores}), conf, func(t *testing.T, w *simulation) {
 					w.gpuGang("own", "q", "n0", 1, 1)
 					w.gpuGang("other", schedtest.Queue, "n1", 1, 1)
 					w.gpuGang("another", schedtest.Queue, "n2", 1, 1)
@@ -133,12 +135,13 @@ func TestAQueueKeepsDevicesForItsReservation(t *testing.T) {
 	}
 }
 
-// TestAQueueKeepsDevicesWhenItIsAskedForSeveralPods: beside the gang that nodes are reserved for, the devices of all these pods count.
+// TestAQueueKeepsDevicesWhenItIsAskedForSeveralPods checks that a queue admits several pods together only if their
+// devices fit beside those of the gang with the reservation.
 func TestAQueueKeepsDevicesWhenItIsAskedForSeveralPods(t *testing.T) {
 	for plugin, conf := range reservingDevices() {
 		for cores, want := range map[string]bool{"2300": false, "2400": true} {
 			t.Run(plugin+", "+cores, func(t *testing.T) {
-				in(t, gpuNodes(4, schedtest.Resources{"koordinator.sh/gpu-core": cores}), conf, func(t *testing.T, w *world) {
+				in(t, gpuNodes(4, schedtest.Resources{"koordinator.sh/gpu-core": cores}), conf, func(t *testing.T, w *simulation) {
 					w.gpuGang("own", "q", "n0", 1, 1)
 					for _, node := range []string{"n1", "n2", "n3"} {
 						w.gpuGang("on-"+node, schedtest.Queue, node, 1, 1)
@@ -151,7 +154,7 @@ func TestAQueueKeepsDevicesWhenItIsAskedForSeveralPods(t *testing.T) {
 					w.session(func(ssn *sessiontest.Session) {
 						use, tasks := &ssn.QueueUse, slices.Collect(maps.Values(ssn.Jobs["ns/new"].Tasks))
 						if got := use.Admits(use.Ask(ssn.Queues["q"], nil).With(tasks...)); got != want {
-							t.Errorf("the queue takes the two pods: %t, want %t", got, want)
+							t.Errorf("the queue admits the two pods: %t, want %t", got, want)
 						}
 					})
 				})
@@ -160,18 +163,19 @@ func TestAQueueKeepsDevicesWhenItIsAskedForSeveralPods(t *testing.T) {
 	}
 }
 
-// cannotCome has the pod fit no node.
-func (w *world) cannotCome(name string) {
+// cannotCome changes the pod so that it fits no node.
+func (w *simulation) cannotCome(name string) {
 	w.update(name, func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"there": "is none"} })
 }
 
-// TestPodsOfOtherQueuesFreeNothingOfAQueue: they are on the reserved nodes, and the queue has no more of its limit when they are gone.
+// TestPodsOfOtherQueuesFreeNothingOfAQueue: pods of other queues on the reserved nodes release nothing of the gang's
+// queue when they end.
 func TestPodsOfOtherQueuesFreeNothingOfAQueue(t *testing.T) {
 	for capability, want := range map[string]bool{"19": false, "20": true} {
 		t.Run(capability, func(t *testing.T) {
 			given := nodes(6, "4")
 			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(cores(capability)).Weight(100).Obj()}
-			in(t, given, after5m(50), func(t *testing.T, w *world) {
+			in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 				w.full()
 				w.stays("own", "q", "n4", "4")
 				w.stays("leaves", schedtest.Queue, "n5", "4")
@@ -194,8 +198,9 @@ func TestPodsOfOtherQueuesFreeNothingOfAQueue(t *testing.T) {
 	}
 }
 
-// TestPodsOfASiblingThatAreBeingDeleted: a full parent queue has room again when they are gone, and the gang's own queue has not. That is so when
-// nodes are reserved, and while they drain.
+// TestPodsOfASiblingThatAreBeingDeleted: pods of a sibling queue are terminating. The full parent queue then has room
+// again, but the gang's own queue has no more room than before. This holds when nodes are reserved and while they
+// drain.
 func TestPodsOfASiblingThatAreBeingDeleted(t *testing.T) {
 	hierarchy := strings.Replace(strings.Replace(after5m(50), "name: proportion", "name: capacity\n    enableHierarchy: true", 1), "  - name: priority\n", "", 1)
 	queue := func(name, parent, capability string, weight int32) *v1beta1.Queue {
@@ -210,7 +215,7 @@ func TestPodsOfASiblingThatAreBeingDeleted(t *testing.T) {
 		t.Run("its own queue has "+capability, func(t *testing.T) {
 			given := nodes(4, "4")
 			given.Queues = []*v1beta1.Queue{queue("root", "", "", 1), queue("p", "root", "12", 100), queue("q", "p", capability, 100), queue("sibling", "p", "", 1)}
-			in(t, given, hierarchy, func(t *testing.T, w *world) {
+			in(t, given, hierarchy, func(t *testing.T, w *simulation) {
 				l := &lingering{stream: w.stream(0)}
 				for i, queue := range []string{"sibling", "sibling", "q", schedtest.Queue} {
 					name := fmt.Sprint("full", i)
@@ -222,7 +227,7 @@ func TestPodsOfASiblingThatAreBeingDeleted(t *testing.T) {
 				w.arrives("big", "q", 2, "4")
 				w.pass(10*time.Minute, time.Minute)
 				if got := strings.Join(w.reserved(), " "); got != want {
-					t.Errorf("reserved are %q, want %q: %s; %s", got, want, w.condition("big", Reserved).Message, w.condition("big", "Unschedulable").Message)
+					t.Errorf("the reserved nodes are %q, want %q: %s; %s", got, want, w.condition("big", Reserved).Message, w.condition("big", "Unschedulable").Message)
 				}
 			})
 		})

@@ -20,9 +20,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestTrialsOfAGangAreRarerEachTime: a gang that fits nowhere has few of them, also where no other gang waits.
+// TestTrialsOfAGangAreRarerEachTime checks that a gang that fits nowhere has few trials, even if no other gang waits.
 func TestTrialsOfAGangAreRarerEachTime(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "5")
 		trials, last := 0, time.Time{}
@@ -39,20 +39,22 @@ func TestTrialsOfAGangAreRarerEachTime(t *testing.T) {
 	})
 }
 
-// TestPausesAreForgotten when they have been over for as long as they took: the next one is short again.
+// TestPausesAreForgotten checks that a pause is forgotten when it has been over for as long as it lasted. The next
+// pause is then short again.
 func TestPausesAreForgotten(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.session()
 		now, pauses := time.Now(), w.plugin.reservations.pauses
 		pauses["queue/old"] = &pause{length: time.Hour, until: now.Add(-61 * time.Minute)}
 		pauses["queue/new"] = &pause{length: time.Hour, until: now.Add(-59 * time.Minute)}
 		if w.session(); pauses["queue/old"] != nil || pauses["queue/new"] == nil {
-			t.Errorf("the pauses that are known are %v, want the one that is over for less than an hour", pauses)
+			t.Errorf("the remaining pauses are %v, want only the pause that ended less than an hour ago", pauses)
 		}
 	})
 }
 
-// TestReservedNodesAreOpenToPodsOfAHigherPriority: of their own. A tenant may write any class into a PodGroup.
+// TestReservedNodesAreOpenToPodsOfAHigherPriority checks that only the priority of the pods counts, not that of their
+// PodGroup's class. A tenant may write any class into a PodGroup.
 func TestReservedNodesAreOpenToPodsOfAHigherPriority(t *testing.T) {
 	for name, tt := range map[string]struct {
 		class    string
@@ -69,7 +71,7 @@ func TestReservedNodesAreOpenToPodsOfAHigherPriority(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			given := nodes(4, "4")
 			given.PriorityClasses = []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)}
-			in(t, given, after5m(50), func(t *testing.T, w *world) {
+			in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 				w.full()
 				w.arrives("big", schedtest.Queue, 2, "4", func(pod *v1.Pod) { pod.Spec.Priority = new(int32(10)) })
 				w.untilReserved("big")
@@ -77,15 +79,15 @@ func TestReservedNodesAreOpenToPodsOfAHigherPriority(t *testing.T) {
 				w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("new").MinMember(1).PriorityClass(tt.class).Obj())
 				w.add(members(small().Priority(tt.priority), "new", 1)...)
 				if w.session(); w.runs("new") != tt.want {
-					t.Errorf("it runs: %t, want %t: %s", w.runs("new"), tt.want, w.condition("new", "Unschedulable").Message)
+					t.Errorf("the gang runs: %t, want %t: %s", w.runs("new"), tt.want, w.condition("new", "Unschedulable").Message)
 				}
 			})
 		})
 	}
 }
 
-// TestAReservationHasThePriorityOfItsPods: pods of priority 1000 get a reservation, and others of the gang take their
-// places. A reservation once kept the priority of the first pods until it ended.
+// TestAReservationHasThePriorityOfItsPods: pods of priority 1000 get a reservation, and others of the gang replace
+// them. A reservation once kept the priority of the first pods until it ended.
 func TestAReservationHasThePriorityOfItsPods(t *testing.T) {
 	for name, tt := range map[string]struct {
 		replaced int
@@ -98,7 +100,7 @@ func TestAReservationHasThePriorityOfItsPods(t *testing.T) {
 		"pods of an equal priority": {2, 1000, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 				w.full()
 				w.arrives("big", schedtest.Queue, 2, "4", func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })
 				w.untilReserved("big")
@@ -111,16 +113,17 @@ func TestAReservationHasThePriorityOfItsPods(t *testing.T) {
 				w.arrives("new", schedtest.Queue, 1, "1", func(pod *v1.Pod) { pod.Spec.Priority = new(int32(500)) })
 				w.session()
 				if len(w.reserved()) == 0 || w.runs("new") != tt.want {
-					t.Errorf("reserved are %v; a pod of priority 500 runs: %t, want %t: %s", w.reserved(), w.runs("new"), tt.want, w.condition("new", "Unschedulable").Message)
+					t.Errorf("the reserved nodes are %v; a pod of priority 500 runs: %t, want %t: %s", w.reserved(), w.runs("new"), tt.want, w.condition("new", "Unschedulable").Message)
 				}
 			})
 		})
 	}
 }
 
-// TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound: no pod is pending that has a priority.
+// TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound: the priority is that of pending pods, and no pod of the
+// gang is pending while it is being bound.
 func TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4", func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })
 		w.untilReserved("big")
@@ -138,12 +141,13 @@ func TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound(t *testing.T) {
 	})
 }
 
-// TestReservedNodesAreOpenToOneOfTwoPods that differ in nothing but their priority. Both have the same priority within
-// their gang, by an annotation.
+// TestReservedNodesAreOpenToOneOfTwoPods checks pods that differ only in their priority. An annotation gives them the
+// same priority within their gangs.
 func TestReservedNodesAreOpenToOneOfTwoPods(t *testing.T) {
 	given := nodes(4, "4")
-	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("other").Obj()} // the reservation's queue refuses the low pods itself
-	in(t, given, strings.Replace(after5m(50), "  - name: proportion\n", "", 1), func(t *testing.T, w *world) {
+	// The reservation's own queue would reject the low-priority pods.
+	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("other").Obj()}
+	in(t, given, strings.Replace(after5m(50), "  - name: proportion\n", "", 1), func(t *testing.T, w *simulation) {
 		for i := range 4 {
 			w.stays(fmt.Sprintf("full-%d", i), "other", fmt.Sprintf("n%d", i), "4")
 		}
@@ -163,9 +167,10 @@ func TestReservedNodesAreOpenToOneOfTwoPods(t *testing.T) {
 	})
 }
 
-// TestNodesStayReservedWhileMembersAreBeingBound: others are bound already, and too few for the minimum until the transaction ends.
+// TestNodesStayReservedWhileMembersAreBeingBound checks that a reservation stays until the transaction ends, although
+// other members are already bound.
 func TestNodesStayReservedWhileMembersAreBeingBound(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.untilReserved("big")
@@ -185,14 +190,13 @@ func TestNodesStayReservedWhileMembersAreBeingBound(t *testing.T) {
 				w.plugin.session.reservations.review(w.plugin.reservations.active[schedtest.Queue], time.Now())
 			})
 			if got := w.reserved(); len(got) != step.want {
-				t.Fatalf("with one member bound and the other one %v, %v are reserved, want %d nodes", step.other, got, step.want)
+				t.Fatalf("with one member bound and the other %v, the reserved nodes are %v, want %d", step.other, got, step.want)
 			}
 		}
 	})
 }
 
-// refuser is a plugin that refuses to reserve for members of gang big.
-// refuser refuses the gang big any room, in its turn.
+// refuser is a plugin that rejects all placements of gang big, if big is the current job.
 type refuser struct{ registry *framework.Registry }
 
 func (refuser) Name() string                          { return "refuser" }
@@ -201,15 +205,16 @@ func (r refuser) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
 		if e.Task.Job == "ns/big" {
 			if e.Err = errors.New("no"); r.registry.CurrentJob() != "ns/big" {
-				e.Err = nil // a panic here would be another gang's
+				e.Err = nil // a panic here would be attributed to another gang
 			}
 		}
 	}})
 }
 
-// The members wait as before.
+// TestTrialRefusedByAPluginIsReverted checks that the gang's members are pending again after a trial in which a plugin
+// rejected a placement.
 func TestTrialRefusedByAPluginIsReverted(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return refuser{w.registry}, nil }})
 		w.reload(strings.Replace(after5m(50), "  - name: priority\n", "  - name: priority\n  - name: refuser\n", 1))
 		w.full()
@@ -218,12 +223,12 @@ func TestTrialRefusedByAPluginIsReverted(t *testing.T) {
 			time.Sleep(time.Minute)
 			w.session(func(ssn *sessiontest.Session) {
 				if n := len(ssn.Jobs["ns/big"].TaskStatusIndex[api.Pending]); n != 2 {
-					t.Errorf("%d of 2 members wait", n)
+					t.Errorf("%d of 2 members are pending", n)
 				}
 			})
 		}
 		if got := w.condition("big", Reserved).Reason; got != noNodesToReserve {
-			t.Errorf("its condition is %q, want that a trial has failed", got)
+			t.Errorf("the gang's condition has reason %q, want that of a failed trial", got)
 		}
 	})
 }

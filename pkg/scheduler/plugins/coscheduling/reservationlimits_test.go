@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// arrives adds a gang of n members that take cpu each, at this moment.
-func (w *world) arrives(name, queue string, n int, cpu string, change ...func(*v1.Pod)) {
+// arrives adds a gang of n members with this cpu each, which is created now.
+func (w *simulation) arrives(name, queue string, n int, cpu string, change ...func(*v1.Pod)) {
 	group := schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(n)).Obj()
 	group.CreationTimestamp = metav1.Now()
 	w.cluster.Cache().AddPodGroupV1beta1(group)
@@ -32,14 +32,14 @@ func (w *world) arrives(name, queue string, n int, cpu string, change ...func(*v
 	w.add(pods...)
 }
 
-// stays adds a pod that never ends, of a gang of its own, to the node.
-func (w *world) stays(name, queue, node, cpu string) {
+// stays adds a pod that never ends to the node, in its own gang.
+func (w *simulation) stays(name, queue, node, cpu string) {
 	w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue(queue).Phase(v1beta1.PodGroupRunning).Obj())
 	w.add(schedtest.MakePod().Name(name).Group(name).Node(node).Phase(v1.PodRunning).Req(cores(cpu)).Obj())
 }
 
-// change has the PodGroup be as this one, which counts as another version.
-func (w *world) change(group *v1beta1.PodGroup) {
+// change replaces the PodGroup by this one, with a new resource version.
+func (w *simulation) change(group *v1beta1.PodGroup) {
 	before := group.DeepCopy()
 	group.ResourceVersion = "changed"
 	w.cluster.Cache().UpdatePodGroupV1beta1(before, group)
@@ -57,12 +57,12 @@ func after5m(percent int) string {
 	return strings.Replace(sessionsConf, "ARGUMENTS", fmt.Sprintf("starvationAfter: 5m, reservedPercent: %d", percent), 1)
 }
 
-// TestATenantReservesAShareAtMost: a gang as large as the cluster, with a pod that never ends, has nothing reserved; a smaller one has no more
-// than the share, and the others' pods go on.
+// TestATenantReservesAShareAtMost: pods that never end run on all nodes. A gang as large as the cluster gets no
+// reservation, and a smaller gang at most reservedPercent of the cluster. The pods of other gangs are still placed.
 func TestATenantReservesAShareAtMost(t *testing.T) {
 	for _, c := range []struct{ size, want int }{{12, 0}, {2, 0}, {1, 1}} {
 		t.Run(fmt.Sprint(c.size), func(t *testing.T) {
-			in(t, nodes(12, "32"), after5m(10), func(t *testing.T, w *world) {
+			in(t, nodes(12, "32"), after5m(10), func(t *testing.T, w *simulation) {
 				for i := range 12 {
 					w.stays(fmt.Sprintf("stays-%d", i), schedtest.Queue, fmt.Sprintf("n%d", i), "1")
 				}
@@ -75,7 +75,7 @@ func TestATenantReservesAShareAtMost(t *testing.T) {
 					w.session()
 					most = max(most, len(w.reserved()))
 					if !w.runs(name) {
-						t.Fatalf("after %d min a gang of 11 nodes' size does not run: %s", i, w.condition(name, "Unschedulable").Message)
+						t.Fatalf("after %d min a gang that needs 11 nodes does not run: %s", i, w.condition(name, "Unschedulable").Message)
 					}
 					for j := range 11 {
 						w.remove(members(small(), name, 11)[j].Name)
@@ -89,8 +89,8 @@ func TestATenantReservesAShareAtMost(t *testing.T) {
 	}
 }
 
-// TestForgedConditionsReserveNothing: whatever a tenant writes in the status of its PodGroup, nothing is reserved before this process has seen
-// the gang wait for as long.
+// TestForgedConditionsReserveNothing: a tenant may write any status of its PodGroup. Nodes are reserved only after this
+// process has seen the gang wait for starvationAfter.
 func TestForgedConditionsReserveNothing(t *testing.T) {
 	long := metav1.NewTime(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	group := schedtest.MakePodGroup().Name("big").MinMember(2).Obj()
@@ -103,16 +103,16 @@ func TestForgedConditionsReserveNothing(t *testing.T) {
 	w := nodes(4, "4")
 	w.PodGroups = []*v1beta1.PodGroup{group}
 	w.Pods = members(schedtest.MakePod().Req(cores("5")), "big", 2)
-	in(t, w, after5m(50), func(t *testing.T, w *world) {
+	in(t, w, after5m(50), func(t *testing.T, w *simulation) {
 		for i := range 5 {
 			name := fmt.Sprintf("critical-%d", i)
 			w.arrives(name, schedtest.Queue, 4, "4")
 			w.session()
 			if !w.runs(name) || len(w.reserved()) > 0 {
-				t.Fatalf("session %d: reserved are %v, and a gang of the cluster's size runs: %t", i, w.reserved(), w.runs(name))
+				t.Fatalf("session %d: the reserved nodes are %v, and a gang as large as the cluster runs: %t", i, w.reserved(), w.runs(name))
 			}
 			if c := w.condition("big", Reserved); c.Type != "" {
-				t.Errorf("the forged condition stays: %s", c.Message)
+				t.Errorf("the forged condition was not removed: %s", c.Message)
 			}
 			for j := range 4 {
 				w.remove(fmt.Sprintf("%s-%d", name, j))
@@ -122,7 +122,8 @@ func TestForgedConditionsReserveNothing(t *testing.T) {
 	})
 }
 
-// TestGangsThatFitNowhereReserveNothing: a trial on drained nodes comes first, by all that plugins say of them.
+// TestGangsThatFitNowhereReserveNothing: a trial on drained nodes, with the filters of all plugins, precedes each
+// reservation.
 func TestGangsThatFitNowhereReserveNothing(t *testing.T) {
 	port := func(pod *v1.Pod) {
 		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, Protocol: v1.ProtocolTCP}}
@@ -143,7 +144,7 @@ func TestGangsThatFitNowhereReserveNothing(t *testing.T) {
 			for _, node := range given.Nodes {
 				node.Labels = map[string]string{"zone": "z", v1.LabelHostname: node.Name}
 			}
-			in(t, given, after5m(100), func(t *testing.T, w *world) {
+			in(t, given, after5m(100), func(t *testing.T, w *simulation) {
 				for i := range 4 {
 					blocker := schedtest.MakePod().Name(fmt.Sprintf("blocker-%d", i)).Scheduler("other").Node(fmt.Sprintf("n%d", i)).Phase(v1.PodRunning).Obj()
 					port(blocker)
@@ -157,34 +158,34 @@ func TestGangsThatFitNowhereReserveNothing(t *testing.T) {
 					time.Sleep(20 * time.Second)
 					w.session()
 					if len(w.reserved()) > 0 {
-						t.Fatalf("reserved are %v: %s", w.reserved(), w.condition("never-0", Reserved).Message)
+						t.Fatalf("the reserved nodes are %v: %s", w.reserved(), w.condition("never-0", Reserved).Message)
 					}
 				}
-				told := 0
+				reported := 0
 				for i := range 8 {
 					if w.condition(fmt.Sprintf("never-%d", i), Reserved).Reason == noNodesToReserve {
-						told++
+						reported++
 					}
 				}
-				if told != 8 {
-					t.Errorf("%d of the gangs say that no nodes are reserved for them, want 8", told)
+				if reported != 8 {
+					t.Errorf("%d gangs report that no nodes can be reserved for them, want 8", reported)
 				}
-				for name := range w.pods { // the trials have taken back all they did
+				for name := range w.pods { // the trials must have been reverted
 					w.remove(name)
 				}
 				w.arrives("after", schedtest.Queue, 4, "4")
 				if w.session(); !w.runs("after") {
-					t.Errorf("a gang for empty nodes does not run: %s", w.condition("after", "Unschedulable").Message)
+					t.Errorf("a gang that needs empty nodes does not run: %s", w.condition("after", "Unschedulable").Message)
 				}
 			})
 		})
 	}
 }
 
-// TestReservationsAreBounded: where a small pod stays on each node the reservation ends, and its queue and its namespace have none for an hour,
-// and then for two.
+// TestReservationsAreBounded: a small pod stays on each node, so that the reservation ends. Its queue and namespace
+// then get no reservation for one hour, and for two hours after the next one.
 func TestReservationsAreBounded(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		o := w.observe()
 		for i := range 4 {
 			w.stays(fmt.Sprintf("stays-%d", i), schedtest.Queue, fmt.Sprintf("n%d", i), "10m")
@@ -208,10 +209,10 @@ func TestReservationsAreBounded(t *testing.T) {
 			was = is
 		}
 		if len(begins) != 3 || len(ends) != 3 || o.ended[gangs.ReservationExpired] != 3 {
-			t.Fatalf("reservations began after %v and ended after %v, and %v are observed, want 3", begins, ends, o.ended)
+			t.Fatalf("reservations began after %v and ended after %v, and the observed ends are %v, want 3", begins, ends, o.ended)
 		}
 		if got := strings.Join(whose, " "); got != "big next big" {
-			t.Errorf("nodes were reserved for %s, want gangs whose reservation has ended to come after others", got)
+			t.Errorf("nodes were reserved for %s, want other gangs before a gang whose reservation has ended", got)
 		}
 		for i, end := range ends {
 			if life := end - begins[i]; life > 31*time.Minute || life < 29*time.Minute {
@@ -219,19 +220,20 @@ func TestReservationsAreBounded(t *testing.T) {
 			}
 			if i < 2 {
 				if pause, want := begins[i+1]-end, time.Hour<<i; pause < want || pause > want+5*time.Minute {
-					t.Errorf("after reservation %d it paused for %s, want about %s", i, pause, want)
+					t.Errorf("the pause after reservation %d took %s, want about %s", i, pause, want)
 				}
 			}
 		}
 		if got := w.condition("big", Reserved); got.Reason != reservationEnded || !strings.Contains(got.Message, "did not terminate within 30m0s") {
-			t.Errorf("the condition is %s: %s, want it to say that pods did not end", got.Reason, got.Message)
+			t.Errorf("the condition is %s: %s, want that pods did not terminate", got.Reason, got.Message)
 		}
 	})
 }
 
-// Nodes that are drained, but on which the gang is still not placed, are no longer reserved after a while.
+// TestUnusedDrainedNodesAreReleased checks that drained nodes are released after a while if the gang is still not
+// placed.
 func TestUnusedDrainedNodesAreReleased(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.untilReserved("big")
@@ -240,20 +242,20 @@ func TestUnusedDrainedNodesAreReleased(t *testing.T) {
 		w.add(schedtest.MakePod().Name("other").Scheduler("other").Node("n0").Phase(v1.PodRunning).Req(cores("4")).Obj())
 		w.pass(6*time.Minute, time.Minute)
 		if got := w.condition("big", Reserved); len(w.reserved()) > 0 || got.Reason != reservationEnded || !strings.Contains(got.Message, "idle for 5m0s") {
-			t.Errorf("reserved are %v, and the condition is %s: %s", w.reserved(), got.Reason, got.Message)
+			t.Errorf("the reserved nodes are %v, and the condition is %s: %s", w.reserved(), got.Reason, got.Message)
 		}
 	})
 }
 
-// full adds a pod to each of four nodes that takes it whole.
-func (w *world) full() {
+// full adds a pod to each of four nodes that uses the whole node.
+func (w *simulation) full() {
 	for i := range 4 {
 		w.stays(fmt.Sprintf("full-%d", i), schedtest.Queue, fmt.Sprintf("n%d", i), "4")
 	}
 }
 
-// untilReserved has sessions go by until nodes are reserved for the gang.
-func (w *world) untilReserved(gang string) {
+// untilReserved runs sessions until nodes are reserved for the gang.
+func (w *simulation) untilReserved(gang string) {
 	w.t.Helper()
 	for range 12 {
 		time.Sleep(time.Minute)
@@ -264,24 +266,25 @@ func (w *world) untilReserved(gang string) {
 	w.t.Fatalf("no nodes are reserved for %s: %v", gang, w.job(gang).PodGroup.Status.Conditions)
 }
 
-// TestReservationsEndWithTheirGangs: with a member that the minimum needs, with the PodGroup, and when it goes to another queue.
+// TestReservationsEndWithTheirGangs checks that a reservation ends if a required member or the PodGroup is deleted, or
+// if the gang moves to another queue.
 func TestReservationsEndWithTheirGangs(t *testing.T) {
-	tests := map[string]func(w *world){
-		"a member is deleted": func(w *world) { w.remove("big-0") },
-		"all members are deleted": func(w *world) {
+	tests := map[string]func(w *simulation){
+		"a member is deleted": func(w *simulation) { w.remove("big-0") },
+		"all members are deleted": func(w *simulation) {
 			w.remove("big-0")
 			w.remove("big-1")
 		},
-		"it is another of the name": func(w *world) {
+		"it is another of the name": func(w *simulation) {
 			group := schedtest.MakePodGroup().Name("big").MinMember(2).Obj()
 			w.cluster.Cache().DeletePodGroupV1beta1(group)
 			group.UID = "another"
 			w.cluster.Cache().AddPodGroupV1beta1(group)
 		},
-		"it asks for a queue that does not exist": func(w *world) {
+		"it asks for a queue that does not exist": func(w *simulation) {
 			w.change(schedtest.MakePodGroup().Name("big").MinMember(2).Queue("other").Obj())
 		},
-		"it asks for another queue": func(w *world) {
+		"it asks for another queue": func(w *simulation) {
 			w.change(schedtest.MakePodGroup().Name("big").MinMember(2).Queue("spare").Obj())
 		},
 	}
@@ -289,7 +292,7 @@ func TestReservationsEndWithTheirGangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			given := nodes(4, "4")
 			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("spare").Obj()}
-			in(t, given, after5m(50), func(t *testing.T, w *world) {
+			in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 				o := w.observe()
 				w.full()
 				w.arrives("big", schedtest.Queue, 2, "4")
@@ -300,17 +303,18 @@ func TestReservationsEndWithTheirGangs(t *testing.T) {
 					t.Errorf("the condition gives no reason: %s", c.Message)
 				}
 				if len(w.reserved()) > 0 || o.ended[gangs.ReservationGone] != 1 || o.reserved != 0 {
-					t.Errorf("reserved are %v, and %v have ended", w.reserved(), o.ended)
+					t.Errorf("the reserved nodes are %v, and the ended reservations are %v", w.reserved(), o.ended)
 				}
 				if p := w.plugin.reservations.pauses["queue/"+schedtest.Queue]; p == nil {
-					t.Error("its queue may reserve nodes again at once")
+					t.Error("the queue has no pause")
 				}
 			})
 		})
 	}
 }
 
-// TestReservedNodesAreOpen: to a higher priority and to the pods of DaemonSets, also in the queue's room; and to nothing else.
+// TestReservedNodesAreOpen checks that reserved nodes accept pods of a higher priority and pods of DaemonSets, and no
+// other pods. These may also use the queue's resources that are kept for the gang.
 func TestReservedNodesAreOpen(t *testing.T) {
 	high, low := int32(1000000), int32(-5)
 	tests := map[string]struct {
@@ -332,24 +336,25 @@ func TestReservedNodesAreOpen(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 				w.full()
 				w.arrives("big", schedtest.Queue, 2, "4")
 				w.untilReserved("big")
-				w.remove("full-0") // of the two that are reserved
+				w.remove("full-0") // a pod on one of the two reserved nodes
 				w.arrives("new", schedtest.Queue, 1, "1", tt.change)
 				if w.session(); w.runs("new") != tt.want {
-					t.Errorf("it runs: %t, want %t: %s", w.runs("new"), tt.want, w.condition("new", "Unschedulable").Message)
+					t.Errorf("the gang runs: %t, want %t: %s", w.runs("new"), tt.want, w.condition("new", "Unschedulable").Message)
 				}
 			})
 		})
 	}
 }
 
-// TestOtherNamespacesDoNotSeeForWhichGangNodesAreReserved: others learn that nodes are reserved, and not for which gang.
+// TestOtherNamespacesDoNotSeeForWhichGangNodesAreReserved checks that messages of other gangs state that nodes are
+// reserved, but not for which gang.
 func TestOtherNamespacesDoNotSeeForWhichGangNodesAreReserved(t *testing.T) {
 	conf := strings.Replace(after5m(50), "  - name: proportion\n", "", 1)
-	in(t, nodes(4, "4"), conf, func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), conf, func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("secretname", schedtest.Queue, 2, "4")
 		w.untilReserved("secretname")
@@ -358,13 +363,13 @@ func TestOtherNamespacesDoNotSeeForWhichGangNodesAreReserved(t *testing.T) {
 		w.session()
 		got := w.condition("new", "Unschedulable").Message
 		if w.runs("new") || !strings.Contains(got, "reserved for a starving gang") || strings.Contains(got, "secretname") {
-			t.Errorf("another gang reads %q, want that nodes are reserved and not for whom", got)
+			t.Errorf("the message of another gang is %q, want that nodes are reserved, but not for which gang", got)
 		}
 	})
 }
 
-// TestQueuesThatNeverAdmitReserveNothing: a gang beyond its queue's share or capability, or that of the queue it is in, has no nodes reserved,
-// and loses them when the queue becomes too small.
+// TestQueuesThatNeverAdmitReserveNothing checks that a gang which exceeds the share or capability of its queue, or of a
+// parent queue, gets no reservation. A reservation ends when the queue becomes too small.
 func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 	queue := func(name string, change ...func(*v1beta1.QueueSpec)) *v1beta1.Queue {
 		made := schedtest.MakeQueue().Name(name).Weight(100).Obj()
@@ -405,7 +410,7 @@ func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			given := nodes(4, "4")
 			given.Queues = tt.queues
-			in(t, given, tt.conf, func(t *testing.T, w *world) {
+			in(t, given, tt.conf, func(t *testing.T, w *simulation) {
 				w.full()
 				w.arrives("big", "q", 2, "4")
 				w.pass(10*time.Minute, time.Minute)
@@ -414,7 +419,7 @@ func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 					t.Errorf("nodes were reserved for a moment: %s", got.Message)
 				}
 				if (len(w.reserved()) > 0) != tt.want {
-					t.Errorf("reserved are %v, want some: %t; %s; %s", w.reserved(), tt.want, got.Message, w.condition("big", "Unschedulable").Message)
+					t.Errorf("the reserved nodes are %v, want some: %t; %s; %s", w.reserved(), tt.want, got.Message, w.condition("big", "Unschedulable").Message)
 				}
 				if !tt.want {
 					return
@@ -425,21 +430,21 @@ func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 				w.cluster.Cache().UpdateQueueV1beta1(tt.queues[len(tt.queues)-1], shrunk)
 				w.pass(2*time.Minute, time.Minute)
 				if got := w.condition("big", Reserved); len(w.reserved()) > 0 || !strings.Contains(got.Message, "queue q has no room for the gang's minimum, even if the reserved nodes were drained") {
-					t.Errorf("when the queue has become too small reserved are %v: %s", w.reserved(), got.Message)
+					t.Errorf("after the queue became too small the reserved nodes are %v, want none: %s", w.reserved(), got.Message)
 				}
 			})
 		})
 	}
 }
 
-// TestAReservationBeyondTheShareOfItsQueueEnds: a queue of more weight is made while the nodes drain. It wants nothing, so the reservation's queue would
-// take the gang.
+// TestAReservationBeyondTheShareOfItsQueueEnds: a new queue with more weight reduces the share of the reservation's
+// queue while the nodes drain. The new queue has no requests, so that the queue could still hold the gang.
 func TestAReservationBeyondTheShareOfItsQueueEnds(t *testing.T) {
 	for weight, want := range map[int32]int{90: 2, 110: 0} {
 		t.Run(fmt.Sprint(weight), func(t *testing.T) {
 			given := nodes(4, "4")
 			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Weight(100).Obj()}
-			in(t, given, after5m(50), func(t *testing.T, w *world) {
+			in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 				o := w.observe()
 				w.full()
 				w.arrives("big", "q", 2, "4")
@@ -447,7 +452,7 @@ func TestAReservationBeyondTheShareOfItsQueueEnds(t *testing.T) {
 				w.cluster.Cache().AddQueueV1beta1(schedtest.MakeQueue().Name("other").Weight(weight).Obj())
 				w.pass(2*time.Minute, time.Minute)
 				if ended := o.ended[gangs.ReservationRefused]; len(w.reserved()) != want || ended != map[int]int{0: 1}[want] {
-					t.Errorf("reserved are %v, want %d nodes; %d reservations are refused: %s", w.reserved(), want, ended, w.condition("big", Reserved).Message)
+					t.Errorf("the reserved nodes are %v, want %d nodes; %d reservations ended because the queue cannot hold the gang: %s", w.reserved(), want, ended, w.condition("big", Reserved).Message)
 				}
 			})
 		})

@@ -15,10 +15,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestANodeThatTakesNoMemberIsNotReserved: a DaemonSet's pod stays on the emptiest node when that is drained, so that no member fits. The other pod
-// of the node goes on as before.
+// TestANodeThatTakesNoMemberIsNotReserved: a DaemonSet's pod stays on the emptiest node when it is drained, so that no
+// member fits. Another pod of that node is not affected by the trial.
 func TestANodeThatTakesNoMemberIsNotReserved(t *testing.T) {
-	in(t, nodes(5, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(5, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		yes := true
 		w.stays("agent", schedtest.Queue, "n4", "2")
 		w.update("agent", func(pod *v1.Pod) {
@@ -32,7 +32,7 @@ func TestANodeThatTakesNoMemberIsNotReserved(t *testing.T) {
 			time.Sleep(time.Minute)
 			w.session(func(ssn *sessiontest.Session) {
 				if n := len(ssn.Jobs["ns/beside"].TaskStatusIndex[api.Running]); n != 1 {
-					t.Error("the pod on the node that took no member does not run after the trial")
+					t.Error("the other pod on node n4 does not run after the trial")
 				}
 			})
 			reserved = strings.Join(w.reserved(), " ")
@@ -41,22 +41,23 @@ func TestANodeThatTakesNoMemberIsNotReserved(t *testing.T) {
 			}
 		}
 		if reserved != "n0 n1" {
-			t.Errorf("reserved are %q, want two nodes that take a member each", reserved)
+			t.Errorf("the reserved nodes are %q, want two nodes that take a member each", reserved)
 		}
 	})
 }
 
-// TestANodeBeyondTheLimitDoesNotStopATrial: the emptiest node alone is more of the cluster than may be reserved. The gang gets smaller ones.
+// TestANodeBeyondTheLimitDoesNotStopATrial: the emptiest node alone exceeds reservedPercent. Smaller nodes are reserved
+// instead.
 func TestANodeBeyondTheLimitDoesNotStopATrial(t *testing.T) {
 	given := nodes(4, "4")
 	given.Nodes = append(given.Nodes, holds("16").Name("large").Obj())
-	in(t, given, after5m(40), func(t *testing.T, w *world) {
+	in(t, given, after5m(40), func(t *testing.T, w *simulation) {
 		w.full()
 		w.stays("beside", schedtest.Queue, "large", "13")
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.untilReserved("big")
 		if got := strings.Join(w.reserved(), " "); got != "n0 n1" {
-			t.Errorf("reserved are %q, want n0 n1", got)
+			t.Errorf("the reserved nodes are %q, want n0 n1", got)
 		}
 	})
 }

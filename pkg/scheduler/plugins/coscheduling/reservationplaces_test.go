@@ -17,13 +17,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// placedNode is a node of a group and a block, with what pods that stay use of its cpus.
+// placedNode is a node with its cpus, node group and block. used are cpus of a pod that never ends.
 type placedNode struct {
 	cpu, group, block, used string
 	cordoned                bool
 }
 
-// TestReservedNodesLieInOneGroup, and in one domain of it where the gang is gathered: no plugin need refuse nodes of several.
+// TestReservedNodesLieInOneGroup checks that nodes are reserved in one node group, and in one domain within that group
+// if the gang has a gather rule. No plugin's filter has to reject nodes of other groups.
 func TestReservedNodesLieInOneGroup(t *testing.T) {
 	conf := after5m(100) + "  - name: ibcluster\n    enablePredicate: false\n    arguments: {ibcluster.levels: [group]}\n"
 	for name, c := range map[string]struct {
@@ -46,7 +47,7 @@ func TestReservedNodesLieInOneGroup(t *testing.T) {
 				node.Spec.Unschedulable = n.cordoned
 				given.Nodes = append(given.Nodes, node)
 			}
-			in(t, given, conf, func(t *testing.T, w *world) {
+			in(t, given, conf, func(t *testing.T, w *simulation) {
 				for i, n := range c.nodes {
 					if n.used != "" {
 						w.stays(fmt.Sprint("stays-", i), schedtest.Queue, fmt.Sprint("n", i), n.used)
@@ -60,20 +61,22 @@ func TestReservedNodesLieInOneGroup(t *testing.T) {
 				w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
 				w.pass(10*time.Minute, time.Minute)
 				if got := strings.Join(w.reserved(), " "); got != c.want {
-					t.Errorf("reserved are %q, want %q: %s", got, c.want, w.condition("big", Reserved).Message)
+					t.Errorf("the reserved nodes are %q, want %q: %s", got, c.want, w.condition("big", Reserved).Message)
 				}
 			})
 		})
 	}
 }
 
-// TestTrialsOfQueues: all reservations together are within the share of the cluster, and trials are apart.
+// TestTrialsOfQueues checks that all reservations together do not exceed reservedPercent, and that trials have a
+// minimum interval.
 func TestTrialsOfQueues(t *testing.T) {
 	given := nodes(6, "4")
-	for queue, weight := range map[string]int32{"a": 200, "b": 200, "c": 500} { // c's share holds its gang
+	// The share of queue c can hold its gang.
+	for queue, weight := range map[string]int32{"a": 200, "b": 200, "c": 500} {
 		given.Queues = append(given.Queues, schedtest.MakeQueue().Name(queue).Weight(weight).Obj())
 	}
-	in(t, given, after5m(50), func(t *testing.T, w *world) {
+	in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 		for _, node := range given.Nodes {
 			w.stays("on-"+node.Name, schedtest.Queue, node.Name, "4")
 		}
@@ -90,15 +93,15 @@ func TestTrialsOfQueues(t *testing.T) {
 			}
 		}
 		if len(begins) != 2 || len(w.reserved()) > 3 {
-			t.Fatalf("reserved are %v for %v, want nodes for two gangs, and at most 3", w.reserved(), w.reservedGangs())
+			t.Fatalf("the reserved nodes are %v for %v, want nodes for two gangs, and at most 3", w.reserved(), w.reservedGangs())
 		}
 		if apart := begins[1].Sub(begins[0]); apart < trialInterval {
-			t.Errorf("a trial comes %s after another, want %s", apart, trialInterval)
+			t.Errorf("a trial follows %s after the first, want at least %s", apart, trialInterval)
 		}
 	})
 }
 
-// TestATrialAsksTheQueueForEachMember: it has room for the gang on nodes where its own pods end, and not on others.
+// TestATrialAsksTheQueueForEachMember: the queue has room for the gang only on nodes where the queue's own pods end.
 func TestATrialAsksTheQueueForEachMember(t *testing.T) {
 	for own, want := range map[bool]int{true: 2, false: 0} {
 		given := nodes(4, "4")
@@ -106,24 +109,25 @@ func TestATrialAsksTheQueueForEachMember(t *testing.T) {
 		for i, node := range given.Nodes {
 			node.Labels = map[string]string{"own": fmt.Sprint(i < 2)}
 		}
-		in(t, given, after5m(50), func(t *testing.T, w *world) {
+		in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 			for i, queue := range []string{"q", "q", schedtest.Queue, schedtest.Queue} {
 				w.stays(fmt.Sprint("full-", i), queue, fmt.Sprint("n", i), "4")
 			}
 			w.arrives("big", "q", 2, "4", func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"own": fmt.Sprint(own)} })
 			w.pass(10*time.Minute, time.Minute)
 			if got := w.condition("big", Reserved); len(w.reserved()) != want || got.Reason == reservationEnded {
-				t.Errorf("on nodes of its queue's pods (%t) reserved are %v, want %d: %s", own, w.reserved(), want, got.Message)
+				t.Errorf("with nodes of the queue's own pods (%t) the reserved nodes are %v, want %d: %s", own, w.reserved(), want, got.Message)
 			}
 		})
 	}
 }
 
-// TestMembersOfAllRolesHaveNodes: the largest alone would be of one role.
+// TestMembersOfAllRolesHaveNodes checks that nodes are reserved for all members if the minimum has roles. The largest
+// members alone could all be of one role.
 func TestMembersOfAllRolesHaveNodes(t *testing.T) {
 	given := nodes(4, "4")
 	given.Nodes[3].Labels = map[string]string{"for": "b"}
-	in(t, given, after5m(100), func(t *testing.T, w *world) {
+	in(t, given, after5m(100), func(t *testing.T, w *simulation) {
 		w.full()
 		w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("big").MinMember(2).MinTaskMember("a", 1).MinTaskMember("b", 1).Obj())
 		for i, role := range []string{"a", "a", "b"} {
@@ -135,15 +139,16 @@ func TestMembersOfAllRolesHaveNodes(t *testing.T) {
 		}
 		w.untilReserved("big")
 		if got := strings.Join(w.reserved(), " "); got != "n0 n1 n3" {
-			t.Errorf("reserved are %s, want a node for each member, of which n3 is for role b", got)
+			t.Errorf("the reserved nodes are %s, want a node for each member, of which n3 is for role b", got)
 		}
 	})
 }
 
-// TestAGangThatIsMadeAgainHasNotTheRoomOfTheFormer: its queue has not admitted it.
+// TestAGangThatIsMadeAgainHasNotTheRoomOfTheFormer checks that a recreated PodGroup is not admitted because of the
+// reservation of the former PodGroup.
 func TestAGangThatIsMadeAgainHasNotTheRoomOfTheFormer(t *testing.T) {
 	conf := strings.Replace(after5m(50), "  - name: proportion\n", "  - name: proportion\n  - name: overcommit\n    arguments: {overcommit-factor: 1.0}\n", 1)
-	in(t, nodes(4, "4"), conf, func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), conf, func(t *testing.T, w *simulation) {
 		w.full()
 		group := func() *v1beta1.PodGroup {
 			return schedtest.MakePodGroup().Name("big").MinMember(2).MinResources(cores("8")).Phase(v1beta1.PodGroupPending).Obj()
@@ -156,7 +161,7 @@ func TestAGangThatIsMadeAgainHasNotTheRoomOfTheFormer(t *testing.T) {
 		w.cluster.Cache().DeletePodGroupV1beta1(group())
 		w.cluster.Cache().AddPodGroupV1beta1(again)
 		if w.session(); w.phase("big") != scheduling.PodGroupPending {
-			t.Errorf("in the session that ends the former's reservation it is %s", w.phase("big"))
+			t.Errorf("in the session that ends the former reservation the new PodGroup is %s", w.phase("big"))
 		}
 	})
 }

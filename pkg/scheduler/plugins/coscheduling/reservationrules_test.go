@@ -17,8 +17,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// reservedGangs returns the gangs that nodes are reserved for, by queue.
-func (w *world) reservedGangs() map[string]string {
+// reservedGangs returns the gangs with reserved nodes, by queue.
+func (w *simulation) reservedGangs() map[string]string {
 	gangs := map[string]string{}
 	for queue, r := range w.plugin.reservations.active {
 		gangs[string(queue)] = strings.TrimPrefix(string(r.gang), schedtest.Namespace+"/")
@@ -26,8 +26,9 @@ func (w *world) reservedGangs() map[string]string {
 	return gangs
 }
 
-// TestOneReservationPerQueue: of a queue's gangs the one of the highest priority has nodes, and of equal ones the one that waits longest, also
-// where there are nodes for more; another queue has its own, on other nodes.
+// TestOneReservationPerQueue: one gang of a queue gets a reservation, even if more nodes could be reserved: the gang of
+// the highest priority, and of equal ones the gang that has waited longest. Another queue has its own reservation on
+// other nodes.
 func TestOneReservationPerQueue(t *testing.T) {
 	for name, c := range map[string]struct {
 		priority int32
@@ -38,7 +39,7 @@ func TestOneReservationPerQueue(t *testing.T) {
 			for _, queue := range []string{"a", "b"} {
 				given.Queues = append(given.Queues, schedtest.MakeQueue().Name(queue).Weight(100).Obj())
 			}
-			in(t, given, after5m(100), func(t *testing.T, w *world) {
+			in(t, given, after5m(100), func(t *testing.T, w *simulation) {
 				o := w.observe()
 				for _, node := range given.Nodes {
 					w.stays("on-"+node.Name, schedtest.Queue, node.Name, "4")
@@ -49,23 +50,24 @@ func TestOneReservationPerQueue(t *testing.T) {
 				w.arrives("second", "a", 1, "4", func(pod *v1.Pod) { pod.Spec.Priority = &c.priority })
 				w.arrives("other", "b", 1, "4")
 				w.session()
-				time.Sleep(6 * time.Minute) // both have waited for long enough
+				time.Sleep(6 * time.Minute) // both gangs have waited for long enough
 				w.pass(10*time.Minute, time.Minute)
 				got := w.reservedGangs()
 				if len(got) != 2 || got["a"] != c.want || got["b"] != "other" || o.reserved != 2 {
-					t.Fatalf("nodes are reserved for %v, want one gang of each queue, %s of a", got, c.want)
+					t.Fatalf("nodes are reserved for %v, want one gang of each queue, and gang %s of queue a", got, c.want)
 				}
 				if both := w.reserved(); len(both) != 2 || both[0] == both[1] {
-					t.Errorf("reserved are %v, want another node for each", both)
+					t.Errorf("the reserved nodes are %v, want different nodes for the two gangs", both)
 				}
 			})
 		})
 	}
 }
 
-// It does not time out while its nodes drain, whatever its waiting time. It does when the reservation has ended.
+// TestGangWithReservedNodesDoesNotTimeOut: a gang does not time out while its reserved nodes drain, whatever its
+// waiting time is. It times out after the reservation has ended.
 func TestGangWithReservedNodesDoesNotTimeOut(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		group := schedtest.MakePodGroup().Name("big").MinMember(2).Phase(v1beta1.PodGroupInqueue).Annotation(gangs.WaitingTimeAnnotation, "10m").Obj()
 		w.cluster.Cache().AddPodGroupV1beta1(group)
@@ -75,7 +77,7 @@ func TestGangWithReservedNodesDoesNotTimeOut(t *testing.T) {
 			time.Sleep(time.Minute)
 			w.session()
 			if w.phase("big") != scheduling.PodGroupInqueue || w.condition("big", TimeLimit).Reason == timedOut {
-				t.Fatalf("it is sent back while nodes are reserved for it: %s", w.condition("big", TimeLimit).Message)
+				t.Fatalf("the gang returned to Pending while it has reserved nodes: %s", w.condition("big", TimeLimit).Message)
 			}
 		}
 		if len(w.reserved()) == 0 {
@@ -87,11 +89,12 @@ func TestGangWithReservedNodesDoesNotTimeOut(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("reserved are %v, and its time limit says %q, want it sent back", w.reserved(), w.condition("big", TimeLimit).Reason)
+		t.Errorf("the reserved nodes are %v, and the reason of condition TimeLimit is %q, want a timeout", w.reserved(), w.condition("big", TimeLimit).Reason)
 	})
 }
 
-// TestAGangWithReservedNodesIsAdmitted: room that is made for it is its own, unless it promises itself more than its members need.
+// TestAGangWithReservedNodesIsAdmitted checks that a gang with a reservation is admitted, unless its minResources
+// exceed the requests of its members.
 func TestAGangWithReservedNodesIsAdmitted(t *testing.T) {
 	for name, c := range map[string]struct {
 		min  string
@@ -99,23 +102,24 @@ func TestAGangWithReservedNodesIsAdmitted(t *testing.T) {
 	}{"what its members need": {"8", true}, "more than that": {"9", false}} {
 		t.Run(name, func(t *testing.T) {
 			conf := strings.Replace(after5m(50), "  - name: proportion\n", "  - name: proportion\n  - name: overcommit\n    arguments: {overcommit-factor: 1.0}\n", 1)
-			in(t, nodes(4, "4"), conf, func(t *testing.T, w *world) {
+			in(t, nodes(4, "4"), conf, func(t *testing.T, w *simulation) {
 				w.full()
 				w.cluster.Cache().AddPodGroupV1beta1(
 					schedtest.MakePodGroup().Name("big").MinMember(2).MinResources(cores(c.min)).Phase(v1beta1.PodGroupPending).Obj())
 				w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
 				w.pass(10*time.Minute, time.Minute)
 				if got := w.phase("big") == scheduling.PodGroupInqueue && len(w.reserved()) == 2; got != c.want {
-					t.Errorf("it is %s and reserved are %v: %s", w.phase("big"), w.reserved(), w.condition("big", Reserved).Message)
+					t.Errorf("the gang is %s and the reserved nodes are %v: %s", w.phase("big"), w.reserved(), w.condition("big", Reserved).Message)
 				}
 			})
 		})
 	}
 }
 
-// TestReservationsOutliveTheConfiguration that has them, and end with one that has none; a new leader begins afresh.
+// TestReservationsOutliveTheConfiguration checks that reservations survive a reload, end if the new configuration has
+// no reservations, and are not taken over by a new leader.
 func TestReservationsOutliveTheConfiguration(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		o := w.observe()
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
@@ -123,7 +127,7 @@ func TestReservationsOutliveTheConfiguration(t *testing.T) {
 		w.reload(after5m(60))
 		w.session()
 		if len(w.reserved()) != 2 || o.reserved != 2-1 || len(o.ended) > 0 {
-			t.Fatalf("after a reload reserved are %v, and %v have ended", w.reserved(), o.ended)
+			t.Fatalf("after a reload the reserved nodes are %v, and the ended reservations are %v", w.reserved(), o.ended)
 		}
 		w.reload(limits)
 		if o.reserved != 0 {
@@ -132,32 +136,33 @@ func TestReservationsOutliveTheConfiguration(t *testing.T) {
 		w.session()
 		w.session()
 		if len(w.reserved()) > 0 || o.reserved != 0 || o.ended[gangs.ReservationOff] != 1 || w.condition("big", Reserved).Type != "" {
-			t.Fatalf("switched off, reserved are %v, %v have ended, and the condition is %q", w.reserved(), o.ended, w.condition("big", Reserved).Message)
+			t.Fatalf("without starvationAfter, the reserved nodes are %v, the ended reservations are %v, and the condition is %q", w.reserved(), o.ended, w.condition("big", Reserved).Message)
 		}
 		w.reload(after5m(50))
 		w.untilReserved("big")
 		w.lead()
 		w.session()
 		if len(w.reserved()) > 0 || w.condition("big", Reserved).Type != "" {
-			t.Errorf("a new leader has reserved %v, and the condition is %q", w.reserved(), w.condition("big", Reserved).Message)
+			t.Errorf("the nodes reserved by a new leader are %v, and the condition is %q", w.reserved(), w.condition("big", Reserved).Message)
 		}
 	})
 }
 
-// TestGangsThatHadNotWaitedForRoom have nothing reserved: a PodGroup that is made long before its pods, or whose pods had gates.
+// TestGangsThatHadNotWaitedForRoom checks that the wait for a reservation does not include the time before a gang had
+// all pods, or while its pods had scheduling gates.
 func TestGangsThatHadNotWaitedForRoom(t *testing.T) {
 	gate := func(pod *v1.Pod) {
 		pod.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
 	}
 	pods := func() []*v1.Pod { return members(schedtest.MakePod().Req(cores("4")), "big", 2) }
-	tests := map[string]struct{ before, then func(w *world) }{
-		"a pod comes late": {func(w *world) { w.add(pods()[0]) }, func(w *world) { w.add(pods()[1]) }},
-		"they had scheduling gates": {func(w *world) {
+	tests := map[string]struct{ before, then func(w *simulation) }{
+		"a pod comes late": {func(w *simulation) { w.add(pods()[0]) }, func(w *simulation) { w.add(pods()[1]) }},
+		"they had scheduling gates": {func(w *simulation) {
 			for _, pod := range pods() {
 				gate(pod)
 				w.add(pod)
 			}
-		}, func(w *world) {
+		}, func(w *simulation) {
 			for _, name := range []string{"big-0", "big-1"} {
 				w.update(name, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 			}
@@ -165,7 +170,7 @@ func TestGangsThatHadNotWaitedForRoom(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 				w.full()
 				w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("big").MinMember(2).Obj())
 				tt.before(w)
@@ -173,7 +178,7 @@ func TestGangsThatHadNotWaitedForRoom(t *testing.T) {
 				tt.then(w)
 				w.pass(4*time.Minute, time.Minute)
 				if len(w.reserved()) > 0 {
-					t.Fatalf("reserved are %v before it has waited for 5 minutes", w.reserved())
+					t.Fatalf("the reserved nodes are %v before the gang has waited for 5 minutes", w.reserved())
 				}
 				w.untilReserved("big")
 			})
@@ -181,9 +186,10 @@ func TestGangsThatHadNotWaitedForRoom(t *testing.T) {
 	}
 }
 
-// TestGangsOfAGroupHaveNothingReserved: one of them alone could not be placed on its nodes.
+// TestGangsOfAGroupHaveNothingReserved: gangs of a group get no reservation, because one of them alone could not be
+// placed on its nodes.
 func TestGangsOfAGroupHaveNothingReserved(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		for _, name := range []string{"x", "y"} {
 			w.cluster.Cache().AddPodGroupV1beta1(gangNamed(name, 1, says(gangs.GroupsAnnotation, groupOf("x", "y"))))
@@ -191,17 +197,18 @@ func TestGangsOfAGroupHaveNothingReserved(t *testing.T) {
 		}
 		w.pass(15*time.Minute, time.Minute)
 		if len(w.reserved()) > 0 {
-			t.Errorf("reserved are %v", w.reserved())
+			t.Errorf("the reserved nodes are %v", w.reserved())
 		}
 	})
 }
 
-// TestReservedNodesLieInOneDomain of those that a gathered gang may lie in, and gangs that no room would help have none.
+// TestReservedNodesLieInOneDomain checks that nodes are reserved in one domain of a required layer, and that a gang
+// with an unknown layer gets no reservation.
 func TestReservedNodesLieInOneDomain(t *testing.T) {
 	for rule, want := range map[string]string{"Block must": "c1 c2", "Rack must": ""} {
 		t.Run(rule, func(t *testing.T) {
 			given := sessiontest.ClusterSpec{Nodes: tree()}
-			in(t, given, after5m(100), func(t *testing.T, w *world) {
+			in(t, given, after5m(100), func(t *testing.T, w *simulation) {
 				for _, node := range given.Nodes {
 					w.stays("on-"+node.Name, schedtest.Queue, node.Name, "2")
 				}
@@ -209,16 +216,16 @@ func TestReservedNodesLieInOneDomain(t *testing.T) {
 				w.add(members(schedtest.MakePod().Req(cores("4")), "g", 2)...)
 				w.pass(15*time.Minute, time.Minute)
 				if got := strings.Join(w.reserved(), " "); got != want {
-					t.Errorf("reserved are %q, want %q: %s", got, want, w.condition("g", Reserved).Message)
+					t.Errorf("the reserved nodes are %q, want %q: %s", got, want, w.condition("g", Reserved).Message)
 				}
 			})
 		})
 	}
 }
 
-// TestHopelessGangsDoNotKeepOthersFromTheirTrial: gangs with fewer trials come first.
+// TestHopelessGangsDoNotKeepOthersFromTheirTrial checks that gangs with fewer trials come first.
 func TestHopelessGangsDoNotKeepOthersFromTheirTrial(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		for i := range 10 {
 			w.arrives("hopeless-"+string(rune('a'+i)), schedtest.Queue, 1, "5")
@@ -226,17 +233,17 @@ func TestHopelessGangsDoNotKeepOthersFromTheirTrial(t *testing.T) {
 		w.arrives("zbig", schedtest.Queue, 2, "4")
 		w.pass(30*time.Minute, 30*time.Second)
 		if got := w.reservedGangs()[schedtest.Queue]; got != "zbig" {
-			t.Errorf("nodes are reserved for %q", got)
+			t.Errorf("nodes are reserved for gang %q, want zbig", got)
 		}
 	})
 }
 
-// TestATenantDoesNotUseTheTurnsOfItsQueue: after a reservation that did not help the queue paused for all its tenants, twice as long each time, and the
-// next was for the same tenant's next gang.
+// TestATenantDoesNotUseTheTurnsOfItsQueue: after a reservation without success the queue once paused for all its
+// tenants, twice as long each time. The next reservation was then for another gang of the same tenant.
 func TestATenantDoesNotUseTheTurnsOfItsQueue(t *testing.T) {
 	for name, arrives := range map[string]time.Duration{"waits from the first": time.Minute, "comes when the queue's pause has grown": 5 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 				w.full()
 				for i := range 6 {
 					gang := "evil-" + string(rune('a'+i))
@@ -248,7 +255,7 @@ func TestATenantDoesNotUseTheTurnsOfItsQueue(t *testing.T) {
 				came := time.Now()
 				for w.condition("big", Reserved).Reason != nodesReserved {
 					if w.pass(time.Minute, time.Minute); time.Since(came) > 100*time.Minute {
-						t.Fatalf("nothing is reserved %s after the gang came, beside %v", time.Since(came), w.reservedGangs())
+						t.Fatalf("no nodes are reserved %s after the gang was created; reservations exist for %v", time.Since(came), w.reservedGangs())
 					}
 				}
 			})
@@ -256,10 +263,10 @@ func TestATenantDoesNotUseTheTurnsOfItsQueue(t *testing.T) {
 	}
 }
 
-// TestATrialEndsBetweenMembers: all members of a tenant's gang may be of different kinds, and plugins are asked about each. The time was up only
-// between two nodes.
+// TestATrialEndsBetweenMembers: all members of a tenant's gang may be of different task classes, and plugins are called
+// for each class. The time limit must also end a trial between two members, not only between two nodes.
 func TestATrialEndsBetweenMembers(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.session(func(ssn *sessiontest.Session) {
@@ -267,7 +274,7 @@ func TestATrialEndsBetweenMembers(t *testing.T) {
 			for name, until := range map[string]time.Duration{"late": -1, "in time": time.Minute} {
 				tr := &trial{ssn: s.ssn, reserved: &reservation{queue: job.Queue}, members: needed(job), until: time.Now().Add(until)}
 				if err, late := tr.prepare(), until < 0; errors.Is(err, errTrialTooLong) != late || late == (len(tr.first) > 0 && tr.mayHelp(ssn.Nodes["n0"])) {
-					t.Errorf("%s: prepare says %v", name, err)
+					t.Errorf("%s: prepare returned %v", name, err)
 				}
 			}
 		})

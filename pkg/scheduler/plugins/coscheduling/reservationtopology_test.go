@@ -23,7 +23,7 @@ func hyperNode(name string, nodes ...string) *topologyv1alpha1.HyperNode {
 	return made
 }
 
-// TestNoNodesAreReservedForAHardTopology: the emptiest nodes are in two HyperNodes, and the gang must be in one.
+// TestNoNodesAreReservedForAHardTopology: the emptiest nodes are in two HyperNodes, but the gang needs nodes of one.
 func TestNoNodesAreReservedForAHardTopology(t *testing.T) {
 	tier := 1
 	topology := func(mode v1beta1.NetworkTopologyMode) *v1beta1.NetworkTopologySpec {
@@ -50,7 +50,7 @@ func TestNoNodesAreReservedForAHardTopology(t *testing.T) {
 			given := nodes(4, "4")
 			given.HyperNodes = []*topologyv1alpha1.HyperNode{hyperNode("h0", "n0", "n1"), hyperNode("h1", "n2", "n3")}
 			conf := strings.Replace(after5m(100), "- name: predicates", "- name: predicates\n  - name: network-topology-aware", 1)
-			in(t, given, conf, func(t *testing.T, w *world) {
+			in(t, given, conf, func(t *testing.T, w *simulation) {
 				w.stays("full-0", schedtest.Queue, "n0", "3")
 				w.stays("full-1", schedtest.Queue, "n1", "1")
 				w.stays("full-2", schedtest.Queue, "n2", "3")
@@ -67,7 +67,7 @@ func TestNoNodesAreReservedForAHardTopology(t *testing.T) {
 				w.pass(12*time.Minute, time.Minute)
 				got := w.condition("big", Reserved)
 				if len(w.reserved()) > 0 || got.Reason != noNodesToReserve || !strings.Contains(got.Message, "hard network topology") {
-					t.Errorf("reserved are %v, and the condition is %s: %s", w.reserved(), got.Reason, got.Message)
+					t.Errorf("the reserved nodes are %v, and the condition is %s: %s", w.reserved(), got.Reason, got.Message)
 				}
 			})
 		})

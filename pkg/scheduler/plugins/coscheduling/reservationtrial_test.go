@@ -21,16 +21,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// In the session of the trial all pods still run, and the gang's members wait.
+// TestTrialIsReverted checks that after the session of a trial all pods still run and the gang's members are pending.
 func TestTrialIsReverted(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		for range 8 {
 			time.Sleep(time.Minute)
 			w.session(func(ssn *sessiontest.Session) {
 				if n := len(ssn.Jobs["ns/big"].TaskStatusIndex[api.Pending]); n != 2 {
-					t.Errorf("%d of 2 members wait", n)
+					t.Errorf("%d of 2 members are pending", n)
 				}
 				for i := range 4 {
 					if n := len(ssn.Jobs[api.JobID(fmt.Sprint("ns/full-", i))].TaskStatusIndex[api.Running]); n != 1 {
@@ -40,18 +40,19 @@ func TestTrialIsReverted(t *testing.T) {
 			})
 		}
 		if len(w.reserved()) != 2 {
-			t.Errorf("reserved are %v, want two nodes", w.reserved())
+			t.Errorf("the reserved nodes are %v, want two nodes", w.reserved())
 		}
 	})
 }
 
-// TestAHigherPriorityReservesOtherNodes: its pods could be placed on the nodes that are reserved for a lower one.
+// TestAHigherPriorityReservesOtherNodes checks that a gang of a higher priority gets other nodes, although its pods may
+// use the nodes that are reserved for a gang of a lower priority.
 func TestAHigherPriorityReservesOtherNodes(t *testing.T) {
 	given := nodes(4, "4")
 	for _, queue := range []string{"a", "b"} {
 		given.Queues = append(given.Queues, schedtest.MakeQueue().Name(queue).Weight(100).Obj())
 	}
-	in(t, given, after5m(50), func(t *testing.T, w *world) {
+	in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("low", "a", 1, "4")
 		w.untilReserved("low")
@@ -59,14 +60,15 @@ func TestAHigherPriorityReservesOtherNodes(t *testing.T) {
 		w.arrives("high", "b", 1, "4", func(pod *v1.Pod) { pod.Spec.Priority = &high })
 		w.untilReserved("high")
 		if both := w.reserved(); len(both) != 2 || both[0] == both[1] {
-			t.Errorf("reserved are %v, want a node for each", both)
+			t.Errorf("the reserved nodes are %v, want different nodes for the two gangs", both)
 		}
 	})
 }
 
-// TestNamespacesTakeTurnsOfTrials: one with many gangs that fit nowhere keeps no other one waiting.
+// TestNamespacesTakeTurnsOfTrials checks that a namespace with many gangs that fit nowhere does not delay the trial of
+// a gang of another namespace.
 func TestNamespacesTakeTurnsOfTrials(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		for i := range 26 {
 			gang := "evil-" + string(rune('a'+i))
@@ -78,17 +80,18 @@ func TestNamespacesTakeTurnsOfTrials(t *testing.T) {
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.pass(8*time.Minute, 30*time.Second)
 		if got := w.reservedGangs()[schedtest.Queue]; got != "big" {
-			t.Errorf("nodes are reserved for %q", got)
+			t.Errorf("nodes are reserved for gang %q, want big", got)
 		}
 	})
 }
 
-// The queue could take the pod alone, but not beside the gang with the reservation.
+// TestQueueReportsResourcesKeptForAReservation: the queue could admit the pod alone, but not beside the gang with the
+// reservation. The message names plugin coscheduling.
 func TestQueueReportsResourcesKeptForAReservation(t *testing.T) {
 	given := nodes(4, "4")
 	given.Nodes = append(given.Nodes, holds("2").Name("n4").Obj())
 	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(cores("16")).Weight(100).Obj()}
-	in(t, given, after5m(50), func(t *testing.T, w *world) {
+	in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 		for _, node := range given.Nodes[:4] {
 			w.stays("on-"+node.Name, "q", node.Name, "4")
 		}
@@ -98,14 +101,14 @@ func TestQueueReportsResourcesKeptForAReservation(t *testing.T) {
 		w.arrives("new", "q", 1, "2")
 		w.session()
 		if got := w.condition("new", "Unschedulable").Message; w.runs("new") || !strings.Contains(got, "(plugin coscheduling)") {
-			t.Errorf("it runs: %t, and reads %q, want the plugin that keeps the room", w.runs("new"), got)
+			t.Errorf("the gang runs: %t, and its message is %q, want that it names plugin coscheduling", w.runs("new"), got)
 		}
 	})
 }
 
 // TestANodeOutsideTheSessionIsNotReserved: a domain of the network has nodes that the session does not have.
 func TestANodeOutsideTheSessionIsNotReserved(t *testing.T) {
-	in(t, sessiontest.ClusterSpec{Nodes: tree()}, after5m(100), func(t *testing.T, w *world) {
+	in(t, sessiontest.ClusterSpec{Nodes: tree()}, after5m(100), func(t *testing.T, w *simulation) {
 		for _, node := range tree() {
 			w.stays("on-"+node.Name, schedtest.Queue, node.Name, node.Status.Allocatable.Cpu().String())
 		}
@@ -116,13 +119,13 @@ func TestANodeOutsideTheSessionIsNotReserved(t *testing.T) {
 			s.reservations.network = networkWith(map[api.JobID]*gathered{"ns/big": {must: 2, rules: rules}})
 			delete(ssn.Nodes, "a1")
 			if err := s.reservations.choose(r, ssn.Jobs["ns/big"]); err != nil || len(r.nodes) == 0 || r.nodes["a1"] {
-				t.Errorf("chosen are %v, and the error is %v, want nodes without a1", r.nodes, err)
+				t.Errorf("the chosen nodes are %v, and the error is %v, want nodes without a1", r.nodes, err)
 			}
 		})
 	})
 }
 
-// slowPredicate refuses all nodes. In a trial, it accepts node n1, and refuses other nodes after the time in the field took.
+// slowPredicate rejects all nodes. During a trial it accepts node n1, and takes this time to reject another node.
 type slowPredicate struct {
 	took  time.Duration
 	trial bool
@@ -142,7 +145,8 @@ func (p *slowPredicate) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// A trial in a further node group begins only while less than the time limit has passed since the first trial began.
+// TestTrialsInAllNodeGroupsShareATimeLimit: a trial in another node group begins only if less time than the limit has
+// passed since the first trial began.
 func TestTrialsInAllNodeGroupsShareATimeLimit(t *testing.T) {
 	given := nodes(2, "4")
 	given.Nodes[0].Labels["group"], given.Nodes[1].Labels["group"] = "g0", "g1"
@@ -150,7 +154,7 @@ func TestTrialsInAllNodeGroupsShareATimeLimit(t *testing.T) {
 		"  - name: ibcluster\n    arguments: {ibcluster.levels: [group]}\n"
 	for took, want := range map[time.Duration]map[string]bool{trialTimeout - 1: {"n1": true}, trialTimeout: {}} {
 		t.Run(took.String(), func(t *testing.T) {
-			in(t, given, after5m(100), func(t *testing.T, w *world) {
+			in(t, given, after5m(100), func(t *testing.T, w *simulation) {
 				slow := &slowPredicate{took: took}
 				w.registry.RegisterPlugin(framework.PluginSpec{Name: "slow", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return slow, nil }})
 				w.reload(conf)

@@ -19,10 +19,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestTheWaitOfAnotherGangOfTheNameDoesNotCount: of a PodGroup that was made again, and of a gang whose members were lost.
+// TestTheWaitOfAnotherGangOfTheNameDoesNotCount: the wait starts again if the PodGroup was recreated, or if all members
+// of a running gang were lost.
 func TestTheWaitOfAnotherGangOfTheNameDoesNotCount(t *testing.T) {
-	for name, again := range map[string]func(w *world){
-		"a PodGroup is made again": func(w *world) {
+	for name, again := range map[string]func(w *simulation){
+		"a PodGroup is made again": func(w *simulation) {
 			w.full()
 			w.arrives("big", schedtest.Queue, 2, "4")
 			w.pass(4*time.Minute, time.Minute)
@@ -31,7 +32,7 @@ func TestTheWaitOfAnotherGangOfTheNameDoesNotCount(t *testing.T) {
 			group.UID = "another"
 			w.cluster.Cache().AddPodGroupV1beta1(group)
 		},
-		"members that ran are lost": func(w *world) {
+		"members that ran are lost": func(w *simulation) {
 			w.arrives("big", schedtest.Queue, 2, "4")
 			w.pass(10*time.Minute, time.Minute)
 			for i := range 2 {
@@ -42,12 +43,12 @@ func TestTheWaitOfAnotherGangOfTheNameDoesNotCount(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 				again(w)
 				w.session()
 				w.pass(4*time.Minute, time.Minute)
 				if len(w.reserved()) > 0 {
-					t.Fatalf("reserved are %v before it has waited for 5 minutes", w.reserved())
+					t.Fatalf("the reserved nodes are %v before the gang has waited for 5 minutes", w.reserved())
 				}
 				w.untilReserved("big")
 			})
@@ -55,23 +56,25 @@ func TestTheWaitOfAnotherGangOfTheNameDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestAForgedConditionOfAGangThatWaitsIsRemoved: it reports a reservation that does not exist.
+// TestAForgedConditionOfAGangThatWaitsIsRemoved checks that a condition about a reservation that does not exist is
+// removed.
 func TestAForgedConditionOfAGangThatWaitsIsRemoved(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.session()
 		w.job("big").PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: Reserved, Status: v1.ConditionTrue, Reason: nodesReserved}}
 		w.session()
 		if got := w.condition("big", Reserved); got.Type != "" {
-			t.Errorf("its condition is %s", got.Reason)
+			t.Errorf("the gang still has a condition with reason %s", got.Reason)
 		}
 	})
 }
 
-// TestNodesThatDrainLateAreHeld for as long as others: the time to drain is over then.
+// TestNodesThatDrainLateAreHeld checks that nodes which drain shortly before drainTimeout are held as long as others,
+// although drainTimeout passes meanwhile.
 func TestNodesThatDrainLateAreHeld(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		w.untilReserved("big")
@@ -81,37 +84,39 @@ func TestNodesThatDrainLateAreHeld(t *testing.T) {
 		w.add(schedtest.MakePod().Name("other").Scheduler("other").Node("n0").Phase(v1.PodRunning).Req(cores("4")).Obj())
 		w.pass(4*time.Minute, time.Minute)
 		if len(w.reserved()) != 2 {
-			t.Fatalf("reserved are %v 3 minutes after they have drained, want 2: %s", w.reserved(), w.condition("big", Reserved).Message)
+			t.Fatalf("the reserved nodes are %v 3 minutes after they have drained, want 2: %s", w.reserved(), w.condition("big", Reserved).Message)
 		}
 		w.pass(2*time.Minute, time.Minute)
 		if got := w.condition("big", Reserved).Message; len(w.reserved()) > 0 || !strings.Contains(got, "idle for 5m0s") {
-			t.Errorf("reserved are %v: %s", w.reserved(), got)
+			t.Errorf("the reserved nodes are %v: %s", w.reserved(), got)
 		}
 	})
 }
 
-// TestPausesOfReservations: a namespace's holds for all queues, and a gang that is placed on reserved nodes ends both.
+// TestPausesOfReservations: the pause of a namespace applies to all queues. When a gang is placed on its reserved
+// nodes, the pauses of its queue and namespace end.
 func TestPausesOfReservations(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")
 		until := time.Now().Add(20 * time.Minute)
 		w.plugin.reservations.pauses["namespace/"+schedtest.Namespace] = &pause{length: time.Hour, until: until}
 		w.pass(19*time.Minute, time.Minute)
 		if len(w.reserved()) > 0 {
-			t.Fatalf("reserved are %v while its namespace pauses", w.reserved())
+			t.Fatalf("the reserved nodes are %v during the pause of the namespace", w.reserved())
 		}
 		w.untilReserved("big")
 		w.remove("full-0")
 		w.remove("full-1")
 		w.pass(2*time.Minute, time.Minute)
 		if !w.runs("big") || len(w.plugin.reservations.pauses) > 0 {
-			t.Errorf("it runs: %t, and %d pauses are known, want none", w.runs("big"), len(w.plugin.reservations.pauses))
+			t.Errorf("the gang runs: %t, and %d pauses exist, want none", w.runs("big"), len(w.plugin.reservations.pauses))
 		}
 	})
 }
 
-// TestTheEmptiestPlaceIsReserved: by how full its nodes are, and not by how many it has.
+// TestTheEmptiestPlaceIsReserved checks that the node group with the emptiest nodes is chosen, not the one with the
+// most or fewest nodes.
 func TestTheEmptiestPlaceIsReserved(t *testing.T) {
 	given := sessiontest.ClusterSpec{}
 	for i := range 5 {
@@ -122,7 +127,7 @@ func TestTheEmptiestPlaceIsReserved(t *testing.T) {
 		given.Nodes = append(given.Nodes, holds("4").Name(fmt.Sprintf("n%d", i)).Label("group", group).Obj())
 	}
 	conf := after5m(100) + "  - name: ibcluster\n    arguments: {ibcluster.levels: [group]}\n"
-	in(t, given, conf, func(t *testing.T, w *world) {
+	in(t, given, conf, func(t *testing.T, w *simulation) {
 		w.stays("half", schedtest.Queue, "n0", "2")
 		for i := range 4 {
 			w.stays(fmt.Sprintf("quarter-%d", i), schedtest.Queue, fmt.Sprintf("n%d", i+1), "1")
@@ -131,24 +136,25 @@ func TestTheEmptiestPlaceIsReserved(t *testing.T) {
 		w.add(members(schedtest.MakePod().Req(cores("4")), "big", 1)...)
 		w.untilReserved("big")
 		if got := strings.Join(w.reserved(), " "); got != "n1" {
-			t.Errorf("reserved is %s, want a node of those that are a quarter full", got)
+			t.Errorf("the reserved node is %s, want n1, which is a quarter full", got)
 		}
 	})
 }
 
-// TestATrialLeavesPodsAsTheyWere: also a pod that is being deleted, which counts as room to come, and one that is bound and does not run yet.
+// TestATrialLeavesPodsAsTheyWere checks that a trial does not change the state of pods: pods that are being deleted,
+// whose resources count as released, and pods that are bound but do not run yet.
 func TestATrialLeavesPodsAsTheyWere(t *testing.T) {
 	for status, change := range map[api.TaskStatus]func(*v1.Pod){
 		api.Releasing: func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created },
 		api.Bound:     func(pod *v1.Pod) { pod.Status.Phase = v1.PodPending },
 	} {
 		t.Run(status.String(), func(t *testing.T) {
-			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 				w.full()
 				for i := range 4 {
 					w.update(fmt.Sprint("full-", i), change)
 				}
-				w.arrives("big", schedtest.Queue, 3, "4") // beyond the share
+				w.arrives("big", schedtest.Queue, 3, "4") // more nodes than reservedPercent permits
 				trials := 0
 				for range 8 {
 					time.Sleep(time.Minute)
@@ -158,22 +164,23 @@ func TestATrialLeavesPodsAsTheyWere(t *testing.T) {
 						}
 						for i := range 4 {
 							if n := len(ssn.Jobs[api.JobID(fmt.Sprint("ns/full-", i))].TaskStatusIndex[status]); n != 1 {
-								t.Fatalf("of the pod on node %d, which is %s, %d are", i, status, n)
+								t.Fatalf("the number of pods on node %d with status %s is %d, want 1", i, status, n)
 							}
 						}
 					})
 				}
 				if trials == 0 {
-					t.Fatal("no trial was made")
+					t.Fatal("no trial took place")
 				}
 			})
 		})
 	}
 }
 
-// TestTheLargestMembersThatTheMinimumNeedsHaveNodes: the smallest would not do for others.
+// TestTheLargestMembersThatTheMinimumNeedsHaveNodes: nodes are reserved for the largest members up to the minimum,
+// because nodes for the smallest would not suffice for others.
 func TestTheLargestMembersThatTheMinimumNeedsHaveNodes(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("big").MinMember(2).Obj())
 		for i, cpu := range []string{"1", "4", "1", "4"} {
@@ -181,14 +188,14 @@ func TestTheLargestMembersThatTheMinimumNeedsHaveNodes(t *testing.T) {
 		}
 		w.untilReserved("big")
 		if len(w.reserved()) != 2 {
-			t.Errorf("reserved are %v, want two nodes", w.reserved())
+			t.Errorf("the reserved nodes are %v, want two nodes", w.reserved())
 		}
 	})
 }
 
-// TestOnePodOfAHighPriorityDoesNotCloseReservedNodes: the lowest of the gang's counts.
+// TestOnePodOfAHighPriorityDoesNotCloseReservedNodes: a reservation has the lowest priority among the gang's pods.
 func TestOnePodOfAHighPriorityDoesNotCloseReservedNodes(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		highest, between := int32(1000), int32(500)
 		w.arrives("big", schedtest.Queue, 2, "4", func(pod *v1.Pod) {
@@ -200,15 +207,16 @@ func TestOnePodOfAHighPriorityDoesNotCloseReservedNodes(t *testing.T) {
 		w.remove("full-0")
 		w.arrives("new", schedtest.Queue, 1, "1", func(pod *v1.Pod) { pod.Spec.Priority = &between })
 		if w.session(); !w.runs("new") {
-			t.Errorf("a pod of a priority between theirs does not run: %s", w.condition("new", "Unschedulable").Message)
+			t.Errorf("a pod with a priority between those of the gang's pods does not run: %s", w.condition("new", "Unschedulable").Message)
 		}
 	})
 }
 
-// TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted: its queue has not been asked about that.
+// TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted: the queue has not been asked whether it can hold the raised
+// minResources.
 func TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted(t *testing.T) {
 	conf := strings.Replace(after5m(50), "  - name: proportion\n", "  - name: proportion\n  - name: overcommit\n    arguments: {overcommit-factor: 1.0}\n", 1)
-	in(t, nodes(4, "4"), conf, func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), conf, func(t *testing.T, w *simulation) {
 		w.full()
 		group := func(cpu string) *v1beta1.PodGroup {
 			return schedtest.MakePodGroup().Name("big").MinMember(2).MinResources(cores(cpu)).Phase(v1beta1.PodGroupPending).Obj()
@@ -219,12 +227,13 @@ func TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted(t *testing.T) {
 		w.change(group("9"))
 		w.session()
 		if w.phase("big") != scheduling.PodGroupPending {
-			t.Errorf("with more minResources it is %s", w.phase("big"))
+			t.Errorf("with more minResources the gang is %s, want Pending", w.phase("big"))
 		}
 	})
 }
 
-// TestPodsThatLeaveFreeNothingOfAShare: what they hold does not count in it any longer.
+// TestPodsThatLeaveFreeNothingOfAShare: resources of terminating pods no longer count against the queue's share, so
+// that their end adds nothing to it.
 func TestPodsThatLeaveFreeNothingOfAShare(t *testing.T) {
 	hierarchy := strings.Replace(strings.Replace(after5m(50), "name: proportion", "name: capacity\n    enableHierarchy: true", 1), "  - name: priority\n", "", 1)
 	for name, c := range map[string]struct {
@@ -236,7 +245,7 @@ func TestPodsThatLeaveFreeNothingOfAShare(t *testing.T) {
 			q := schedtest.MakeQueue().Name("q").Weight(100).Obj()
 			q.Spec.Parent, q.Spec.Deserved = "root", v1.ResourceList{v1.ResourceCPU: *cpus(c.deserved)}
 			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("root").Weight(100).Obj(), q}
-			in(t, given, hierarchy, func(t *testing.T, w *world) {
+			in(t, given, hierarchy, func(t *testing.T, w *simulation) {
 				for i := range 4 {
 					queue := schedtest.Queue
 					if i < 2 {
@@ -250,18 +259,19 @@ func TestPodsThatLeaveFreeNothingOfAShare(t *testing.T) {
 				w.arrives("big", "q", 2, "4")
 				w.pass(10*time.Minute, time.Minute)
 				if len(w.reserved()) != c.want {
-					t.Errorf("reserved are %v, want %d: %s", w.reserved(), c.want, w.condition("big", Reserved).Message)
+					t.Errorf("the reserved nodes are %v, want %d: %s", w.reserved(), c.want, w.condition("big", Reserved).Message)
 				}
 			})
 		})
 	}
 }
 
-// TestAQueueTakesOthersBesideAGangThatIsPlaced: in the session in which the gang leaves its reservation for its nodes.
+// TestAQueueTakesOthersBesideAGangThatIsPlaced: in the session that places the gang on its reserved nodes, the queue
+// does not count the gang twice.
 func TestAQueueTakesOthersBesideAGangThatIsPlaced(t *testing.T) {
 	given := nodes(4, "4")
 	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(cores("12")).Weight(100).Obj()}
-	in(t, given, after5m(50), func(t *testing.T, w *world) {
+	in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", "q", 2, "4")
 		w.untilReserved("big")
@@ -270,17 +280,18 @@ func TestAQueueTakesOthersBesideAGangThatIsPlaced(t *testing.T) {
 		}
 		w.arrives("new", "q", 1, "4")
 		if w.session(); !w.runs("big") || !w.runs("new") {
-			t.Errorf("the gang runs: %t, and the other one: %t (%s)", w.runs("big"), w.runs("new"), w.condition("new", "Unschedulable").Message)
+			t.Errorf("the gang runs: %t, the other gang runs: %t (%s)", w.runs("big"), w.runs("new"), w.condition("new", "Unschedulable").Message)
 		}
 	})
 }
 
-// TestAQueueTakesOthersBesideAGangThatWaitsForItsLastNode: a pod still ends on one of the reserved nodes. The queue counts both members already.
+// TestAQueueTakesOthersBesideAGangThatWaitsForItsLastNode: a pod still terminates on one of the reserved nodes, and one
+// member is pipelined there. The queue does not count the two members twice.
 func TestAQueueTakesOthersBesideAGangThatWaitsForItsLastNode(t *testing.T) {
 	given := nodes(4, "4")
 	given.Nodes[0].Labels, given.Nodes[1].Labels = map[string]string{"for": "big"}, map[string]string{"for": "big"}
 	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(cores("12")).Weight(100).Obj()}
-	in(t, given, after5m(50), func(t *testing.T, w *world) {
+	in(t, given, after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		w.arrives("big", "q", 2, "4", func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"for": "big"} })
 		w.untilReserved("big")
@@ -290,7 +301,7 @@ func TestAQueueTakesOthersBesideAGangThatWaitsForItsLastNode(t *testing.T) {
 		w.arrives("new", "q", 1, "4")
 		w.session(func(ssn *sessiontest.Session) {
 			if job := ssn.Jobs["ns/big"]; len(job.TaskStatusIndex[api.Allocated]) != 1 || len(job.TaskStatusIndex[api.Pipelined]) != 1 {
-				t.Errorf("the members of the gang are %v, want one that waits for its node", job.TaskStatusIndex)
+				t.Errorf("the members of the gang are %v, want one allocated and one pipelined", job.TaskStatusIndex)
 			}
 		})
 		if !w.runs("new") {
@@ -299,31 +310,33 @@ func TestAQueueTakesOthersBesideAGangThatWaitsForItsLastNode(t *testing.T) {
 	})
 }
 
-// TestATimeLimitEndsWithThePlacement, also for gangs that are never satisfied: the condition goes, and the next wait begins again.
+// TestATimeLimitEndsWithThePlacement checks that condition TimeLimit is removed when the gang is placed, and that the
+// next wait begins at zero. This also holds for gangs that are never satisfied.
 func TestATimeLimitEndsWithThePlacement(t *testing.T) {
 	blocker := schedtest.MakePod().Name("blocker").Scheduler("other").Node("n1").Phase(v1.PodRunning).Req(cores("5")).Obj()
 	group := waits("a").Annotation(gangs.MatchPolicyAnnotation, string(gangs.WaitingAndRunning))
-	in(t, narrow([]*schedtest.PodGroupBuilder{group}, append(members(small(), "a", 4), blocker)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{group}, append(members(small(), "a", 4), blocker)...), limits, func(t *testing.T, w *simulation) {
 		w.pass(50*time.Second, 10*time.Second)
 		if got := w.condition("a", TimeLimit).Reason; got != gangAdmitted {
-			t.Fatalf("its condition is %q before it is placed", got)
+			t.Fatalf("before the placement the condition has reason %q", got)
 		}
 		w.remove("blocker")
 		w.pass(20*time.Second, 10*time.Second)
 		if got := w.condition("a", TimeLimit); !w.runs("a") || got.Type != "" || len(w.plugin.limits) > 0 {
-			t.Errorf("it runs: %t, and its condition is %s: %s, want none", w.runs("a"), got.Reason, got.Message)
+			t.Errorf("the gang runs: %t, and its condition is %s: %s, want none", w.runs("a"), got.Reason, got.Message)
 		}
 	})
 }
 
-// TestAGangWithoutMinResourcesStaysBack: enqueue lets it in without asking a plugin.
+// TestAGangWithoutMinResourcesStaysBack: enqueue admits gangs without minResources without calling plugins. A gang in a
+// backoff must stay in phase Pending nevertheless.
 func TestAGangWithoutMinResourcesStaysBack(t *testing.T) {
 	group := schedtest.MakePodGroup().Name("a").MinMember(4).Phase(v1beta1.PodGroupPending).Annotation(gangs.WaitingTimeAnnotation, "60s")
-	in(t, narrow([]*schedtest.PodGroupBuilder{group}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{group}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.pass(62*time.Second, time.Second)
 		for i := range 5 {
 			if got := w.condition("a", TimeLimit).Reason; w.phase("a") != scheduling.PodGroupPending || got != timedOut {
-				t.Errorf("%d s after it was sent back it is %s, and its condition says %q", i, w.phase("a"), got)
+				t.Errorf("%d s after its timeout the gang is %s, and its condition has reason %q", i, w.phase("a"), got)
 			}
 			w.pass(time.Second, time.Second)
 		}

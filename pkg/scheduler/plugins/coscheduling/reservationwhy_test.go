@@ -22,21 +22,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestSmallMembersFillTheNodesOfLargeOnes: that a member of one size finds no room on a node says nothing of another size.
+// TestSmallMembersFillTheNodesOfLargeOnes: if a large member fits no remaining node, smaller members may still fit
+// beside the members already placed.
 func TestSmallMembersFillTheNodesOfLargeOnes(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
 		sizes := map[string]string{"big-0": "2", "big-1": "1", "big-2": "3", "big-3": "2"}
 		w.arrives("big", schedtest.Queue, 4, "1", func(pod *v1.Pod) { pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = *cpus(sizes[pod.Name]) })
 		w.pass(8*time.Minute, time.Minute)
 		if len(w.reserved()) != 2 {
-			t.Errorf("reserved are %v, want two nodes: %s", w.reserved(), w.condition("big", Reserved).Message)
+			t.Errorf("the reserved nodes are %v, want two nodes: %s", w.reserved(), w.condition("big", Reserved).Message)
 		}
 	})
 }
 
-// TestPlacesOfReservations: the domains that a gang may be gathered in, within the groups that it must lie in, or those that it prefers and
-// then all nodes.
+// TestPlacesOfReservations checks where nodes may be reserved for a gang: in the domains of its gather rules, within
+// each required node group, or in each preferred group and then on all nodes.
 func TestPlacesOfReservations(t *testing.T) {
 	given := sessiontest.ClusterSpec{Nodes: tree()}
 	for i, node := range given.Nodes {
@@ -61,7 +62,7 @@ func TestPlacesOfReservations(t *testing.T) {
 		"not gathered now": {mode: "required", must: 1, err: errors.New("why")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, given, conf, func(t *testing.T, w *world) {
+			in(t, given, conf, func(t *testing.T, w *simulation) {
 				group := schedtest.MakePodGroup().Name("big").MinMember(2)
 				if tt.mode != "" {
 					group.Annotation(ibcluster.ModeAnnotation, tt.mode)
@@ -79,7 +80,7 @@ func TestPlacesOfReservations(t *testing.T) {
 						t.Errorf("the error is %v, want %v", err, tt.err)
 					}
 					if got := s.reservations.choose(&reservation{gang: job.UID, queue: job.Queue}, job); tt.err != nil && !errors.Is(got, tt.err) {
-						t.Errorf("nodes are chosen, and the error is %v, want %v", got, tt.err)
+						t.Errorf("the error of choosing nodes is %v, want %v", got, tt.err)
 					}
 					var got []string
 					for _, p := range places {
@@ -87,7 +88,7 @@ func TestPlacesOfReservations(t *testing.T) {
 						got = append(got, p.name+": "+strings.Join(p.nodes, " "))
 					}
 					if diff := cmp.Diff(tt.want, got); diff != "" {
-						t.Errorf("places (-want +got):\n%s", diff)
+						t.Errorf("node lists (-want +got):\n%s", diff)
 					}
 				})
 			})
@@ -95,9 +96,9 @@ func TestPlacesOfReservations(t *testing.T) {
 	}
 }
 
-// TestEventsOfGangs: each thing that is reported is an event once, when it is new.
+// TestEventsOfGangs checks that each reported condition is recorded as an event once, when it is new.
 func TestEventsOfGangs(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		recorder := record.NewFakeRecorder(1000)
 		w.cluster.Cache().Recorder = recorder
 		events := func(reason string) (all []string) {
@@ -127,12 +128,13 @@ func TestEventsOfGangs(t *testing.T) {
 	})
 }
 
-// TestAGangReportsThatItsQueueIsFullEvenIfNodesWereDrained: another pod of the queue runs on a node that cannot be reserved.
+// TestAGangReportsThatItsQueueIsFullEvenIfNodesWereDrained: another pod of the queue runs on a node that cannot be
+// reserved.
 func TestAGangReportsThatItsQueueIsFullEvenIfNodesWereDrained(t *testing.T) {
 	given := nodes(5, "4")
 	given.Nodes[4].Spec.Unschedulable = true
 	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(cores("7")).Obj()}
-	in(t, given, after5m(100), func(t *testing.T, w *world) {
+	in(t, given, after5m(100), func(t *testing.T, w *simulation) {
 		w.full()
 		w.stays("other", "small", "n4", "2")
 		w.arrives("big", "small", 2, "3")

@@ -17,8 +17,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// Idle nodes are filled with the largest members for the minima of all gangs. A session looks at a limited number of
-// nodes and members.
+// TestRoomForTimedOutGangGroups checks whether idle nodes have room for the required members of all gangs of a group,
+// the largest members first. A session checks a limited number of nodes and members.
 func TestRoomForTimedOutGangGroups(t *testing.T) {
 	of := func(minimum int32, sizes ...string) *gang {
 		var all []schedtest.Resources
@@ -64,7 +64,7 @@ func TestRoomForTimedOutGangGroups(t *testing.T) {
 				node.Spec.Unschedulable = cpu == "cordoned"
 				s.ssn.Nodes[node.Name] = api.NewNodeInfo(node)
 			}
-			for range 20 { // nodes are in no order
+			for range 20 { // nodes have no order
 				looks := tt.looks
 				_, room, known := s.hasRoom(&admissionDeadline{gangs: tt.gangs}, &looks)
 				if diff := cmp.Diff(tt.want, verdict{room, known}); diff != "" {
@@ -75,8 +75,8 @@ func TestRoomForTimedOutGangGroups(t *testing.T) {
 	}
 }
 
-// TestOnlyRoomThatHasComeEndsABackoff: where there was room all the time something else is in the way; where nodes are not looked at, what was
-// known stays known.
+// TestOnlyRoomThatHasComeEndsABackoff: a backoff ends early only if the cluster had no room for the group before and
+// has room now. If it always had room, the gang waits for another reason.
 func TestOnlyRoomThatHasComeEndsABackoff(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cpu              string
@@ -101,13 +101,14 @@ func TestOnlyRoomThatHasComeEndsABackoff(t *testing.T) {
 				rooms: roomLooks{groups: map[string]roomLook{"g": {crowded: tt.before}}}, limits: map[string]*admissionDeadline{"g": l}}
 			s.endEarly()
 			if ended := tt.backsOff && l.until.IsZero(); ended != tt.ends || s.rooms.groups["g"].crowded != tt.crowded {
-				t.Errorf("it ends: %t, and it is known that there was no room: %t; want %t and %t", ended, s.rooms.groups["g"].crowded, tt.ends, tt.crowded)
+				t.Errorf("the backoff ends: %t; it is recorded that the cluster has no room: %t; want %t and %t", ended, s.rooms.groups["g"].crowded, tt.ends, tt.crowded)
 			}
 		})
 	}
 }
 
-// TestNodesThatAreNotLookedAtEndNoBackoff: a cluster of more nodes than a session looks at may have had room for the group all the time.
+// TestNodesThatAreNotLookedAtEndNoBackoff: if the cluster has more nodes than a session may check, it is unknown
+// whether it has room.
 func TestNodesThatAreNotLookedAtEndNoBackoff(t *testing.T) {
 	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}},
 		limits: map[string]*admissionDeadline{"g": {id: "g", until: time.Unix(1, 0), gangs: []*gang{{JobInfo: ofSizes(2, cores("1"), cores("1"))}}}}}
@@ -120,7 +121,8 @@ func TestNodesThatAreNotLookedAtEndNoBackoff(t *testing.T) {
 	}
 }
 
-// crowdedCluster has small nodes, so many that a session can look for room for this number of groups and not quite for one more.
+// crowdedCluster has just as many small nodes that a session can search for room for this number of groups, but not for
+// one more.
 func crowdedCluster(groups int) *session {
 	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}, limits: map[string]*admissionDeadline{}}
 	small := api.NewNodeInfo(holds("1").Name("n").Obj())
@@ -130,14 +132,15 @@ func crowdedCluster(groups int) *session {
 	return s
 }
 
-// inBackoffNow adds a group of one gang, which is in a backoff.
+// inBackoffNow adds a group of one gang that is in a backoff.
 func (s *session) inBackoffNow(namespace, name string) {
 	job := ofSizes(1, cores("2"))
 	job.Namespace = namespace
 	s.limits[namespace+"/"+name] = &admissionDeadline{id: namespace + "/" + name, until: time.Unix(1000, 0), gangs: []*gang{{JobInfo: job}}}
 }
 
-// TestNamespacesTakeTurnsWithLooks: a namespace with many groups in a backoff leaves looks for the group of another namespace.
+// TestNamespacesTakeTurnsWithLooks: a namespace with many groups in a backoff leaves searches for the group of another
+// namespace.
 func TestNamespacesTakeTurnsWithLooks(t *testing.T) {
 	s := crowdedCluster(2)
 	for i := range 20 {
@@ -155,7 +158,7 @@ func TestNamespacesTakeTurnsWithLooks(t *testing.T) {
 		}
 	}
 	if len(checked) != 21 {
-		t.Fatalf("%d groups are known, want 21", len(checked))
+		t.Fatalf("%d groups are recorded, want 21", len(checked))
 	}
 	for id, known := range checked {
 		if !known {
@@ -164,22 +167,24 @@ func TestNamespacesTakeTurnsWithLooks(t *testing.T) {
 	}
 }
 
-// TestAGroupInSeveralNamespacesCountsForOne, which does not depend on the order of its gangs.
+// TestAGroupInSeveralNamespacesCountsForOne: a group with gangs in several namespaces counts for one namespace, which
+// does not depend on the order of its gangs.
 func TestAGroupInSeveralNamespacesCountsForOne(t *testing.T) {
 	of := func(namespace string) *gang { return &gang{JobInfo: &api.JobInfo{Namespace: namespace}} }
 	for _, gangs := range [][]*gang{{of("a"), of("b")}, {of("b"), of("a")}} {
 		if got := (&admissionDeadline{gangs: gangs}).namespace(); got != "a" {
-			t.Errorf("it counts for %q, want a", got)
+			t.Errorf("the group counts for namespace %q, want a", got)
 		}
 	}
 }
 
-// lookedFor reports whether the last session looked for room for the group.
+// lookedFor reports whether the last session searched for room for the group.
 func (s *session) lookedFor(id string) bool { return s.rooms.groups[id].since > s.rooms.sessions }
 
-// TestGroupsThatKeepTimingOutLeaveLooks: a session has time for one group. A namespace whose groups time out again and again, one in
-// each session, once had all looks, because a group without a look came first. Now the group of another namespace waits for at most one
-// session in between, and a group of that namespace for as many as the namespace has groups.
+// TestGroupsThatKeepTimingOutLeaveLooks: each session has time for one group. Groups of one namespace time out again
+// and again, one in each session. That namespace once had all searches, because a group without a search came first.
+// Now the group of another namespace waits for at most one session in between, and each group of the first namespace
+// for at most as many sessions as that namespace has groups.
 func TestGroupsThatKeepTimingOutLeaveLooks(t *testing.T) {
 	const unlike = 20
 	s := crowdedCluster(1)
@@ -190,7 +195,7 @@ func TestGroupsThatKeepTimingOutLeaveLooks(t *testing.T) {
 	}
 	looks, last := map[string]int{}, 0
 	for i := range 2 * (unlike + 1) {
-		delete(s.limits, fmt.Sprint("many/g", i%unlike)) // it is admitted, and times out again
+		delete(s.limits, fmt.Sprint("many/g", i%unlike)) // the group is admitted, and times out again
 		s.inBackoffNow("many", fmt.Sprint("g", (i+unlike-1)%unlike))
 		s.endEarly()
 		for _, id := range []string{"one/g", "many/waits"} {
@@ -211,7 +216,7 @@ func TestGroupsThatKeepTimingOutLeaveLooks(t *testing.T) {
 }
 
 // TestFullNodesAreNotCopied: a session compares each gang in a backoff with thousands of nodes, most of which are full.
-// Nodes with room keep their idle resources, too.
+// Resources of full nodes are not copied, and the search does not change those of other nodes.
 func TestFullNodesAreNotCopied(t *testing.T) {
 	looks := func(cpu string) (allocs float64) {
 		s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}}
@@ -231,7 +236,7 @@ func TestFullNodesAreNotCopied(t *testing.T) {
 		return allocs
 	}
 	if got := looks("1"); got > 100 {
-		t.Errorf("%.0f allocations for 1000 full nodes, want at most 100", got)
+		t.Errorf("the search makes %.0f allocations for 1000 full nodes, want at most 100", got)
 	}
 	looks("2")
 }

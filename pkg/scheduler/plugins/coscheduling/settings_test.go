@@ -20,7 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// TestArgumentsOfReservations: each is read, and refused beyond its bounds.
+// TestArgumentsOfReservations checks the values of the arguments for reservations, and the errors of values outside of
+// the permitted range.
 func TestArgumentsOfReservations(t *testing.T) {
 	defaults := reservationTerms{drain: 30 * time.Minute, percent: 10}
 	for name, tt := range map[string]struct {
@@ -50,7 +51,7 @@ func TestArgumentsOfReservations(t *testing.T) {
 		}
 	}
 	if err := errOf(newPlugin(framework.Arguments{argTimeout: "0s"}, nil, nil, nil)); err == nil {
-		t.Error("a plugin is built with a waiting time of 0")
+		t.Error("the plugin accepts a waiting time of 0")
 	}
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
@@ -58,12 +59,12 @@ func TestArgumentsOfReservations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made.(*plugin).Close() // without a session
+	made.(*plugin).Close() // without an open session
 }
 
 func errOf(_ framework.Plugin, err error) error { return err }
 
-// TestDefaultsOfGangs: the arguments replace the defaults of gangs without annotations.
+// TestDefaultsOfGangs checks that arguments replace the defaults of gangs without annotations.
 func TestDefaultsOfGangs(t *testing.T) {
 	got, err := Defaults(framework.Arguments{argTimeout: "90s", argPolicy: string(gangs.OnlyWaiting)})
 	want := gangs.Settings{Mode: gangs.NonStrict, MatchPolicy: gangs.OnlyWaiting, WaitingTime: 90 * time.Second}
@@ -72,7 +73,8 @@ func TestDefaultsOfGangs(t *testing.T) {
 	}
 }
 
-// TestSettingsAreReadOnce for each version of a PodGroup, and again for one without version.
+// TestSettingsAreReadOnce checks that settings are parsed once for each version of a PodGroup, and each time for a
+// PodGroup without a version.
 func TestSettingsAreReadOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		uid     types.UID
@@ -95,12 +97,13 @@ func TestSettingsAreReadOnce(t *testing.T) {
 			p.known[job.UID] = *tt.known
 		}
 		if read := p.read(job); (read.id == "known") != tt.cached || !tt.cached && (read.id != "ns/g" || read.uid != tt.uid || read.version != tt.version) {
-			t.Errorf("%s: it is %v, want what is known: %t", name, read, tt.cached)
+			t.Errorf("%s: the reading is %v, want the cached one: %t", name, read, tt.cached)
 		}
 	}
 }
 
-// TestConditions: one of each type, which others do not change, and which is news when it says something else.
+// TestConditions checks that setting a condition replaces only the condition of its type, and reports whether the
+// reason or message is new.
 func TestConditions(t *testing.T) {
 	s := sessionOf(time.Now())
 	s.ssn.UID = "session"
@@ -126,15 +129,15 @@ func TestConditions(t *testing.T) {
 			got = append(got, fmt.Sprint(c.Type, " ", c.Reason, " ", c.Message, " ", c.TransitionID))
 		}
 		if strings.Join(got, ", ") != tt.want || news != tt.news || conditionOf(g.PodGroup, tt.kind).Status != v1.ConditionTrue {
-			t.Errorf("%s: it is news: %t, and the conditions are %q, want %t and %q", name, news, strings.Join(got, ", "), tt.news, tt.want)
+			t.Errorf("%s: the condition is new: %t, and the conditions are %q, want %t and %q", name, news, strings.Join(got, ", "), tt.news, tt.want)
 		}
 		if dropCondition(g.PodGroup, tt.kind); conditionOf(g.PodGroup, tt.kind) != nil || len(g.PodGroup.Status.Conditions) != len(got)-1 {
-			t.Errorf("%s: when it is dropped the conditions are %v", name, g.PodGroup.Status.Conditions)
+			t.Errorf("%s: after the condition was removed, the conditions are %v", name, g.PodGroup.Status.Conditions)
 		}
 	}
 }
 
-// TestPartsOfDomains: those that have nodes of the group.
+// TestPartsOfDomains checks that within returns the parts of domains that have nodes of the node group.
 func TestPartsOfDomains(t *testing.T) {
 	group := &topology.Group{Name: "g", Parent: &topology.Group{Name: "p"}, Nodes: []string{"a", "b", "c"}}
 	got := within(group, []place{{"x", []string{"b", "d", "a"}}, {"y", []string{"d"}}, {"z", []string{"c"}}})
@@ -143,6 +146,6 @@ func TestPartsOfDomains(t *testing.T) {
 		texts = append(texts, p.name+": "+strings.Join(p.nodes, " "))
 	}
 	if diff := cmp.Diff([]string{"p/g, x: b a", "p/g, z: c"}, texts); diff != "" {
-		t.Errorf("places (-want +got):\n%s", diff)
+		t.Errorf("node lists (-want +got):\n%s", diff)
 	}
 }

@@ -23,13 +23,13 @@ import (
 
 var limits = strings.Replace(sessionsConf, "ARGUMENTS", "", 1)
 
-// waits is a gang of four members of 1 cpu that has settings.
+// waits is a gang with settings that needs four members of 1 cpu each.
 func waits(name string) *schedtest.PodGroupBuilder {
 	return schedtest.MakePodGroup().Name(name).MinMember(4).MinResources(cores("4")).Phase(v1beta1.PodGroupPending).
 		Annotation(gangs.WaitingTimeAnnotation, "60s")
 }
 
-// narrow is a world of one queue with room for 4 cpu.
+// narrow is a cluster with one queue, which may use 4 cpus.
 func narrow(groups []*schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.ClusterSpec {
 	w := sessiontest.ClusterSpec{
 		Nodes:  []*v1.Node{holds("8").Name("n1").Obj()},
@@ -44,32 +44,33 @@ func narrow(groups []*schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.Cl
 
 func small() *schedtest.PodBuilder { return schedtest.MakePod().Req(cores("1")) }
 
-// The condition has the waiting time and the missing resources. Another gang does not wait for the gang meanwhile.
+// TestGangTimesOut: the condition of a gang that timed out states the waiting time and the missing pods. Meanwhile
+// another gang does not wait for it.
 func TestGangTimesOut(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		if got := w.condition("a", TimeLimit).Reason; w.phase("a") != scheduling.PodGroupInqueue || got != gangAdmitted {
-			t.Fatalf("the gang is %s and its condition says %q, want it let in", w.phase("a"), got)
+			t.Fatalf("the gang is %s and its condition has reason %q, want it admitted", w.phase("a"), got)
 		}
 		other := schedtest.MakePodGroup().Name("b").MinMember(4).MinResources(cores("4")).Phase(v1beta1.PodGroupPending).Obj()
 		w.cluster.Cache().AddPodGroupV1beta1(other)
 		w.add(members(small(), "b", 4)...)
 		w.pass(10*time.Second, 10*time.Second)
 		if !w.runs("b") {
-			t.Error("the other gang waits for the room of one that was let in and has too few pods")
+			t.Error("the other gang waits for resources of an admitted gang that has too few pods")
 		}
 		w.pass(60*time.Second, 10*time.Second)
 		back := w.condition("a", TimeLimit)
 		for _, want := range []string{"Not scheduled within 1m0s (timeout 1)", "NotEnoughTasks", "minMember is 4 and there are 3 pods"} {
 			if back.Reason != timedOut || back.Status != v1.ConditionTrue || !strings.Contains(back.Message, want) {
-				t.Errorf("condition of the gang that was sent back: %s %s, want it to say %q", back.Reason, back.Message, want)
+				t.Errorf("the condition after the timeout is %s %s, want %q in it", back.Reason, back.Message, want)
 			}
 		}
 	})
 }
 
-// TestABackoffEndsWhenRoomHasCome: a gang that was sent back for want of room does not wait out its backoff on idle nodes. One that had room
-// all the time waits for something else.
+// TestABackoffEndsWhenRoomHasCome: the backoff of a gang that timed out for lack of resources ends when resources
+// become idle. A gang that always had room waits for another reason, so its backoff continues.
 func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
 	blocker := func(cpu string) *v1.Pod {
 		return schedtest.MakePod().Name("blocker").Scheduler("other").Node("n1").Phase(v1.PodRunning).Req(cores(cpu)).Obj()
@@ -77,7 +78,7 @@ func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
 	for name, c := range map[string]struct {
 		taken string
 		label string
-		// first is the CPU of the first member; "" if it requests as much as the others.
+		// first is the CPU of the first member; "" means the same as that of the others.
 		first string
 		want  bool
 	}{
@@ -97,16 +98,16 @@ func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
 				pods = members(member.Req(cores("500m")), "a", 4)
 				pods[0] = schedtest.MakePod().Name("a-0").Group("a").Req(cores(c.first)).Obj()
 			}
-			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, append(pods, pod)...), limits, func(t *testing.T, w *world) {
+			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, append(pods, pod)...), limits, func(t *testing.T, w *simulation) {
 				for began := time.Now(); w.condition("a", TimeLimit).Reason != timedOut; {
 					if time.Since(began) > 2*time.Minute {
-						t.Fatal("the gang is not sent back")
+						t.Fatal("the gang does not time out")
 					}
 					w.pass(time.Second, time.Second)
 				}
 				w.pass(2*time.Second, time.Second)
 				if w.runs("a") || w.phase("a") != scheduling.PodGroupPending {
-					t.Fatalf("the gang is %s after it was sent back", w.phase("a"))
+					t.Fatalf("the gang is %s after its timeout", w.phase("a"))
 				}
 				w.cluster.Cache().DeletePod(pod)
 				w.pass(2*time.Second, time.Second)
@@ -118,7 +119,8 @@ func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
 	}
 }
 
-// TestABackoffEndsWhenTheGangsNodesAreIdle: the gang had room on other nodes all the time, where its node selector does not let it go.
+// TestABackoffEndsWhenTheGangsNodesAreIdle: other nodes always had room for the gang, but its node selector excludes
+// them.
 func TestABackoffEndsWhenTheGangsNodesAreIdle(t *testing.T) {
 	cluster := narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small().NodeSelector("right", "yes"), "a", 4)...)
 	cluster.Nodes[0].Labels["right"] = "yes"
@@ -127,7 +129,7 @@ func TestABackoffEndsWhenTheGangsNodesAreIdle(t *testing.T) {
 		return schedtest.MakePod().Name("blocker-" + n).Scheduler("other").Node("n1").Phase(v1.PodRunning).Req(cores(cpu)).Obj()
 	}
 	cluster.Pods = append(cluster.Pods, blocker("0", "3"), blocker("1", "4"))
-	in(t, cluster, limits, func(t *testing.T, w *world) {
+	in(t, cluster, limits, func(t *testing.T, w *simulation) {
 		back, _ := w.sentBack("a", 10*time.Minute)
 		for w.condition("a", TimeLimit).Reason != timedOut {
 			w.pass(time.Second, time.Second)
@@ -136,7 +138,7 @@ func TestABackoffEndsWhenTheGangsNodesAreIdle(t *testing.T) {
 		w.cluster.Cache().DeletePod(blocker("0", "3"))
 		w.pass(2*time.Second, time.Second)
 		if w.phase("a") != scheduling.PodGroupPending {
-			t.Errorf("the gang is %s, want its backoff to go on while less has become idle than it requests", w.phase("a"))
+			t.Errorf("the gang is %s, want its backoff to continue while fewer resources became idle than it requests", w.phase("a"))
 		}
 		w.cluster.Cache().DeletePod(blocker("1", "4"))
 		w.pass(2*time.Second, time.Second)
@@ -146,9 +148,10 @@ func TestABackoffEndsWhenTheGangsNodesAreIdle(t *testing.T) {
 	})
 }
 
-// TestPodsWithoutRequestsWaitForTheEndOfTheBackoff: nothing has to become idle for them.
+// TestPodsWithoutRequestsWaitForTheEndOfTheBackoff: pods without requests need no idle resources, so nothing ends their
+// backoff early.
 func TestPodsWithoutRequestsWaitForTheEndOfTheBackoff(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(schedtest.MakePod().NodeSelector("right", "yes"), "a", 4)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(schedtest.MakePod().NodeSelector("right", "yes"), "a", 4)...), limits, func(t *testing.T, w *simulation) {
 		for w.condition("a", TimeLimit).Reason != timedOut {
 			if w.pass(time.Second, time.Second); w.sessions > 120 {
 				t.Fatal("the gang does not time out")
@@ -161,8 +164,8 @@ func TestPodsWithoutRequestsWaitForTheEndOfTheBackoff(t *testing.T) {
 	})
 }
 
-// sentBack lists when the gang was sent back, and when it was let in again, in seconds since now.
-func (w *world) sentBack(gang string, for_ time.Duration) (back, in []int) {
+// sentBack lists the times, in seconds from now, when the gang timed out and when it was admitted again.
+func (w *simulation) sentBack(gang string, for_ time.Duration) (back, in []int) {
 	began := time.Now()
 	was := w.condition(gang, TimeLimit).Reason
 	for time.Since(began) < for_ {
@@ -181,31 +184,32 @@ func (w *world) sentBack(gang string, for_ time.Duration) (back, in []int) {
 }
 
 func TestBackoffDoubles(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		back, in := w.sentBack("a", 10*time.Minute)
 		if len(back) < 5 || len(in) < 4 || back[0] != 60 {
-			t.Fatalf("sent back after %v s and let in after %v s, want it sent back after 60 s and let in again each time", back, in)
+			t.Fatalf("timeouts after %v s and admissions after %v s, want the first timeout after 60 s and an admission after each", back, in)
 		}
 		for i, want := range []float64{10, 20, 40, 80} {
 			if got := float64(in[i] - back[i]); got < 0.8*want-1 || got > 1.2*want+1 {
 				t.Errorf("backoff %d took %v s, want about %v", i, got, want)
 			}
 			if got := back[i+1] - in[i]; got != 60 {
-				t.Errorf("it waited %d s after backoff %d, want 60", got, i)
+				t.Errorf("the gang waited %d s after backoff %d, want 60", got, i)
 			}
 		}
 	})
 }
 
-// The shortest waiting time of its gangs counts, even that of a gang that is not admitted yet.
+// TestGangGroupTimesOutTogether: the shortest waiting time of a group's gangs applies, even that of a gang that is not
+// admitted yet.
 func TestGangGroupTimesOutTogether(t *testing.T) {
 	group := func(name, time string) *schedtest.PodGroupBuilder {
 		return waits(name).Annotation(gangs.GroupsAnnotation, `["ns/a","ns/b"]`).Annotation(gangs.WaitingTimeAnnotation, time)
 	}
 	pods := append(members(small(), "a", 4), members(small(), "b", 3)...)
 	for _, times := range [][2]string{{"10m", "30s"}, {"30s", "10m"}} {
-		in(t, narrow([]*schedtest.PodGroupBuilder{group("a", times[0]), group("b", times[1])}, pods...), limits, func(t *testing.T, w *world) {
+		in(t, narrow([]*schedtest.PodGroupBuilder{group("a", times[0]), group("b", times[1])}, pods...), limits, func(t *testing.T, w *simulation) {
 			w.session()
 			if w.phase("a") == w.phase("b") {
 				t.Fatalf("the gangs are %s and %s, want room for one of them", w.phase("a"), w.phase("b"))
@@ -213,19 +217,19 @@ func TestGangGroupTimesOutTogether(t *testing.T) {
 			w.pass(30*time.Second, time.Second)
 			a, b := w.condition("a", TimeLimit), w.condition("b", TimeLimit)
 			if a.Reason != timedOut || b.Reason != timedOut || a.Message != b.Message {
-				t.Fatalf("conditions %q and %q, want both gangs sent back", a.Message, b.Message)
+				t.Fatalf("conditions %q and %q, want a timeout of both gangs", a.Message, b.Message)
 			}
 			if w.phase("a") != scheduling.PodGroupPending || w.phase("b") != scheduling.PodGroupPending {
 				t.Errorf("the gangs are %s and %s, want both Pending", w.phase("a"), w.phase("b"))
 			}
 			if wait := w.condition("a", scheduling.PodGroupUnschedulableType); wait.Reason == "" {
-				t.Error("nothing says why the gang waits")
+				t.Error("the gang has no reason why it waits")
 			}
 		})
 	}
 }
 
-// The waiting time ends when a member is bound. A gang without settings has none.
+// TestGangsThatDoNotTimeOut: the waiting time ends when a member is bound. A gang without settings has none.
 func TestGangsThatDoNotTimeOut(t *testing.T) {
 	running := small().Node("n1").Phase(v1.PodRunning)
 	tests := map[string]struct {
@@ -233,7 +237,7 @@ func TestGangsThatDoNotTimeOut(t *testing.T) {
 		pods  []*v1.Pod
 	}{
 		"a PodGroup without settings": {group: schedtest.MakePodGroup().Name("a").MinMember(4).MinResources(cores("4")), pods: members(small(), "a", 3)},
-		"a gang bound in part": {group: waits("a").Phase(v1beta1.PodGroupInqueue), pods: []*v1.Pod{
+		"a partially bound gang": {group: waits("a").Phase(v1beta1.PodGroupInqueue), pods: []*v1.Pod{
 			running.Name("a-0").Group("a").Obj(), small().Name("a-1").Group("a").Obj(),
 		}},
 		"a gang that was satisfied once": {group: waits("a").MinMember(1).Phase(v1beta1.PodGroupInqueue), pods: []*v1.Pod{
@@ -244,21 +248,21 @@ func TestGangsThatDoNotTimeOut(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			in(t, narrow([]*schedtest.PodGroupBuilder{tt.group}, tt.pods...), limits, func(t *testing.T, w *world) {
+			in(t, narrow([]*schedtest.PodGroupBuilder{tt.group}, tt.pods...), limits, func(t *testing.T, w *simulation) {
 				w.session()
 				w.pass(20*time.Minute, 10*time.Second)
 				if got := w.condition("a", TimeLimit); got.Type != "" {
-					t.Errorf("its condition is %s: %s, want none", got.Reason, got.Message)
+					t.Errorf("the gang's condition is %s: %s, want none", got.Reason, got.Message)
 				}
 			})
 		})
 	}
 }
 
-// TestTimeLimitsOutliveTheConfiguration: another configuration goes on with the time that the gang has waited, and with its tries; a new leader
-// begins again.
+// TestTimeLimitsOutliveTheConfiguration checks that a reload keeps the time that the gang has waited and its number of
+// timeouts. A new leader starts again.
 func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		w.pass(40*time.Second, 10*time.Second)
 		former := w.plugin.alarm
@@ -268,13 +272,13 @@ func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
 		}
 		w.pass(20*time.Second, 10*time.Second)
 		if got := w.condition("a", TimeLimit); got.Reason != timedOut || !strings.Contains(got.Message, "(timeout 1)") {
-			t.Fatalf("condition %s: %s, want the gang sent back a minute after it was let in", got.Reason, got.Message)
+			t.Fatalf("condition %s: %s, want a timeout one minute after the admission", got.Reason, got.Message)
 		}
 		w.reload(limits)
 		time.Sleep(3 * time.Second)
 		w.session()
 		if got := w.condition("a", TimeLimit).Reason; got != timedOut || w.phase("a") != scheduling.PodGroupPending {
-			t.Fatalf("condition %s, want the next configuration to keep to the backoff", got)
+			t.Fatalf("condition %s, want the backoff to continue with the next configuration", got)
 		}
 		w.pass(90*time.Second, time.Second)
 		if got := w.condition("a", TimeLimit); !strings.Contains(got.Message, "(timeout 2)") {
@@ -282,12 +286,13 @@ func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
 		}
 		w.lead()
 		if back, _ := w.sentBack("a", 90*time.Second); !slices.Equal(back, []int{61}) || w.plugin.limits["ns/a"].tries != 1 {
-			t.Errorf("with a new leader it is sent back after %v s, want 61 and its first timeout: %s", back, w.condition("a", TimeLimit).Message)
+			t.Errorf("with a new leader the gang times out after %v s, want 61 and its first timeout: %s", back, w.condition("a", TimeLimit).Message)
 		}
 	})
 }
 
-// TestForgedTimeLimitsDecideNothing: a tenant may write and delete the condition, in either reason and with any date.
+// TestForgedTimeLimitsDecideNothing: a tenant may write or delete the condition, with any reason and date, but that
+// does not change when the gang times out.
 func TestForgedTimeLimitsDecideNothing(t *testing.T) {
 	for name, forge := range map[string]func(*scheduling.PodGroupCondition){
 		"admitted long ago": func(c *scheduling.PodGroupCondition) {
@@ -296,13 +301,13 @@ func TestForgedTimeLimitsDecideNothing(t *testing.T) {
 		"admitted in the future": func(c *scheduling.PodGroupCondition) {
 			c.Reason, c.LastTransitionTime.Time = gangAdmitted, time.Now().Add(time.Hour)
 		},
-		"sent back a million times": func(c *scheduling.PodGroupCondition) {
+		"a million timeouts": func(c *scheduling.PodGroupCondition) {
 			c.Reason, c.Message = timedOut, "Not scheduled within 1m0s (timeout 1000000)"
 		},
 		"deleted": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 				w.session()
 				for i := range 59 {
 					status := &w.job("a").PodGroup.Status
@@ -314,21 +319,21 @@ func TestForgedTimeLimitsDecideNothing(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					if w.session(); w.phase("a") != scheduling.PodGroupInqueue || w.condition("a", TimeLimit).Reason != gangAdmitted {
-						t.Fatalf("after %d s it is %s, and its condition says %q", i+1, w.phase("a"), w.condition("a", TimeLimit).Message)
+						t.Fatalf("after %d s the gang is %s, and its condition has message %q", i+1, w.phase("a"), w.condition("a", TimeLimit).Message)
 					}
 				}
 				time.Sleep(time.Second)
 				if w.session(); !strings.Contains(w.condition("a", TimeLimit).Message, "(timeout 1)") {
-					t.Errorf("after a minute its condition says %q, want it sent back for the first time", w.condition("a", TimeLimit).Message)
+					t.Errorf("after a minute the condition has message %q, want the first timeout", w.condition("a", TimeLimit).Message)
 				}
 			})
 		})
 	}
 }
 
-// TestANewGangOfTheSameName: what was known of the one that is gone does not hold it up.
+// TestANewGangOfTheSameName checks that the backoff of a deleted gang does not delay a new gang of the same name.
 func TestANewGangOfTheSameName(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		w.pass(60*time.Second, 10*time.Second)
 		again := waits("a").Obj()
@@ -338,27 +343,27 @@ func TestANewGangOfTheSameName(t *testing.T) {
 		w.add(small().Name("a-3").Group("a").Obj())
 		w.session()
 		if !w.runs("a") {
-			t.Errorf("the new gang waits: %v", w.job("a").PodGroup.Status.Conditions)
+			t.Errorf("the new gang does not run: %v", w.job("a").PodGroup.Status.Conditions)
 		}
 	})
 }
 
-// TestRoomThatIsBeingMadeFor: a gang that waits for what is being released is given as long again.
+// TestRoomThatIsBeingMadeFor checks that the waiting time doubles for a gang that waits for resources being released.
 func TestRoomThatIsBeingMadeFor(t *testing.T) {
 	leaving := schedtest.MakePod().Name("leaving").Group("old").Req(cores("8")).Node("n1").Phase(v1.PodRunning).Obj()
 	cluster := narrow([]*schedtest.PodGroupBuilder{waits("a"), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning)}, append(members(small(), "a", 4), leaving)...)
 	cluster.Queues = nil
-	in(t, cluster, limits, func(t *testing.T, w *world) {
+	in(t, cluster, limits, func(t *testing.T, w *simulation) {
 		w.update("leaving", func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created })
 		w.session()
 		back, _ := w.sentBack("a", 3*time.Minute)
 		if !slices.Equal(back, []int{120}) {
-			t.Errorf("sent back after %v s, want 120", back)
+			t.Errorf("timeouts after %v s, want one after 120", back)
 		}
 	})
 }
 
-// TestAlarm: a session opens when a time is up, and none once the configuration is replaced.
+// TestAlarm checks that the alarm requests a session when its time has come, and none after it is closed.
 func TestAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int32
@@ -368,7 +373,7 @@ func TestAlarm(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if got := woken.Load(); got != want {
-				t.Errorf("woken %d times, want %d: %s", got, want, why)
+				t.Errorf("%d sessions were requested, want %d: %s", got, want, why)
 			}
 		}
 		a.set(time.Now().Add(30 * time.Second))
@@ -377,7 +382,7 @@ func TestAlarm(t *testing.T) {
 		expect(2, "a time is up already")
 		a.set(time.Now().Add(30 * time.Second))
 		a.set(time.Time{})
-		expect(2, "no time is set any more")
+		expect(2, "no time is set")
 		a.set(time.Now().Add(30 * time.Second))
 		a.close()
 		expect(2, "it was closed")
@@ -386,18 +391,19 @@ func TestAlarm(t *testing.T) {
 	})
 }
 
-// TestASessionOpensWhenABackoffEnds: also when the one that sent the gang back is the last.
+// TestASessionOpensWhenABackoffEnds checks that a session is requested for the end of a backoff, even if no other
+// session would open.
 func TestASessionOpensWhenABackoffEnds(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		recorder := record.NewFakeRecorder(1000)
 		w.cluster.Cache().Recorder = recorder
 		for w.condition("a", TimeLimit).Reason != timedOut {
 			if w.pass(time.Second, time.Second); w.sessions > 120 {
-				t.Fatal("the gang is not sent back")
+				t.Fatal("the gang does not time out")
 			}
 		}
 		if w.plugin.alarm.timer == nil {
-			t.Error("no session opens when its backoff ends")
+			t.Error("no session is scheduled for the end of the backoff")
 		}
 		events := 0
 		for len(recorder.Events) > 0 {
@@ -406,14 +412,15 @@ func TestASessionOpensWhenABackoffEnds(t *testing.T) {
 			}
 		}
 		if events != 1 {
-			t.Errorf("there are %d events of it, want one", events)
+			t.Errorf("%d events report the timeout, want one", events)
 		}
 	})
 }
 
-// In its backoff a gang takes no place in its queue, although it comes before the other gang.
+// TestAGangInABackoffIsNotAdmitted: a gang in its backoff uses no resources of its queue, although it precedes the
+// other gang.
 func TestAGangInABackoffIsNotAdmitted(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a").PriorityClass("high")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a").PriorityClass("high")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		w.pass(60*time.Second, 10*time.Second)
 		if got := w.condition("a", TimeLimit).Reason; got != timedOut {
@@ -429,9 +436,10 @@ func TestAGangInABackoffIsNotAdmitted(t *testing.T) {
 	})
 }
 
-// After its backoff the queue is full for a while. The next timeout is still the second.
+// TestTimeoutsCountUntilAMemberIsBound: after the backoff the queue is full for a while. The next timeout is still the
+// second one.
 func TestTimeoutsCountUntilAMemberIsBound(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		w.pass(60*time.Second, 10*time.Second)
 		w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("b").MinMember(4).MinResources(cores("4")).Phase(v1beta1.PodGroupPending).Obj())
@@ -445,28 +453,30 @@ func TestTimeoutsCountUntilAMemberIsBound(t *testing.T) {
 		}
 		w.pass(70*time.Second, time.Second)
 		if got := w.condition("a", TimeLimit); got.Reason != timedOut || !strings.Contains(got.Message, "(timeout 2)") {
-			t.Errorf("its condition is %s: %s, want its second timeout", got.Reason, got.Message)
+			t.Errorf("the gang's condition is %s: %s, want its second timeout", got.Reason, got.Message)
 		}
 	})
 }
 
-// The longest waiting time that can be written is not doubled for a gang that waits for resources being released.
+// TestALongWaitingTimeDoesNotOverflow: the longest possible waiting time is not doubled for a gang that waits for
+// resources being released.
 func TestALongWaitingTimeDoesNotOverflow(t *testing.T) {
 	leaving := schedtest.MakePod().Name("leaving").Group("old").Req(cores("8")).Node("n1").Phase(v1.PodRunning).Obj()
 	groups := []*schedtest.PodGroupBuilder{waits("a").Annotation(gangs.WaitingTimeAnnotation, "2500000h"), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning)}
 	cluster := narrow(groups, append(members(small(), "a", 4), leaving)...)
 	cluster.Queues = nil
-	in(t, cluster, limits, func(t *testing.T, w *world) {
+	in(t, cluster, limits, func(t *testing.T, w *simulation) {
 		w.update("leaving", func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created })
 		if back, _ := w.sentBack("a", time.Minute); len(back) > 0 {
-			t.Errorf("sent back after %v s", back)
+			t.Errorf("the gang timed out after %v s", back)
 		}
 	})
 }
 
-// A pod that was bound by hand makes the gang partially bound. Its other members no longer wait for the end of the backoff.
+// TestAPartiallyBoundGangIsInNoBackoff: a pod that was bound by hand makes the gang partially bound. Its other members
+// no longer wait for the end of the backoff.
 func TestAPartiallyBoundGangIsInNoBackoff(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a").MinResources(cores("3")).Annotation(gangs.WaitingTimeAnnotation, "10m")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a").MinResources(cores("3")).Annotation(gangs.WaitingTimeAnnotation, "10m")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		w.pass(10*time.Minute, time.Minute)
 		if got := w.condition("a", TimeLimit).Reason; got != timedOut {
@@ -480,15 +490,16 @@ func TestAPartiallyBoundGangIsInNoBackoff(t *testing.T) {
 	})
 }
 
-// The plugin votes before the others, so it also sets the current job. A panic in the vote is then attributed to the gang.
+// TestAVoteSetsTheCurrentJob: the plugin votes before the others, so it also sets the current job. A panic during the
+// vote is then attributed to the gang.
 func TestAVoteSetsTheCurrentJob(t *testing.T) {
-	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
 		w.pass(61*time.Second, time.Second)
 		w.session(func(ssn *sessiontest.Session) {
 			ssn.SetCurrentJob("ns/other")
 			if admitted := ssn.JobEnqueueable(ssn.Jobs["ns/a"]); admitted || w.registry.CurrentJob() != "ns/a" {
-				t.Errorf("the gang is admitted: %t, and the current job is %q, want it refused, and gang ns/a", admitted, w.registry.CurrentJob())
+				t.Errorf("the gang is admitted: %t, and the current job is %q, want it not admitted, and ns/a", admitted, w.registry.CurrentJob())
 			}
 		})
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// wakingHandle is a handle that counts what it is asked for.
+// wakingHandle is a handle that counts started informers and reports requested sessions.
 type wakingHandle struct {
 	framework.Handle
 	started int
@@ -37,7 +37,8 @@ func (h *wakingHandle) StartInformers(informers ...cache.SharedIndexInformer) er
 	return h.Handle.StartInformers(informers...)
 }
 
-// TestTheTopologyIsRead: each scheduler reads it from its own API server once it exists, and its creation starts a session.
+// TestTheTopologyIsRead checks that each scheduler reads the topology from its own API server once it exists, and that
+// its creation requests a session.
 func TestTheTopologyIsRead(t *testing.T) {
 	handleOf := func(serves bool) *wakingHandle {
 		cluster := sessiontest.New(sessiontest.ClusterSpec{})
@@ -52,7 +53,7 @@ func TestTheTopologyIsRead(t *testing.T) {
 	without := handleOf(false)
 	for range 2 {
 		if found, err := known.of(without); found != nil || err == nil || err.Error() != notRead {
-			t.Errorf("before it is read the topology is %v, %v", found, err)
+			t.Errorf("before the topology is read, got %v, %v", found, err)
 		}
 	}
 	serves := handleOf(true)
@@ -73,11 +74,11 @@ func TestTheTopologyIsRead(t *testing.T) {
 	refuses.refuses = errors.New("it is shutting down")
 	for range 2 {
 		if found, err := known.of(refuses); found != nil || !errors.Is(err, refuses.refuses) {
-			t.Errorf("where no informer starts the topology is %v, %v", found, err)
+			t.Errorf("if no informer starts, the topology is %v, %v", found, err)
 		}
 	}
 	if _, err := known.of(serves); err != nil {
-		t.Errorf("the scheduler that had it has it no longer: %v", err)
+		t.Errorf("a scheduler that had read the topology lost it: %v", err)
 	}
 
 	other := spines.DeepCopy()
@@ -88,7 +89,7 @@ func TestTheTopologyIsRead(t *testing.T) {
 	cluster.Devices().PutTopology(other)
 	named.Handle = cluster.Handle()
 	if found, err := known.of(named); found != nil || err == nil || !strings.Contains(err.Error(), "ClusterNetworkTopology default, which defines the layers of the network, does not exist") {
-		t.Errorf("beside a topology of another name it is %v, %v", found, err)
+		t.Errorf("with only a topology of another name, got %v, %v", found, err)
 	}
 }
 
@@ -116,7 +117,8 @@ func TestATopologyHasFewLayers(t *testing.T) {
 	}
 }
 
-// A gang that only prefers a layer can be in several of its domains, so no pre-bind step checks them.
+// TestPreferredLayersNeedNoPreBind: a gang that only prefers a layer may be in several of its domains, so no pre-bind
+// step checks them.
 func TestPreferredLayersNeedNoPreBind(t *testing.T) {
 	n := &network{layers: []layer{{name: "Spine"}}, asking: map[api.JobID]*gathered{"prefers": {}, "invalid": {must: 1, err: errors.New("no such layer")}, "nodes": {must: 2}}}
 	n.addPreBind(func() corelisters.NodeLister { t.Error("a pre-bind step is added"); return nil })

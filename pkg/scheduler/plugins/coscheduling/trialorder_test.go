@@ -16,7 +16,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// starved is a gang that has waited for room, as mostStarved knows it.
+// starved is the state of a gang that waits for resources, as mostStarved uses it.
 type starved struct {
 	uid             api.JobID
 	queue           api.QueueID
@@ -30,7 +30,7 @@ type starved struct {
 	groupless       bool
 }
 
-// sessionOf has the gangs, and no plugins.
+// sessionOf returns a session with the gangs and without plugins.
 func sessionOf(now time.Time, gangs ...*starved) *session {
 	known := reservations{waiting: map[api.JobID]*waitingGang{}, active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}, nextTrial: now}
 	memory := &memory{reservations: known}
@@ -61,7 +61,7 @@ func sessionOf(now time.Time, gangs ...*starved) *session {
 	return s
 }
 
-// starvedPair are a gang and one that comes after it by all that counts.
+// starvedPair returns two gangs, of which the first precedes the second by each rule.
 func starvedPair(now time.Time) (first, second *starved) {
 	first = &starved{uid: "a", queue: "q-a", namespace: "ns-a", group: "group-a", minimum: 2, priorities: []int32{7, 9}, tried: now.Add(-2 * time.Hour),
 		waits: waitingGang{uid: "group-a", since: now.Add(-2 * time.Hour), lacksRoom: true, retry: pause{length: time.Minute, until: now}}}
@@ -77,7 +77,7 @@ func chosen(s *session, now time.Time) api.JobID {
 	return ""
 }
 
-// TestTheOrderOfTrials: each rule counts before those that come after it.
+// TestTheOrderOfTrials checks that each rule takes precedence over the rules after it.
 func TestTheOrderOfTrials(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	rules := []struct {
@@ -105,7 +105,7 @@ func TestTheOrderOfTrials(t *testing.T) {
 		if rule.name != "its name" {
 			one.uid, other.uid = "z", "b"
 		}
-		for range 10 { // gangs are in no order
+		for range 10 { // gangs have no order
 			if got := chosen(sessionOf(now, &one, &other), now); got != one.uid {
 				t.Errorf("by %s, gang %s has the next trial, want %s", rule.name, got, one.uid)
 			}
@@ -113,7 +113,7 @@ func TestTheOrderOfTrials(t *testing.T) {
 	}
 }
 
-// TestWhichGangsHaveTrials: each thing that keeps a gang from a trial leaves it to the next one.
+// TestWhichGangsHaveTrials checks each condition that excludes a gang from a trial, so that the next gang has it.
 func TestWhichGangsHaveTrials(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	tests := map[string]struct {
@@ -158,7 +158,8 @@ func TestWhichGangsHaveTrials(t *testing.T) {
 	}
 }
 
-// TestPauses: a namespace's holds for all its gangs, a queue's for the namespaces that it grew for, and the shortest for others.
+// TestPauses: a namespace's pause applies to all its gangs. A queue's pause applies in full to the namespaces that
+// caused it, and only for the shortest pause to other namespaces.
 func TestPauses(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	ends := func(in, length time.Duration) *pause { return &pause{length: length, until: now.Add(in)} }
@@ -180,14 +181,14 @@ func TestPauses(t *testing.T) {
 	for name, tt := range tests {
 		r := &reservations{pauses: map[string]*pause{"queue/q": tt.queue, "namespace/ns": tt.namespace}}
 		if got := r.paused("q", "ns", now); got != tt.want {
-			t.Errorf("%s: it pauses: %t, want %t", name, got, tt.want)
+			t.Errorf("%s: the gang is paused: %t, want %t", name, got, tt.want)
 		}
 	}
 	var lengths []time.Duration
 	p := &pause{}
 	for range 5 {
 		if p.extend(time.Minute, 5*time.Minute, now); !p.until.Equal(now.Add(p.length)) {
-			t.Errorf("a pause of %s ends in %s", p.length, p.until.Sub(now))
+			t.Errorf("a pause of length %s ends in %s", p.length, p.until.Sub(now))
 		}
 		lengths = append(lengths, p.length)
 	}

@@ -46,36 +46,36 @@ tiers:
   - name: deviceshare
 `
 
-// world is a cluster in memory with the plugin.
-type world struct {
+// testCluster is a cluster in memory with the plugin.
+type testCluster struct {
 	*sessiontest.Cluster
 	registry *framework.Registry
 	conf     string
-	// scheduler has the plugins that are kept from session to session; nil before the first.
+	// scheduler keeps the plugins from session to session; nil before the first session.
 	scheduler *sessiontest.Scheduler
 }
 
-func newWorld(t *testing.T, w sessiontest.ClusterSpec) *world {
+func newTestCluster(t *testing.T, w sessiontest.ClusterSpec) *testCluster {
 	t.Helper()
-	api.IgnoredDevicesList.Append(allocator.UncountedNames()...) // as a scheduler does before it reads any pod
+	api.IgnoredDevicesList.Append(allocator.UncountedNames()...) // as a scheduler does before it reads pods
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(deviceshare.Spec())
 	registry.RegisterAction(allocate.New())
 	cluster := sessiontest.New(w)
 	t.Cleanup(cluster.Close)
-	return &world{Cluster: cluster, registry: registry, conf: byDevices}
+	return &testCluster{Cluster: cluster, registry: registry, conf: byDevices}
 }
 
-// outcome is what a session did.
+// outcome is the result of a session.
 type outcome struct {
-	// decided is where pods were sent, and with which devices: "n1: gpu 0,1". said is why others wait, by pod, and waits for what
-	// leaves which node.
+	// decided has the node and the devices of each placed pod, such as "n1: gpu 0,1". said has the messages of pending
+	// pods, and waits the nodes of pipelined pods.
 	decided, said, waits map[string]string
 	handed               map[string]sessiontest.Bind
 }
 
-// next opens a session with the plugins of the sessions before.
-func (w *world) next(t *testing.T) *sessiontest.Session {
+// next opens a session with the plugins of the former sessions.
+func (w *testCluster) next(t *testing.T) *sessiontest.Session {
 	t.Helper()
 	if w.scheduler == nil {
 		w.scheduler = w.Scheduler(w.registry, w.conf)
@@ -85,12 +85,12 @@ func (w *world) next(t *testing.T) *sessiontest.Session {
 }
 
 // allocate runs a session.
-func (w *world) allocate(t *testing.T) outcome {
+func (w *testCluster) allocate(t *testing.T) outcome {
 	t.Helper()
 	return allocateIn(t, w.next(t))
 }
 
-// allocateIn runs the action in the session, and closes it.
+// allocateIn runs the action in the session, and closes the session.
 func allocateIn(t *testing.T, ssn *sessiontest.Session) outcome {
 	t.Helper()
 	defer ssn.Close()
@@ -111,8 +111,8 @@ func allocateIn(t *testing.T, ssn *sessiontest.Session) outcome {
 	return out
 }
 
-// machines are nodes, each with its devices as of boards with eight GPUs and four NICs: two GPUs and a NIC on each PCIe switch, two of which are
-// on each NUMA node.
+// machines returns nodes with boards of eight GPUs and four NICs: two GPUs and a NIC on each PCIe switch, and two
+// switches on each NUMA node.
 func machines(names ...string) (nodes []*v1.Node, devices []*schedulingv1alpha1.Device) {
 	for _, name := range names {
 		nodes = append(nodes, schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "96", "memory": "1Ti", "pods": "100"}).Obj())
@@ -142,7 +142,7 @@ func board(node string) *schedulingv1alpha1.Device {
 	return device
 }
 
-// gang is a PodGroup and its members, which ask for the devices.
+// gang returns a PodGroup and its members, which request the resources.
 func gang(name string, members int, resources schedtest.Resources, change ...func(*v1.Pod)) (*v1beta1.PodGroup, []*v1.Pod) {
 	var pods []*v1.Pod
 	limits := schedtest.Resources{"cpu": "1", "memory": "1Gi"}
@@ -161,10 +161,10 @@ func annotated(key, value string) func(*v1.Pod) {
 	return func(pod *v1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value) }
 }
 
-// jointly asks for a NIC on each PCIe switch of the GPUs.
+// jointly adds a request for a NIC on each PCIe switch that has one of the pod's GPUs.
 var jointly = annotated(schedulingv1alpha1.DeviceJointAllocateAnnotation, `{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`)
 
-// devicesOf returns an annotation's devices: "gpu 0,1; rdma 0".
+// devicesOf returns the devices of an annotation, such as "gpu 0,1; rdma 0".
 func devicesOf(t *testing.T, annotation string) string {
 	t.Helper()
 	var all map[string][]struct {
@@ -173,19 +173,19 @@ func devicesOf(t *testing.T, annotation string) string {
 	if err := json.Unmarshal([]byte(annotation), &all); err != nil {
 		t.Fatalf("annotation %q: %v", annotation, err)
 	}
-	var told []string
+	var texts []string
 	for kind, devices := range all {
 		var minors []string
 		for _, d := range devices {
 			minors = append(minors, fmt.Sprint(d.Minor))
 		}
-		told = append(told, kind+" "+strings.Join(minors, ","))
+		texts = append(texts, kind+" "+strings.Join(minors, ","))
 	}
-	slices.Sort(told)
-	return strings.Join(told, "; ")
+	slices.Sort(texts)
+	return strings.Join(texts, "; ")
 }
 
-// decisions are where pods were sent, and with which devices: "n1: gpu 0,1".
+// decisions returns the node and the devices of each placed pod, such as "n1: gpu 0,1".
 func decisions(t *testing.T, ssn *sessiontest.Session) map[string]string {
 	t.Helper()
 	decided := map[string]string{}
@@ -199,8 +199,9 @@ func decisions(t *testing.T, ssn *sessiontest.Session) map[string]string {
 	return decided
 }
 
-// has is a pod that runs on the node with so much of each of the GPUs, and asks for all of them.
-func has(name, node, resources string, minors ...int) *v1.Pod {
+// runningWith returns a pod that runs on the node and has this percentage of each of the GPUs. Its request is for whole
+// GPUs.
+func runningWith(name, node, resources string, minors ...int) *v1.Pod {
 	limits := schedtest.Resources{"cpu": "1", "koordinator.sh/gpu": fmt.Sprint(100 * max(1, len(minors)))}
 	pod := schedtest.MakePod().Name(name).Node(node).Phase(v1.PodRunning).Req(limits).Limit(limits).Obj()
 	var gpus []string

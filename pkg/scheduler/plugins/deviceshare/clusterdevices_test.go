@@ -25,7 +25,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// wakeful counts how often a session is asked for.
+// wakeful counts how many sessions are requested.
 type wakeful struct {
 	framework.Handle
 	wakes atomic.Int64
@@ -40,7 +40,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestChangesOfDeviceObjects: changes of devices wake the loop, recount their nodes and are read with the node's labels. Other changes do not.
+// TestChangesOfDeviceObjects: a change of devices requests a session, counts the node's devices again, and is read
+// together with the node's labels. Other changes have no effect.
 func TestChangesOfDeviceObjects(t *testing.T) {
 	device := func(gpus int32) *schedulingv1alpha1.Device {
 		d := &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
@@ -62,7 +63,7 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 		t.Errorf("nodes to count (-want +got):\n%s", diff)
 	}
 	if again := devices.counter.ChangedNodes(); len(again) > 0 {
-		t.Errorf("asked again, nodes to count are %v", again)
+		t.Errorf("nodes to count in the second call are %v, want none", again)
 	}
 	node := schedtest.MakeNode().Name("n1").Obj()
 	node.Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: "huawei"}
@@ -76,7 +77,7 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 		return n
 	}
 	if got := gpus(); got != 1 {
-		t.Errorf("there are %d GPUs, want 1", got)
+		t.Errorf("the cluster has %d GPUs, want 1", got)
 	}
 
 	labelled, noted := device(2), device(2)
@@ -102,39 +103,40 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 			return d != nil && step.is(d) && (!step.wake || h.wakes.Load() == wakes+1)
 		})
 		if got := devices.counter.ChangedNodes(); slices.Contains(got, "n1") != step.wake {
-			t.Errorf("%s: nodes to count are %v", step.name, got)
+			t.Errorf("%s: the nodes to count are %v", step.name, got)
 		}
 		if latest := inventories.latest("n1"); latest.Vendor != "huawei" {
 			t.Errorf("%s: the vendor is %q, want the node's label", step.name, latest.Vendor)
 		}
 		if got := gpus(); got != 2 {
-			t.Errorf("%s: there are %d GPUs, want 2", step.name, got)
+			t.Errorf("%s: the cluster has %d GPUs, want 2", step.name, got)
 		}
 	}
 	wakes := h.wakes.Load()
-	cluster.Devices().Put(schedulingDevice("n2")) // after which the update without a change has been shown, too
+	// After this object, the informer has also delivered the update without changes.
+	cluster.Devices().Put(schedulingDevice("n2"))
 	eventually(t, "another", func() bool { return h.wakes.Load() > wakes })
 	if got := h.wakes.Load(); got != wakes+1 {
-		t.Errorf("woken %d times by an update that changes nothing, and another object", got-wakes)
+		t.Errorf("%d sessions were requested by an update without changes and by another object, want 1", got-wakes)
 	}
 	cluster.Devices().Remove("n1")
 	eventually(t, "its end", func() bool { return devices.of("n1") == nil && h.wakes.Load() == wakes+2 })
 	if inventories.latest("n1") != nil || inventories.of(node) != nil {
-		t.Error("a Device object that is gone still tells of devices")
+		t.Error("the inventory of a deleted Device object still exists")
 	}
 	if got := inventories.capacityOf(node, allocator.Amounts{})[allocator.Core]; got != 200 {
-		t.Errorf("the pods on a node whose Device object is gone may count %d, want 200, as the object had", got)
+		t.Errorf("after the Device object was deleted, pods on its node may count %d, want 200 as before", got)
 	}
 	for i := range 200 {
 		inventories.capacities[fmt.Sprint("gone-", i)] = allocator.Amounts{}
 	}
 	inventories.keepOnly(nodes)
 	if len(inventories.capacities) != 1 {
-		t.Errorf("%d nodes are remembered, want only the one that exists", len(inventories.capacities))
+		t.Errorf("the capacities of %d nodes are kept, want only that of the existing node", len(inventories.capacities))
 	}
 }
 
-// TestNodesKeepTheNumberOfTheirGPUs: a kubelet lists none while it, or its device plugin, starts again.
+// TestNodesKeepTheNumberOfTheirGPUs: a kubelet reports no GPUs while it or its device plugin restarts.
 func TestNodesKeepTheNumberOfTheirGPUs(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	t.Cleanup(cluster.Close)
@@ -146,7 +148,7 @@ func TestNodesKeepTheNumberOfTheirGPUs(t *testing.T) {
 	for _, gpus := range []string{"4", "0"} {
 		node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(gpus)
 		if got := inventories.capacityOf(node, allocator.NumberedGPUs(node, 0))[allocator.Core]; got != 400 {
-			t.Errorf("the pods on a node that has listed 4 GPUs and lists %s may count %d, want 400", gpus, got)
+			t.Errorf("pods on a node that reported 4 GPUs and now reports %s may count %d, want 400", gpus, got)
 		}
 	}
 }
@@ -155,7 +157,8 @@ func schedulingDevice(name string) *schedulingv1alpha1.Device {
 	return &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// The informer of Device objects is shared, and each ConfigMap has templates of its own.
+// TestStateKeptAcrossReloads: configurations share the informer of Device objects. Each ConfigMap has its own
+// templates.
 func TestStateKeptAcrossReloads(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Devices: []*schedulingv1alpha1.Device{schedulingDevice("n1")}})
 	t.Cleanup(cluster.Close)
@@ -172,17 +175,17 @@ func TestStateKeptAcrossReloads(t *testing.T) {
 	second := build(framework.Arguments{nicTopologyArgument: "example.com/root"})
 	third := build(framework.Arguments{templatesArgument: map[string]any{"configMapName": "others"}})
 	if first.inventories.devices != second.inventories.devices {
-		t.Error("Device objects are watched twice")
+		t.Error("two configurations have different informers of Device objects")
 	}
 	if first.inventories == second.inventories || first.inventories != third.inventories {
-		t.Error("inventories are not kept by how they are read")
+		t.Error("inventories are not shared by configurations with equal options")
 	}
 	if first.templates == third.templates || first.templates != second.templates {
-		t.Error("templates are not kept by ConfigMap")
+		t.Error("templates are not shared by configurations with the same ConfigMap")
 	}
 }
 
-// backend is a device backend of upstream that refuses pods, or returns an error.
+// backend is a device backend of upstream that refuses pods or returns an error.
 type backend struct {
 	api.Devices
 	code int
@@ -193,7 +196,7 @@ func (b *backend) HasDeviceRequest(*v1.Pod) bool { return true }
 
 func (b *backend) FilterNode(*v1.Pod, string) (int, string, error) { return b.code, "no room", b.err }
 
-// A node is refused if a backend refuses it or returns an error.
+// TestRefusalsOfUpstreamsBackends: a node is refused if a backend refuses it or returns an error.
 func TestRefusalsOfUpstreamsBackends(t *testing.T) {
 	before := api.RegisteredDevices
 	t.Cleanup(func() { api.RegisteredDevices = before })
@@ -216,7 +219,7 @@ func TestRefusalsOfUpstreamsBackends(t *testing.T) {
 	}
 }
 
-// TestModelsThatAPodAllows by node selector and required affinity.
+// TestModelsThatAPodAllows checks which models a pod allows by its node selector and required affinity.
 func TestModelsThatAPodAllows(t *testing.T) {
 	term := func(key string, operator v1.NodeSelectorOperator, values ...string) v1.NodeSelectorTerm {
 		return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}

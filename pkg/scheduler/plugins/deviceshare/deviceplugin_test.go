@@ -16,7 +16,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestDevicePluginAnnotations is in their vendors' formats.
+// TestDevicePluginAnnotations checks the annotations for device plugins, in the formats of their vendors.
 func TestDevicePluginAnnotations(t *testing.T) {
 	two := []allocator.DeviceAllocation{
 		{Minor: 0, UUID: "a", Amounts: allocator.Amounts{allocator.Core: 100, allocator.Memory: 32 << 30}},
@@ -51,7 +51,7 @@ func TestDevicePluginAnnotations(t *testing.T) {
 				return
 			}
 			if pod.Annotations[bindTimestamp] == "" || (pod.Annotations[predicateTime] != "") != (tc.vendor == "huawei") {
-				t.Errorf("times are missing: %v", pod.Annotations)
+				t.Errorf("the annotations have no time: %v", pod.Annotations)
 			}
 			maps.DeleteFunc(pod.Annotations, func(key, _ string) bool { return key == bindTimestamp || key == predicateTime })
 			if tc.want == nil {
@@ -64,7 +64,7 @@ func TestDevicePluginAnnotations(t *testing.T) {
 	}
 }
 
-// TestPodsTakeTurnsOnALockedNode: a lock counts while it is young and its pod exists.
+// TestPodsTakeTurnsOnALockedNode checks that a lock counts only until it expires and while its pod exists.
 func TestPodsTakeTurnsOnALockedNode(t *testing.T) {
 	const lock = "hami.io/mutex.lock"
 	at := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339) }
@@ -96,7 +96,7 @@ func TestPodsTakeTurnsOnALockedNode(t *testing.T) {
 				return now.Annotations[lock]
 			}
 			if err := lockNode(t.Context(), kube, lock, pod, "n"); (err == nil) != tc.takes {
-				t.Fatalf("taking it: %v", err)
+				t.Fatalf("the result of taking the lock is %v", err)
 			}
 			if got := isLockOf(value(), pod); got != tc.takes {
 				t.Errorf("the lock is %q", value())
@@ -109,7 +109,7 @@ func TestPodsTakeTurnsOnALockedNode(t *testing.T) {
 				want = ""
 			}
 			if got := value(); got != want {
-				t.Errorf("given back, the lock is %q, want %q", got, want)
+				t.Errorf("after unlocking, the lock is %q, want %q", got, want)
 			}
 		})
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestDocumentedExample: the page's example is a valid configuration, with every argument about Device objects at its default.
+// TestDocumentedExample checks that the page's example is a valid configuration that has every argument about Device
+// objects, with its default.
 func TestDocumentedExample(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/plugins/deviceshare.md")
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestMembersWithEqualRequestsLeaveRoomForEachOther: whichever devices are best for the first alone, if others serve it and leave room for the rest it gets those.
+// TestMembersWithEqualRequestsLeaveRoomForEachOther: the first member gets devices that leave room for the others, even
+// if other devices would be best for it alone.
 func TestMembersWithEqualRequestsLeaveRoomForEachOther(t *testing.T) {
 	table := `{"2":[{"minors":[0,1],"allocationScore":3},{"minors":[1,2],"allocationScore":1},{"minors":[0,3],"allocationScore":1}]}`
 	halves := schedtest.Resources{"koordinator.sh/gpu.shared": "2", "koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
@@ -31,9 +32,9 @@ func TestMembersWithEqualRequestsLeaveRoomForEachOther(t *testing.T) {
 		running   []*v1.Pod
 	}{
 		"by partition": {members: 2, resources: schedtest.Resources{"koordinator.sh/gpu": "200"}, table: table,
-			change: []func(*v1.Pod){annotated(schedulingv1alpha1.GPUPartitionSpecAnnotation, `{}`)}, running: []*v1.Pod{has("b", "n1", "100", 4, 5, 6, 7)}},
-		"shares of two, halves are free":             {members: 2, resources: halves, running: []*v1.Pod{has("a", "n1", "50", 0, 1), has("b", "n1", "100", 2, 4, 5, 6, 7)}},
-		"shares of two, on one of which all must be": {members: 3, resources: halves, running: []*v1.Pod{has("a", "n1", "50", 0, 1, 2, 3), has("b", "n1", "100", 5, 6, 7)}},
+			change: []func(*v1.Pod){annotated(schedulingv1alpha1.GPUPartitionSpecAnnotation, `{}`)}, running: []*v1.Pod{runningWith("b", "n1", "100", 4, 5, 6, 7)}},
+		"shares of two, halves are free":             {members: 2, resources: halves, running: []*v1.Pod{runningWith("a", "n1", "50", 0, 1), runningWith("b", "n1", "100", 2, 4, 5, 6, 7)}},
+		"shares of two, on one of which all must be": {members: 3, resources: halves, running: []*v1.Pod{runningWith("a", "n1", "50", 0, 1, 2, 3), runningWith("b", "n1", "100", 5, 6, 7)}},
 	}
 	for name, tc := range tests {
 		for _, strategy := range []string{"LeastAllocated", "MostAllocated", "Fragmentation"} {
@@ -44,11 +45,11 @@ func TestMembersWithEqualRequestsLeaveRoomForEachOther(t *testing.T) {
 						devices[0].Annotations = map[string]string{schedulingv1alpha1.GPUPartitionsAnnotation: tc.table}
 					}
 					podGroup, pods := gang("g", members, tc.resources, tc.change...)
-					w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+					w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
 					w.conf += "    arguments: {scoringStrategy: {type: " + strategy + "}}\n"
 					got := w.allocate(t)
 					if len(got.decided) != members {
-						t.Errorf("placed %v of %d, said %v", got.decided, members, got.said)
+						t.Errorf("placed %v of %d, message %v", got.decided, members, got.said)
 					}
 				})
 			}
@@ -56,7 +57,8 @@ func TestMembersWithEqualRequestsLeaveRoomForEachOther(t *testing.T) {
 	}
 }
 
-// TestRanksAreNeighboursAsTheirFrameworksCount: names are no order, and there may be any number of them on a node.
+// TestRanksAreNeighboursAsTheirFrameworksCount: members are ordered by the rank in their name or annotation, not by
+// name. A node may have any number of members.
 func TestRanksAreNeighboursAsTheirFrameworksCount(t *testing.T) {
 	want := func(members, perGPU int) map[string]string {
 		decided := map[string]string{}
@@ -67,7 +69,7 @@ func TestRanksAreNeighboursAsTheirFrameworksCount(t *testing.T) {
 	}
 	tests := map[string]struct {
 		members, perGPU int
-		// index is the annotation that has the rank; empty if the pod's name has it.
+		// index is the annotation with the rank; empty if the rank is in the pod's name.
 		index string
 	}{
 		"by number in their names": {members: 12, perGPU: 2},
@@ -79,7 +81,7 @@ func TestRanksAreNeighboursAsTheirFrameworksCount(t *testing.T) {
 			nodes, devices := machines("n1")
 			podGroup, pods := gang("worker", tc.members, schedtest.Resources{"koordinator.sh/gpu": fmt.Sprint(100 / tc.perGPU)})
 			decided := want(tc.members, tc.perGPU)
-			if tc.index != "" { // the names say the opposite
+			if tc.index != "" { // the order of the names is the opposite
 				decided = map[string]string{}
 				for i, pod := range pods {
 					rank := tc.members - 1 - i
@@ -87,16 +89,16 @@ func TestRanksAreNeighboursAsTheirFrameworksCount(t *testing.T) {
 					decided[pod.Name] = fmt.Sprintf("n1: gpu %d", rank/tc.perGPU)
 				}
 			}
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			got := w.allocate(t)
 			if diff := cmp.Diff(decided, maps.Clone(got.decided)); diff != "" {
-				t.Errorf("(-want +got):\n%s\nsaid %v", diff, got.said)
+				t.Errorf("(-want +got):\n%s\nmessage: %v", diff, got.said)
 			}
 		})
 	}
 }
 
-// TestManyUnlikeMembersOnANodeArePlannedTogether: one needs what the first of many others have.
+// TestManyUnlikeMembersOnANodeArePlannedTogether: a member needs devices that the first of many other members have.
 func TestManyUnlikeMembersOnANodeArePlannedTogether(t *testing.T) {
 	nodes, devices := machines("n1")
 	for i := range 5 {
@@ -105,7 +107,7 @@ func TestManyUnlikeMembersOnANodeArePlannedTogether(t *testing.T) {
 	podGroup, pods := gang("g", 24, schedtest.Resources{"koordinator.sh/gpu": "10"})
 	_, more := gang("g", 26, schedtest.Resources{"koordinator.sh/gpu": "500"}, annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation,
 		`{"gpu":{"selector":{"matchLabels":{"fast":"yes"}}}}`))
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, more[24:]...)})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, more[24:]...)})
 	ssn := w.Open(w.registry, w.conf)
 	defer ssn.Close()
 	tasks := map[string]*api.TaskInfo{}
@@ -131,17 +133,18 @@ func TestManyUnlikeMembersOnANodeArePlannedTogether(t *testing.T) {
 		}
 	}
 	if err := ssn.PredicateFn(tasks["g-24"], ssn.Nodes["n1"]); err != nil {
-		t.Fatalf("one beside 24 others: %v", err)
+		t.Fatalf("the member does not fit beside 24 others: %v", err)
 	}
 	place("g-24")
 	for range 2 { // the second call returns the cached result
 		if err := ssn.PredicateFn(tasks["g-25"], ssn.Nodes["n1"]); err == nil {
-			t.Error("two that need the same are taken")
+			t.Error("two members that need the same devices are accepted")
 		}
 	}
 }
 
-// TestOneUnlikeMemberHasFewNodesAskedAgain: what the plugin says of a node is kept until the node changes, also in a gang of unlike members.
+// TestOneUnlikeMemberHasFewNodesAskedAgain: the plugin's result for a node is cached until the node changes, also in a
+// gang of unlike members.
 func TestOneUnlikeMemberHasFewNodesAskedAgain(t *testing.T) {
 	const machinesCount, workers = 40, 20
 	var names []string
@@ -152,7 +155,7 @@ func TestOneUnlikeMemberHasFewNodesAskedAgain(t *testing.T) {
 	podGroup, pods := gang("g", workers, schedtest.Resources{"koordinator.sh/gpu": "800"})
 	_, launcher := gang("g", workers+1, schedtest.Resources{"koordinator.sh/gpu": "100"})
 	podGroup.Spec.MinMember = workers + 1
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, launcher[workers])})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, launcher[workers])})
 	ssn := w.Open(w.registry, w.conf)
 	asked := 0
 	ssn.Session.Session.AddNodeOrderFn(deviceshare.Name, func(*api.TaskInfo, *api.NodeInfo) (float64, error) {
@@ -162,7 +165,7 @@ func TestOneUnlikeMemberHasFewNodesAskedAgain(t *testing.T) {
 	if got := allocateIn(t, ssn).decided; len(got) != workers+1 {
 		t.Fatalf("placed %d members, want %d", len(got), workers+1)
 	}
-	if most := 4 * (machinesCount + workers); asked > most { // twice for each class, and each changed node
-		t.Errorf("asked about nodes %d times, want at most %d", asked, most)
+	if most := 4 * (machinesCount + workers); asked > most { // twice for each task class and each changed node
+		t.Errorf("the plugin scored nodes %d times, want at most %d", asked, most)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// TestANodeIsReadAgainAfterItHasChanged, and not for each task that is asked about: a copy for a simulation each time, since that changes unseen.
+// TestANodeIsReadAgainAfterItHasChanged checks that a node is not read again for each task, but after each change. A
+// copy that a simulation uses is read each time, because it may change without an event.
 func TestANodeIsReadAgainAfterItHasChanged(t *testing.T) {
 	own := api.NewNodeInfo(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	copied := own.Clone()

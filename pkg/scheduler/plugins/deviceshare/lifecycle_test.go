@@ -22,17 +22,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// The annotations of pods that request devices decide which devices they have. Annotations of other pods do not count.
+// TestDevicesOfPodsOnANode: the annotations of pods that request devices define which devices they have. Annotations of
+// other pods do not count.
 func TestDevicesOfPodsOnANode(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
-	forged := has("forged", "n1", "100", all...)
+	forged := runningWith("forged", "n1", "100", all...)
 	forged.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}
-	leaving := has("leaving", "n1", "100", all...)
+	leaving := runningWith("leaving", "n1", "100", all...)
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	ended := has("ended", "n1", "100", all...)
+	ended := runningWith("ended", "n1", "100", all...)
 	ended.Status.Phase = v1.PodSucceeded
 	asks := func(name string, resources v1.ResourceList) *v1.Pod {
-		pod := has(name, "n1", "100")
+		pod := runningWith(name, "n1", "100")
 		pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: resources, Requests: resources}
 		delete(pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
 		return pod
@@ -44,10 +45,10 @@ func TestDevicesOfPodsOnANode(t *testing.T) {
 	malformed := asks("malformed", v1.ResourceList{"huawei.com/npu-core": one, "koordinator.sh/gpu": one})
 	silentLeaving := silent.DeepCopy()
 	silentLeaving.DeletionTimestamp = leaving.DeletionTimestamp
-	silentOnAll := silentLeaving.DeepCopy() // without its CPUs no pod has room now
+	silentOnAll := silentLeaving.DeepCopy() // the pod uses all CPUs, so that no other pod fits now
 	silentOnAll.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("96")
 	whole := []string{"n1: gpu 0,1,2,3,4,5,6,7"}
-	overflowing := has("overflowing", "n1", "9007199254740991", slices.Repeat([]int{7}, 1500)...)
+	overflowing := runningWith("overflowing", "n1", "9007199254740991", slices.Repeat([]int{7}, 1500)...)
 	tests := map[string]struct {
 		running []*v1.Pod
 		change  func(*v1.Pod)
@@ -56,9 +57,9 @@ func TestDevicesOfPodsOnANode(t *testing.T) {
 		waits   bool
 	}{
 		"no pod":                            {want: whole},
-		"one that has others":               {running: []*v1.Pod{has("other", "n1", "100", 7)}, said: "GPU"},
-		"one that has one many times":       {running: []*v1.Pod{has("other", "n1", "100", 7), overflowing}, said: "GPU"},
-		"one on another node":               {running: []*v1.Pod{has("other", "n2", "100", 7)}, want: whole},
+		"one that has others":               {running: []*v1.Pod{runningWith("other", "n1", "100", 7)}, said: "GPU"},
+		"one that has one many times":       {running: []*v1.Pod{runningWith("other", "n1", "100", 7), overflowing}, said: "GPU"},
+		"one on another node":               {running: []*v1.Pod{runningWith("other", "n2", "100", 7)}, want: whole},
 		"one that asks for none":            {running: []*v1.Pod{forged}, want: whole},
 		"one that has ended":                {running: []*v1.Pod{ended}, want: whole},
 		"one that is being deleted":         {running: []*v1.Pod{leaving}, waits: true},
@@ -78,7 +79,7 @@ func TestDevicesOfPodsOnANode(t *testing.T) {
 				tc.change = func(*v1.Pod) {}
 			}
 			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "800"}, tc.change)
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
 			got := w.allocate(t)
 			want := map[string]string{}
 			if len(tc.want) > 0 {
@@ -88,16 +89,17 @@ func TestDevicesOfPodsOnANode(t *testing.T) {
 				t.Errorf("decided (-want +got):\n%s", diff)
 			}
 			if !strings.Contains(got.said["g-0"], tc.said) {
-				t.Errorf("said %q, want %q", got.said["g-0"], tc.said)
+				t.Errorf("message %q, want %q", got.said["g-0"], tc.said)
 			}
 			if _, waits := got.waits["g-0"]; waits != tc.waits {
-				t.Errorf("it waits for the node: %t, want %t", waits, tc.waits)
+				t.Errorf("the pod waits for the node: %t, want %t", waits, tc.waits)
 			}
 		})
 	}
 }
 
-// TestNoneOfAGangTakesWhatOnlyAnotherCanUse: the first could have either GPU, the second one of them only.
+// TestNoneOfAGangTakesWhatOnlyAnotherCanUse: the first member can use either of two GPUs, the second member only one of
+// them.
 func TestNoneOfAGangTakesWhatOnlyAnotherCanUse(t *testing.T) {
 	nodes, devices := machines("n1")
 	for i := range devices[0].Spec.Devices {
@@ -114,14 +116,15 @@ func TestNoneOfAGangTakesWhatOnlyAnotherCanUse(t *testing.T) {
 	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
 	wants("either")(pods[0])
 	wants("one")(pods[1])
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, has("other", "n1", "100", 5))})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, runningWith("other", "n1", "100", 5))})
 	want := map[string]string{"g-0": "n1: gpu 0", "g-1": "n1: gpu 4"}
 	if diff := cmp.Diff(want, w.allocate(t).decided); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestDevicesOfVictims are free for the pod they are evicted for. Upstream's preempt chooses victims by sums, or by trying them out.
+// TestDevicesOfVictims checks that the devices of victims are free for the preemptor. Upstream's preempt chooses
+// victims by sums of resources, or by simulating their eviction.
 func TestDevicesOfVictims(t *testing.T) {
 	const tryingOut = "configurations:\n- name: preempt\n  arguments:\n    enableTopologyAwarePreemption: true\n"
 	tests := map[string]struct{ resource, each, all, conf string }{
@@ -138,7 +141,7 @@ func TestDevicesOfVictims(t *testing.T) {
 			var podGroups []*v1beta1.PodGroup
 			for i, minors := range [][]int{{0, 1, 2, 3}, {4, 5, 6, 7}} {
 				name := fmt.Sprintf("low-%d", i)
-				pod := has(name, "n1", "100", minors...)
+				pod := runningWith(name, "n1", "100", minors...)
 				limits := v1.ResourceList{"cpu": resource.MustParse("1"), v1.ResourceName(tc.resource): resource.MustParse(tc.each)}
 				pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: limits, Requests: limits}
 				metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.KubeGroupNameAnnotationKey, name)
@@ -148,7 +151,7 @@ func TestDevicesOfVictims(t *testing.T) {
 			}
 			high, pods := gang("high", 1, schedtest.Resources{tc.resource: tc.all}, func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })
 			high.Spec.PriorityClassName = "high"
-			w := newWorld(t, sessiontest.ClusterSpec{
+			w := newTestCluster(t, sessiontest.ClusterSpec{
 				Nodes: nodes, Devices: devices, PodGroups: append(podGroups, high), Pods: append(running, pods...),
 				PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)},
 			})
@@ -159,10 +162,10 @@ func TestDevicesOfVictims(t *testing.T) {
 			second, _ := vcframework.GetAction("preempt")
 			ssn.Run(first, second)
 			if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/high-0": "n1"}, ssn.Pipelined()); diff != "" {
-				t.Errorf("waiting for victims to go (-want +got):\n%s", diff)
+				t.Errorf("pods that wait for victims to terminate (-want +got):\n%s", diff)
 			}
 			if got := len(ssn.Evicts()); got != 2 {
-				t.Errorf("evicted %v, want both", ssn.Evicts())
+				t.Errorf("evicted %v, want both pods", ssn.Evicts())
 			}
 		})
 	}

@@ -24,9 +24,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// Otherwise the pod would fail right before the bind each time, on one node after the other.
+// TestNodeRefusesRequestsThatItsVendorCannotServe: otherwise the pod would fail right before each bind, on one node
+// after another.
 func TestNodeRefusesRequestsThatItsVendorCannotServe(t *testing.T) {
-	// says has what the PodGroup, and then its pod, say of the only node.
+	// says returns the message of the PodGroup, followed by that of its pod, about the only node.
 	says := func(short, whole string) string {
 		return "0/1 members fit: 1 node " + short + "0/1 nodes are unavailable: 1 node(s) " + whole + "."
 	}
@@ -60,50 +61,52 @@ func TestNodeRefusesRequestsThatItsVendorCannotServe(t *testing.T) {
 			nodes, devices := npuMachines("n1")
 			devices[0].Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: tc.vendor, schedulingv1alpha1.GPUModelLabel: tc.model}
 			podGroup, pods := gang("g", 1, tc.asks)
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			if adapted {
 				w.conf += "    arguments: {devicePluginAdaption: true}\n"
 			}
 			out := w.allocate(t)
-			_, templated := tc.asks["koordinator.sh/gpu.shared"] // there are no templates, so another reason refuses the pod anyhow
+			// No templates exist, so the pod is refused for another reason anyway.
+			_, templated := tc.asks["koordinator.sh/gpu.shared"]
 			if placed := len(out.decided) == 1; placed != (tc.said == "" || !adapted && !templated) {
-				t.Errorf("%s, adapted %t: placed %t, said %q", name, adapted, placed, out.said["g-0"])
+				t.Errorf("%s, adapted %t: placed %t, message %q", name, adapted, placed, out.said["g-0"])
 			}
 			if adapted && out.said["g-0"] != tc.said {
-				t.Errorf("%s: said %q, want %q", name, out.said["g-0"], tc.said)
+				t.Errorf("%s: message %q, want %q", name, out.said["g-0"], tc.said)
 			}
 		}
 	}
 }
 
-// TestPodsWithDevicesLeaveNoNumbers: their Device object cannot be read, as without the permission to.
+// TestPodsWithDevicesLeaveNoNumbers: pods have devices of a Device object that the scheduler cannot read, for example
+// without permission. No pods are then placed by the number of GPUs that the node reports.
 func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
 	const missing = "node(s) with pods that use devices of a Device object that does not exist"
-	forged := has("forged", "n1", "100", 0)
+	forged := runningWith("forged", "n1", "100", 0)
 	forged.Spec.Containers[0].Resources = v1.ResourceRequirements{}
-	none := has("none", "n1", "100")
+	none := runningWith("none", "n1", "100")
 	annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, "{}")(none)
-	ended := has("ended", "n1", "100", 0)
+	ended := runningWith("ended", "n1", "100", 0)
 	ended.Status.Phase = v1.PodSucceeded
 	tests := map[string]struct {
 		running *v1.Pod
 		said    string
 	}{
-		"a pod with a device":             {running: has("other", "n1", "100", 0), said: "0/1 members fit: 1 node " + strings.TrimPrefix(missing, "node(s) ") + "0/1 nodes are unavailable: 1 " + missing + "."},
+		"a pod with a device":             {running: runningWith("other", "n1", "100", 0), said: "0/1 members fit: 1 node " + strings.TrimPrefix(missing, "node(s) ") + "0/1 nodes are unavailable: 1 " + missing + "."},
 		"a pod without":                   {running: none},
 		"a pod that has ended":            {running: ended},
 		"a pod that asks for none":        {running: forged},
-		"a pod with a device of another":  {running: has("other", "n2", "100", 0)},
-		"a pod with a device, by numbers": {running: has("other", "n1", "100")},
+		"a pod with a device of another":  {running: runningWith("other", "n2", "100", 0)},
+		"a pod with a device, by numbers": {running: runningWith("other", "n1", "100")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			nodes, _ := machines("n1")
 			podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"})
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running)})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running)})
 			out := w.allocate(t)
 			if placed := len(out.decided) == 1; placed != (tc.said == "") || out.said["g-0"] != tc.said {
-				t.Fatalf("placed %v, said %q, want %q", out.decided, out.said["g-0"], tc.said)
+				t.Fatalf("placed %v, message %q, want %q", out.decided, out.said["g-0"], tc.said)
 			}
 			if tc.said != "" {
 				return
@@ -112,44 +115,45 @@ func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
 			if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
 				t.Errorf("the step failed: %v", err)
 			}
-			w.AddPod(has("late", "n1", "100", 0))
+			w.AddPod(runningWith("late", "n1", "100", 0))
 			if err := step.PreBind(t.Context(), bind.Task, "n1"); err == nil || err.Error() != "node n1: "+missing {
-				t.Errorf("beside a pod with devices that came since, the step said %v", err)
+				t.Errorf("beside a new pod with devices, the step returned %v", err)
 			}
 		})
 	}
 }
 
-// TestADeviceThatBreaksBeforeTheBind fails the member that was to have it, with that reason.
+// TestADeviceThatBreaksBeforeTheBind checks that the pre-bind step fails with the reason if a device of the member has
+// changed.
 func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 	const changed = "devices of node n1 changed after the pod was placed there: "
 	tests := map[string]struct {
-		change func(*world, *schedulingv1alpha1.Device)
+		change func(*testCluster, *schedulingv1alpha1.Device)
 		want   string
 	}{
-		"unhealthy": {func(w *world, d *schedulingv1alpha1.Device) {
+		"unhealthy": {func(w *testCluster, d *schedulingv1alpha1.Device) {
 			d.Spec.Devices[0].Health = false
 			w.Devices().Put(d)
 		}, changed + "device gpu 0 (n1-gpu-0) is unhealthy"},
-		"another one": {func(w *world, d *schedulingv1alpha1.Device) {
+		"another one": {func(w *testCluster, d *schedulingv1alpha1.Device) {
 			d.Spec.Devices[0].UUID = "new"
 			w.Devices().Put(d)
 		}, changed + "device gpu 0 was replaced by another device (new, was n1-gpu-0)"},
-		"taken out": {func(w *world, d *schedulingv1alpha1.Device) {
+		"taken out": {func(w *testCluster, d *schedulingv1alpha1.Device) {
 			d.Spec.Devices = d.Spec.Devices[1:]
 			w.Devices().Put(d)
 		}, changed + "device gpu 0 is no longer in the Device object"},
-		"its NIC on another switch": {func(w *world, d *schedulingv1alpha1.Device) {
+		"its NIC on another switch": {func(w *testCluster, d *schedulingv1alpha1.Device) {
 			d.Spec.Devices[8].Topology.PCIEID = "3"
 			w.Devices().Put(d)
 		}, changed + "the pod's devices do not satisfy its request: Device Joint-Allocate rules violation: 1 GPU free, none with an RDMA NIC on the same PCIe switch"},
-		"the whole object": {func(w *world, d *schedulingv1alpha1.Device) { w.Devices().Remove(d.Name) }, "the Device object of node n1, which lists the pod's devices, was deleted"},
+		"the whole object": {func(w *testCluster, d *schedulingv1alpha1.Device) { w.Devices().Remove(d.Name) }, "the Device object of node n1, which lists the pod's devices, was deleted"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			nodes, devices := machines("n1")
 			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100", "koordinator.sh/rdma": "100"}, jointly)
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			bind := w.allocate(t).handed[schedtest.Namespace+"/g-0"]
 			at := slices.IndexFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == "deviceshare" })
 			if at < 0 {
@@ -166,16 +170,16 @@ func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 				return err != nil, nil
 			})
 			if err == nil || err.Error() != tc.want {
-				t.Errorf("the step said %v, want %q", err, tc.want)
+				t.Errorf("the step returned %v, want %q", err, tc.want)
 			}
 			if err := step.Rollback(t.Context(), bind.Task, "n1"); err != nil {
-				t.Errorf("rolling back: %v", err)
+				t.Errorf("the rollback failed: %v", err)
 			}
 		})
 	}
 }
 
-// TestWhyAGangWaitsForDevices names what is missing, and a pod that nothing can help.
+// TestWhyAGangWaitsForDevices checks that the message names the missing devices, and a pod with an invalid request.
 func TestWhyAGangWaitsForDevices(t *testing.T) {
 	const (
 		malformed = "resource koordinator.sh/gpu: is 150, must be at most 100 or a multiple of 100"
@@ -212,39 +216,40 @@ func TestWhyAGangWaitsForDevices(t *testing.T) {
 				devices = tc.devices(devices)
 			}
 			podGroup, pods := gang("g", 1, tc.resources, tc.change...)
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			got := w.allocate(t)
 			if len(got.decided) > 0 {
 				t.Errorf("placed %v", got.decided)
 			}
 			said := got.said["g-0"]
 			if said != tc.want {
-				t.Errorf("said %q, want %q", said, tc.want)
+				t.Errorf("message %q, want %q", said, tc.want)
 			}
 		})
 	}
 }
 
-// TestAPodThatCameBeforeTheBind fails the member if it has the device that was chosen: another scheduler bound it there meanwhile.
+// TestAPodThatCameBeforeTheBind checks that the pre-bind step fails if another scheduler has bound a pod that uses the
+// member's device.
 func TestAPodThatCameBeforeTheBind(t *testing.T) {
 	const changed = "devices of node n1 changed after the pod was placed there: "
-	ended := has("other", "n1", "100", 0)
+	ended := runningWith("other", "n1", "100", 0)
 	ended.Status.Phase = v1.PodSucceeded
-	silent := has("other", "n1", "100")
+	silent := runningWith("other", "n1", "100")
 	delete(silent.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
 	silent.Spec.Containers[0].Resources.Limits = v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
-	alone := has("other", "n1", "100", 1)
+	alone := runningWith("other", "n1", "100", 1)
 	annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":1,"extension":{"exclusivePolicy":"PCIeLevel"}}]}`)(alone)
-	itself := has("g-0", "n1", "100", 0)
+	itself := runningWith("g-0", "n1", "100", 0)
 	itself.UID = types.UID(schedtest.Namespace + "-g-0")
 	tests := map[string]struct {
 		other *v1.Pod
 		want  string
 	}{
-		"with the device":                    {other: has("other", "n1", "100", 0), want: changed + "device gpu 0 (n1-gpu-0) is overcommitted: koordinator.sh/gpu-core 150 of 100 is in use"},
-		"with a part of it that is left":     {other: has("other", "n1", "50", 0)},
-		"with another device":                {other: has("other", "n1", "100", 1)},
-		"with the device of another node":    {other: has("other", "n2", "100", 0)},
+		"with the device":                    {other: runningWith("other", "n1", "100", 0), want: changed + "device gpu 0 (n1-gpu-0) is overcommitted: koordinator.sh/gpu-core 150 of 100 is in use"},
+		"with a part of it that is left":     {other: runningWith("other", "n1", "50", 0)},
+		"with another device":                {other: runningWith("other", "n1", "100", 1)},
+		"with the device of another node":    {other: runningWith("other", "n2", "100", 0)},
 		"that has ended":                     {other: ended},
 		"that does not say what it has":      {other: silent, want: "node n1 has pod ns/other whose devices are unknown: its annotation scheduling.koordinator.sh/device-allocated is missing or invalid; delete that pod, or wait until it ends"},
 		"that has the PCIe switch to itself": {other: alone, want: changed + "a device of type gpu is used by or reserved for other pods"},
@@ -257,14 +262,14 @@ func TestAPodThatCameBeforeTheBind(t *testing.T) {
 				pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
 			})
 			nodes[0].Labels = map[string]string{"kubernetes.io/hostname": "n1"}
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			out := w.allocate(t)
 			bind := out.handed[schedtest.Namespace+"/g-0"]
 			if got := devicesOf(t, bind.Decided[schedulingv1alpha1.DeviceAllocatedAnnotation]); got != "gpu 0" {
-				t.Fatalf("the member is to have %s, want gpu 0", got)
+				t.Fatalf("the member was given %s, want gpu 0", got)
 			}
 			if tc.other.Name == "g-0" && bind.Task.Pod.UID != itself.UID {
-				t.Fatalf("the member is %s", bind.Task.Pod.UID)
+				t.Fatalf("the UID of the member is %s", bind.Task.Pod.UID)
 			}
 			step, _ := stepOf(t, out)
 			w.AddPod(tc.other)
@@ -272,7 +277,7 @@ func TestAPodThatCameBeforeTheBind(t *testing.T) {
 			case tc.want == "" && err != nil:
 				t.Errorf("the step failed: %v", err)
 			case tc.want != "" && (err == nil || err.Error() != tc.want):
-				t.Errorf("the step said %v, want %q", err, tc.want)
+				t.Errorf("the step returned %v, want %q", err, tc.want)
 			}
 		})
 	}
@@ -282,7 +287,7 @@ func TestAPodThatCameBeforeTheBind(t *testing.T) {
 func TestMessagesOfArguments(t *testing.T) {
 	tests := map[string]struct {
 		conf string
-		// want is the error behind the line and the plugin.
+		// want is the error after the line and the plugin.
 		want string
 	}{
 		"nothing":                 {"", ""},
@@ -310,7 +315,8 @@ func TestMessagesOfArguments(t *testing.T) {
 			}
 			want := tc.want
 			switch {
-			case strings.Contains(tc.conf, "GPUSharingEnable"): // upstream's arguments exclude each other where the plugin ends
+			// Conflicts of upstream's arguments are reported on the plugin's last line.
+			case strings.Contains(tc.conf, "GPUSharingEnable"):
 				want = `line 6: plugin "deviceshare": ` + want
 			case want != "":
 				want = `line 5: plugin "deviceshare": ` + want

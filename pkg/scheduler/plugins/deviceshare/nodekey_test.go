@@ -21,34 +21,35 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestANodeHasAnotherKeyOnceVerdictsMayDiffer: with the key of the session before, allocate would let gangs wait as before.
+// TestANodeHasAnotherKeyOnceVerdictsMayDiffer: if the key did not change, allocate would reuse the results of the
+// former session.
 func TestANodeHasAnotherKeyOnceVerdictsMayDiffer(t *testing.T) {
 	writes := 0
 	tests := map[string]struct {
 		arguments string
-		change    func(t *testing.T, w *world, device *schedulingv1alpha1.Device)
+		change    func(t *testing.T, w *testCluster, device *schedulingv1alpha1.Device)
 		same      bool
 	}{
-		"nothing changes":                   {same: true, change: func(*testing.T, *world, *schedulingv1alpha1.Device) {}},
-		"nothing changes, by fragmentation": {same: true, arguments: "scoringStrategy: {type: Fragmentation}", change: func(*testing.T, *world, *schedulingv1alpha1.Device) {}},
-		"a NUMA node has another CPU": {change: func(_ *testing.T, w *world, _ *schedulingv1alpha1.Device) {
+		"nothing changes":                   {same: true, change: func(*testing.T, *testCluster, *schedulingv1alpha1.Device) {}},
+		"nothing changes, by fragmentation": {same: true, arguments: "scoringStrategy: {type: Fragmentation}", change: func(*testing.T, *testCluster, *schedulingv1alpha1.Device) {}},
+		"a NUMA node has another CPU": {change: func(_ *testing.T, w *testCluster, _ *schedulingv1alpha1.Device) {
 			node := w.Cache().Nodes["n1"]
 			node.NumaInfo, node.NumaChgFlag = numaInfo(map[int]int{0: 4, 1: 5}), api.NumaInfoMoreFlag
 		}},
-		"a CPU of another NUMA node": {change: func(_ *testing.T, w *world, _ *schedulingv1alpha1.Device) {
+		"a CPU of another NUMA node": {change: func(_ *testing.T, w *testCluster, _ *schedulingv1alpha1.Device) {
 			node := w.Cache().Nodes["n1"]
 			node.NumaInfo, node.NumaChgFlag = numaInfo(map[int]int{0: 5, 1: 3}), api.NumaInfoMoreFlag
 		}},
-		"the node's CPUs are no longer aligned": {change: func(_ *testing.T, w *world, _ *schedulingv1alpha1.Device) {
+		"the node's CPUs are no longer aligned": {change: func(_ *testing.T, w *testCluster, _ *schedulingv1alpha1.Device) {
 			node := w.Cache().Nodes["n1"]
 			node.NumaInfo, node.NumaChgFlag = numaInfo(map[int]int{0: 4, 1: 4}), api.NumaInfoMoreFlag
 			node.NumaInfo.Policies["TopologyManagerPolicy"] = "none"
 		}},
-		"a device is ill": {change: func(_ *testing.T, w *world, device *schedulingv1alpha1.Device) {
+		"a device is ill": {change: func(_ *testing.T, w *testCluster, device *schedulingv1alpha1.Device) {
 			device.Spec.Devices[3].Health = false
 			w.Devices().Put(device)
 		}},
-		"templates change": {change: func(t *testing.T, w *world, _ *schedulingv1alpha1.Device) {
+		"templates change": {change: func(t *testing.T, w *testCluster, _ *schedulingv1alpha1.Device) {
 			writes++
 			config := &v1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "koordinator-system", Name: "gpu-shared-resource-templates"},
@@ -61,11 +62,11 @@ func TestANodeHasAnotherKeyOnceVerdictsMayDiffer(t *testing.T) {
 				}
 			}
 		}},
-		"tasks of another kind come, by fragmentation": {arguments: "scoringStrategy: {type: Fragmentation}", change: func(_ *testing.T, w *world, _ *schedulingv1alpha1.Device) {
+		"tasks of another class come, by fragmentation": {arguments: "scoringStrategy: {type: Fragmentation}", change: func(_ *testing.T, w *testCluster, _ *schedulingv1alpha1.Device) {
 			_, pods := gang("g", 2, schedtest.Resources{"cpu": "3", "koordinator.sh/gpu": "25"})
 			w.AddPod(pods[1])
 		}},
-		"tasks of another kind come, by another strategy": {same: true, arguments: "scoringStrategy: {type: LeastAllocated}", change: func(_ *testing.T, w *world, _ *schedulingv1alpha1.Device) {
+		"tasks of another class come, by another strategy": {same: true, arguments: "scoringStrategy: {type: LeastAllocated}", change: func(_ *testing.T, w *testCluster, _ *schedulingv1alpha1.Device) {
 			_, pods := gang("g", 2, schedtest.Resources{"cpu": "3", "koordinator.sh/gpu": "25"})
 			w.AddPod(pods[1])
 		}},
@@ -74,7 +75,7 @@ func TestANodeHasAnotherKeyOnceVerdictsMayDiffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes, devices := machines("n1")
 			podGroup, pods := gang("g", 1, schedtest.Resources{"cpu": "12", "koordinator.sh/gpu": "100"})
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			if tc.arguments != "" {
 				w.conf = strings.Replace(byDevices, "deviceshare\n", "deviceshare\n    arguments:\n      "+tc.arguments+"\n", 1)
 			}
@@ -95,12 +96,13 @@ func TestANodeHasAnotherKeyOnceVerdictsMayDiffer(t *testing.T) {
 			}
 			if tc.same {
 				if other, _ := differs(t.Context()); other {
-					t.Error("the key is another")
+					t.Error("the key has changed")
 				}
 				return
 			}
-			if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, differs); err != nil { // informers show it soon
-				t.Error("the key is the same")
+			// Informers deliver the change soon.
+			if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, differs); err != nil {
+				t.Error("the key has not changed")
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// npuMachines are nodes with eight NPUs of 20 cores, 7 CPUs, 100 DVPP units and 80Gi.
+// npuMachines returns nodes with eight NPUs, each with 20 cores, 7 CPUs, 100 DVPP units and 80Gi.
 func npuMachines(names ...string) (nodes []*v1.Node, devices []*schedulingv1alpha1.Device) {
 	nodes, devices = machines(names...)
 	for at, node := range nodes {
@@ -31,7 +31,7 @@ func npuMachines(names ...string) (nodes []*v1.Node, devices []*schedulingv1alph
 	return nodes, devices
 }
 
-// twoNPUs are the ways of writing that a queue may have two NPUs.
+// twoNPUs has all ways to limit a queue to two NPUs.
 var twoNPUs = map[string]schedtest.Resources{
 	"npu-core": {"huawei.com/npu-core": "40"},
 	"npu-cpu":  {"huawei.com/npu-cpu": "14"},
@@ -43,7 +43,7 @@ var twoNPUs = map[string]schedtest.Resources{
 	"nvidia":   {"nvidia.com/gpu": "2"},
 }
 
-// oneNPU are the ways of asking for a whole NPU.
+// oneNPU has all ways to request a whole NPU.
 var oneNPU = map[string]schedtest.Resources{
 	"npu-core":       {"huawei.com/npu-core": "20", "koordinator.sh/gpu-memory-ratio": "100"},
 	"gpu":            {"koordinator.sh/gpu": "100"},
@@ -54,8 +54,8 @@ var oneNPU = map[string]schedtest.Resources{
 	"shared by gpu":  {"koordinator.sh/gpu.shared": "2", "koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"},
 }
 
-// TestCapabilitiesOfNPUsHoldAcrossFormsOfAsking, both in the session that places the pods and in the next, which
-// finds them placed.
+// TestCapabilitiesOfNPUsHoldAcrossFormsOfAsking checks the limit in the session that places the pods, and in the next
+// session, in which they run.
 func TestCapabilitiesOfNPUsHoldAcrossFormsOfAsking(t *testing.T) {
 	for limit, capability := range twoNPUs {
 		for form, asks := range oneNPU {
@@ -73,7 +73,7 @@ func TestCapabilitiesOfNPUsHoldAcrossFormsOfAsking(t *testing.T) {
 	}
 }
 
-// TestWhatCountsAsNPUs where a pod gets a part of an NPU, or may get GPUs that are no NPUs.
+// TestWhatCountsAsNPUs checks pods that get a part of an NPU, and pods that may get GPUs that are no NPUs.
 func TestWhatCountsAsNPUs(t *testing.T) {
 	noCores := func(devices []*schedulingv1alpha1.Device) {
 		for i := range 8 {
@@ -82,7 +82,7 @@ func TestWhatCountsAsNPUs(t *testing.T) {
 	}
 	tests := map[string]struct {
 		capability, asks schedtest.Resources
-		// devices changes the Device objects: n1's, which has NPUs, and n2's, which has GPUs.
+		// devices changes the Device objects of n1, which has NPUs, and of n2, which has GPUs.
 		devices func([]*schedulingv1alpha1.Device)
 		want    int
 	}{
@@ -110,7 +110,7 @@ func TestWhatCountsAsNPUs(t *testing.T) {
 				}
 				nodes[0].Labels = map[string]string{"npu": "yes"}
 			}
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{bounded(tc.capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{bounded(tc.capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.conf += "  - name: capacity\n"
 			if got := w.allocate(t).decided; len(got) != tc.want {
 				t.Errorf("placed %v, want %d", got, tc.want)

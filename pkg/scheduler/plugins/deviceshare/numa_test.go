@@ -19,15 +19,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestDevicesAreWhereTheCPUsAre: for a pod with a NUMA policy, on a node that reports its CPUs.
+// TestDevicesAreWhereTheCPUsAre checks that a pod with a NUMA policy gets devices of a NUMA node with enough free CPUs,
+// on a node that reports its CPUs.
 func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 	const noNUMANode = "0/1 members fit: 1 node short of NUMA Scoped Devices: no NUMA node has both the CPUs and the devices free" +
 		"0/1 nodes are unavailable: 1 Insufficient NUMA Scoped Devices: no NUMA node has both the CPUs and the devices free."
 	tests := map[string]struct {
 		policy, gpus, arguments string
-		// kubelet is the policy of the node's.
+		// kubelet is the topology manager policy of the node's kubelet.
 		kubelet string
-		// free is how many CPUs each NUMA node has free.
+		// free is the number of free CPUs of each NUMA node.
 		free map[int]int
 		want string
 		said string
@@ -50,7 +51,7 @@ func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 			if tc.policy != "" {
 				annotated(v1beta1.NumaPolicyKey, tc.policy)(pods[0])
 			}
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			if tc.arguments != "" {
 				w.conf += "    arguments: {" + tc.arguments + "}\n"
 			}
@@ -69,14 +70,14 @@ func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 				t.Errorf("decided (-want +got):\n%s", diff)
 			}
 			if diff := gocmp.Diff(tc.said, got.said["g-0"]); diff != "" {
-				t.Errorf("said (-want +got):\n%s", diff)
+				t.Errorf("messages (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestMembersOfASessionSeeEachOthersCPUs: the NUMA node whose CPUs one of them was given has none left for the next, also where it has
-// devices left.
+// TestMembersOfASessionSeeEachOthersCPUs: CPUs that the session gave to one member are not free for the next one, even
+// if the NUMA node has free devices.
 func TestMembersOfASessionSeeEachOthersCPUs(t *testing.T) {
 	tests := map[string]struct {
 		policy string
@@ -102,7 +103,7 @@ func TestMembersOfASessionSeeEachOthersCPUs(t *testing.T) {
 					pod.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse(tc.limit)
 				}
 			}
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.Cache().Nodes["n1"].NumaInfo = numaInfo(tc.free)
 			w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
 			if diff := gocmp.Diff(tc.want, w.allocate(t).decided); diff != "" {
@@ -112,15 +113,16 @@ func TestMembersOfASessionSeeEachOthersCPUs(t *testing.T) {
 	}
 }
 
-// TestVerdictsOfOneNodeAreNotUsedForAnother whose CPUs are elsewhere, nor to a pod with another policy.
+// TestVerdictsOfOneNodeAreNotUsedForAnother checks that a cached result is not used for a node whose free CPUs are
+// elsewhere, nor for a pod with another policy.
 func TestVerdictsOfOneNodeAreNotUsedForAnother(t *testing.T) {
 	nodes, devices := machines("n1", "n2")
 	used := []int{4, 5, 6, 7}
 	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
 	annotated(v1beta1.NumaPolicyKey, "single-numa-node")(pods[0])
 	annotated(v1beta1.NumaPolicyKey, "best-effort")(pods[1])
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup},
-		Pods: append(pods, has("a", "n1", "100", used...), has("b", "n2", "100", used...))})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup},
+		Pods: append(pods, runningWith("a", "n1", "100", used...), runningWith("b", "n2", "100", used...))})
 	for node, free := range map[string]map[int]int{"n1": {0: 0, 1: 8}, "n2": {0: 8, 1: 0}} {
 		w.Cache().Nodes[node].NumaInfo = numaInfo(free)
 		w.Cache().Nodes[node].NumaChgFlag = api.NumaInfoMoreFlag
@@ -129,17 +131,17 @@ func TestVerdictsOfOneNodeAreNotUsedForAnother(t *testing.T) {
 	ssn := w.next(t)
 	defer ssn.Close()
 	tasks := tasksOf(ssn)
-	for _, node := range []string{"n1", "n2"} { // what is a wish for one is refused the other
+	for _, node := range []string{"n1", "n2"} { // best-effort accepts both nodes, and single-numa-node only n2
 		if err := ssn.PredicateFn(tasks["g-1"], ssn.Nodes[node]); err != nil {
-			t.Errorf("the wish on %s: %v", node, err)
+			t.Errorf("the pod with policy best-effort on %s: %v", node, err)
 		}
 		if err := ssn.PredicateFn(tasks["g-0"], ssn.Nodes[node]); (err == nil) != (node == "n2") {
-			t.Errorf("the policy on %s: %v", node, err)
+			t.Errorf("the pod with policy single-numa-node on %s: %v", node, err)
 		}
 	}
 }
 
-// numaInfo is of a node with NUMA nodes that have so many CPUs free, of eight each.
+// numaInfo describes a node whose NUMA nodes have eight CPUs each, with these numbers free.
 func numaInfo(free map[int]int) *api.NumatopoInfo {
 	info := &api.NumatopoInfo{
 		Policies:   map[nodeinfov1alpha1.PolicyName]string{nodeinfov1alpha1.CPUManagerPolicy: "static", nodeinfov1alpha1.TopologyManagerPolicy: "single-numa-node"},

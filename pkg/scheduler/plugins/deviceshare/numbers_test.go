@@ -18,7 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestADeletedDeviceObjectLeavesNoNumbers: pods that were placed by numbers meanwhile would keep all others from the devices once the object is back.
+// TestADeletedDeviceObjectLeavesNoNumbers: pods placed by the number of GPUs meanwhile would block the devices for all
+// other pods when the Device object exists again.
 func TestADeletedDeviceObjectLeavesNoNumbers(t *testing.T) {
 	const deleted = "node(s) had a Device object, which was deleted"
 	nodes, devices := machines("n1", "n2")
@@ -28,9 +29,10 @@ func TestADeletedDeviceObjectLeavesNoNumbers(t *testing.T) {
 	podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"}, func(pod *v1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
 	})
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	step, bind := stepOf(t, w.allocate(t))
-	delete(bind.Task.Pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation) // as if it had been placed by numbers
+	// As if the pod had been placed by numbers.
+	delete(bind.Task.Pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
 	w.Load(sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	w.Devices().Remove("n1")
 	var err error
@@ -39,23 +41,24 @@ func TestADeletedDeviceObjectLeavesNoNumbers(t *testing.T) {
 		return err == nil || strings.Contains(err.Error(), deleted), nil
 	})
 	if err == nil || !strings.Contains(err.Error(), deleted) {
-		t.Errorf("the step said %v, want %q", err, deleted)
+		t.Errorf("the step returned %v, want %q", err, deleted)
 	}
 	if got := w.allocate(t); len(got.decided) > 0 || !strings.Contains(got.said["g-0"], deleted) {
-		t.Errorf("placed %v, said %q", got.decided, got.said["g-0"])
+		t.Errorf("placed %v, message %q", got.decided, got.said["g-0"])
 	}
 	w.Devices().Put(devices[0])
 	if err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		return w.allocate(t).decided["g-0"] == "n1: gpu 0", nil
 	}); err != nil {
-		t.Error("with the object back, the pod is not placed")
+		t.Error("after the Device object was created again, the pod is not placed")
 	}
 }
 
-// TestAPodThatNoKubeletCouldServe has no devices, whatever it asks for: it names its node itself, which has none of that name.
+// TestAPodThatNoKubeletCouldServe checks that a pod which sets nodeName itself uses no devices if its node reports no
+// resource of the requested name.
 func TestAPodThatNoKubeletCouldServe(t *testing.T) {
 	asks := func(phase v1.PodPhase) *v1.Pod {
-		pod := has("forced", "n1", "100")
+		pod := runningWith("forced", "n1", "100")
 		delete(pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
 		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 		pod.Status.Phase = phase
@@ -80,10 +83,10 @@ func TestAPodThatNoKubeletCouldServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes, devices := machines("n1")
 			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: tc.node(nodes), Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, asks(tc.phase))})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: tc.node(nodes), Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, asks(tc.phase))})
 			out := w.allocate(t)
 			if len(out.decided) != tc.want {
-				t.Fatalf("placed %v, want %d; said %q", out.decided, tc.want, out.said["g-0"])
+				t.Fatalf("placed %v, want %d; message %q", out.decided, tc.want, out.said["g-0"])
 			}
 			if tc.want == 0 {
 				return

@@ -20,18 +20,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// stepOf is the plugin's step of the member g-0.
+// stepOf returns the plugin's pre-bind step of member g-0.
 func stepOf(t *testing.T, out outcome) (binding.Step, sessiontest.Bind) {
 	t.Helper()
 	bind := out.handed[schedtest.Namespace+"/g-0"]
 	at := slices.IndexFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == "deviceshare" })
 	if at < 0 {
-		t.Fatalf("the member is not bound, or has no step of the plugin; said %v", out.said)
+		t.Fatalf("the member is not bound, or has no step of the plugin; message %v", out.said)
 	}
 	return bind.Steps[at], bind
 }
 
-// TestDevicePluginAnnotationsWhereEnabled, and the node is locked for a pod with devices of a vendor whose pods take turns, until it is given back.
+// TestDevicePluginAnnotationsWhereEnabled checks the annotations for the device plugin. If the vendor's device plugin
+// serves one pod at a time, the step locks the node, and the rollback unlocks it.
 func TestDevicePluginAnnotationsWhereEnabled(t *testing.T) {
 	const lock = "hami.io/mutex.lock"
 	tests := map[string]struct {
@@ -50,7 +51,7 @@ func TestDevicePluginAnnotationsWhereEnabled(t *testing.T) {
 			nodes, devices := machines("n1")
 			devices[0].Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: "metax"}
 			podGroup, pods := gang("g", 1, tc.asks)
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods,
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods,
 				Objects: []runtime.Object{nodes[0].DeepCopy(), pods[0].DeepCopy()}})
 			w.conf += tc.arguments
 			step, bind := stepOf(t, w.allocate(t))
@@ -65,7 +66,7 @@ func TestDevicePluginAnnotationsWhereEnabled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := bind.Task.Pod.Annotations["scheduling.koordinator.sh/gpu-minors"]; got != tc.minors {
-				t.Errorf("the device plugin is told of GPUs %q, want %q", got, tc.minors)
+				t.Errorf("the annotation for the device plugin lists GPUs %q, want %q", got, tc.minors)
 			}
 			if got := isLocked(); got != tc.locks {
 				t.Errorf("the node is locked: %t, want %t", got, tc.locks)
@@ -75,24 +76,25 @@ func TestDevicePluginAnnotationsWhereEnabled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := w.Kube().Actions(); len(got) > 0 && tc.arguments == "" {
-				t.Errorf("given back, the API server is asked %v", got)
+				t.Errorf("the rollback sent API calls %v, want none", got)
 			}
 			if isLocked() {
-				t.Error("given back, the node is locked")
+				t.Error("the node is still locked after the rollback")
 			}
 		})
 	}
 }
 
-// TestADeviceObjectThatCameAfterThePodWasPlacedByNumbers: it has no device of those.
+// TestADeviceObjectThatCameAfterThePodWasPlacedByNumbers checks that the step fails, because the pod has no device of
+// the new Device object.
 func TestADeviceObjectThatCameAfterThePodWasPlacedByNumbers(t *testing.T) {
 	nodes, devices := machines("n1")
 	nodes[0].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"})
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: []*schedulingv1alpha1.Device{board("n2")}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: []*schedulingv1alpha1.Device{board("n2")}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	step, bind := stepOf(t, w.allocate(t))
 	if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
-		t.Fatalf("by numbers: %v", err)
+		t.Fatalf("the step of a pod placed by numbers failed: %v", err)
 	}
 	w.Devices().Put(devices[0])
 	var err error
@@ -101,6 +103,6 @@ func TestADeviceObjectThatCameAfterThePodWasPlacedByNumbers(t *testing.T) {
 		return err != nil, nil
 	})
 	if err == nil || err.Error() != "node n1 got a Device object after the pod was placed there by the number of its GPUs" {
-		t.Errorf("the step said %v", err)
+		t.Errorf("the step returned %v", err)
 	}
 }

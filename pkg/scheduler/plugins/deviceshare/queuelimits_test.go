@@ -26,7 +26,7 @@ func bounded(capability schedtest.Resources) *v1beta1.Queue {
 	return queue
 }
 
-// numbered has the nodes allocate GPUs by the names of vendors too.
+// numbered adds GPUs under the vendors' resource names to the nodes.
 func numbered(nodes []*v1.Node) []*v1.Node {
 	for _, node := range nodes {
 		for _, name := range []v1.ResourceName{"nvidia.com/gpu", "amd.com/gpu"} {
@@ -36,7 +36,7 @@ func numbered(nodes []*v1.Node) []*v1.Node {
 	return nodes
 }
 
-// twoGPUs are the ways of writing that a queue may have two GPUs of 80Gi.
+// twoGPUs has all ways to limit a queue to two GPUs of 80Gi.
 var twoGPUs = map[string]schedtest.Resources{
 	"gpu":    {"koordinator.sh/gpu": "200"},
 	"core":   {"koordinator.sh/gpu-core": "200"},
@@ -45,7 +45,7 @@ var twoGPUs = map[string]schedtest.Resources{
 	"nvidia": {"nvidia.com/gpu": "2"},
 }
 
-// oneGPU are the ways of asking for a whole GPU of 80Gi.
+// oneGPU has all ways to request a whole GPU of 80Gi.
 var oneGPU = map[string]schedtest.Resources{
 	"gpu":             {"koordinator.sh/gpu": "100"},
 	"core and ratio":  {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"},
@@ -56,7 +56,8 @@ var oneGPU = map[string]schedtest.Resources{
 	"nvidia":          {"nvidia.com/gpu": "1"},
 }
 
-// TestCapabilitiesHoldAcrossFormsOfAsking, both in the session that places the pods and in the next, which finds them placed.
+// TestCapabilitiesHoldAcrossFormsOfAsking checks the limit in the session that places the pods, and in the next
+// session, in which they run.
 func TestCapabilitiesHoldAcrossFormsOfAsking(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion"} {
 		for limit, capability := range twoGPUs {
@@ -65,31 +66,31 @@ func TestCapabilitiesHoldAcrossFormsOfAsking(t *testing.T) {
 					continue
 				}
 				if _, core := asks["koordinator.sh/gpu-core"]; limit == "core" && !core && form != "gpu" && form != "nvidia" {
-					continue // memory alone takes no cores
+					continue // a request for memory only needs no cores
 				}
 				t.Run(fmt.Sprintf("%s, limit by %s, pods by %s", plugin, limit, form), func(t *testing.T) {
 					nodes, devices := machines("n1", "n2")
 					podGroup, pods := gang("g", 8, asks)
 					podGroup.Spec.Queue, podGroup.Spec.MinMember = "bounded", 1
-					world := sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}
-					placesTwoAtMost(t, world, plugin)
+					spec := sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}
+					placesTwoAtMost(t, spec, plugin)
 				})
 			}
 		}
 	}
 }
 
-// placesTwoAtMost checks that a session with the plugin places two pods of the world, and that the next one, which finds
-// them running, places no more.
-func placesTwoAtMost(t *testing.T, world sessiontest.ClusterSpec, plugin string) {
+// placesTwoAtMost checks that a session with the plugin places two pods, and that the next session, in which they run,
+// places no more.
+func placesTwoAtMost(t *testing.T, spec sessiontest.ClusterSpec, plugin string) {
 	t.Helper()
-	w := newWorld(t, world)
+	w := newTestCluster(t, spec)
 	w.conf += "  - name: " + plugin + "\n"
 	handed := w.allocate(t).handed
 	if len(handed) != 2 {
 		t.Fatalf("placed %d members, want 2", len(handed))
 	}
-	for _, pod := range world.Pods {
+	for _, pod := range spec.Pods {
 		if bind, ok := handed[schedtest.Namespace+"/"+pod.Name]; ok {
 			pod.Spec.NodeName, pod.Status.Phase = bind.Node, v1.PodRunning
 			for key, value := range bind.Decided {
@@ -97,14 +98,15 @@ func placesTwoAtMost(t *testing.T, world sessiontest.ClusterSpec, plugin string)
 			}
 		}
 	}
-	world.Devices = nil
-	w.Load(world)
+	spec.Devices = nil
+	w.Load(spec)
 	if got := w.allocate(t).decided; len(got) != 0 {
 		t.Errorf("placed %v beside two that run, want none", got)
 	}
 }
 
-// TestAllWaysOfCountingAreHeldTo: whatever makes a pod get more than it asks for by the name of the limit.
+// TestAllWaysOfCountingAreHeldTo checks requests for which a pod gets more than it requests under the name of the
+// limit.
 func TestAllWaysOfCountingAreHeldTo(t *testing.T) {
 	joint := schedulingv1alpha1.DeviceJointAllocateAnnotation
 	hint := schedulingv1alpha1.DeviceAllocateHintAnnotation
@@ -151,7 +153,7 @@ func TestAllWaysOfCountingAreHeldTo(t *testing.T) {
 					tc.change(pod)
 				}
 			}
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(tc.capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(tc.capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.conf += "  - name: capacity\n"
 			if got := w.allocate(t).decided; len(got) != tc.want {
 				t.Errorf("placed %v, want %d", got, tc.want)
@@ -160,7 +162,7 @@ func TestAllWaysOfCountingAreHeldTo(t *testing.T) {
 	}
 }
 
-// label puts the label on so many NICs of each node.
+// label adds the label to this number of NICs of each node.
 func label(nics int, key string) func([]*schedulingv1alpha1.Device) {
 	return func(devices []*schedulingv1alpha1.Device) {
 		for _, device := range devices {
@@ -177,7 +179,8 @@ func resize(device *schedulingv1alpha1.Device, memory string) {
 	}
 }
 
-// TestAQueueThatIsOverGetsNoFurtherDevices, whatever dimension it exceeds and whatever is asked for; pods without devices still run.
+// TestAQueueThatIsOverGetsNoFurtherDevices checks that a queue above its limit gets no more devices, whatever resource
+// exceeds the limit and whatever is requested. Pods without devices still run.
 func TestAQueueThatIsOverGetsNoFurtherDevices(t *testing.T) {
 	tests := map[string]struct {
 		asks schedtest.Resources
@@ -195,7 +198,7 @@ func TestAQueueThatIsOverGetsNoFurtherDevices(t *testing.T) {
 			low.Spec.Queue = "bounded"
 			podGroup, pods := gang("g", 2, tc.asks)
 			podGroup.Spec.Queue = "bounded"
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
 				PodGroups: []*v1beta1.PodGroup{low, podGroup}, Pods: append(pods, running)})
 			w.conf += "  - name: capacity\n"
 			if got := w.allocate(t).decided; len(got) != tc.want {
@@ -205,7 +208,8 @@ func TestAQueueThatIsOverGetsNoFurtherDevices(t *testing.T) {
 	}
 }
 
-// TestAPodCountsForWhatItRequests, also if its annotation, which its owner may have written, lists fewer devices.
+// TestAPodCountsForWhatItRequests: a pod counts with its request even if its annotation, which its owner may have
+// written, lists fewer devices.
 func TestAPodCountsForWhatItRequests(t *testing.T) {
 	for requested, want := range map[string]int{"100": 1, "200": 0} {
 		nodes, devices := machines("n1", "n2")
@@ -213,7 +217,7 @@ func TestAPodCountsForWhatItRequests(t *testing.T) {
 		holds.Spec.Queue = "bounded"
 		podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
 		podGroup.Spec.Queue = "bounded"
-		w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
+		w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
 			PodGroups: []*v1beta1.PodGroup{holds, podGroup}, Pods: append(pods, running)})
 		w.conf += "  - name: capacity\n"
 		if got := w.allocate(t).decided; len(got) != want {
@@ -222,7 +226,8 @@ func TestAPodCountsForWhatItRequests(t *testing.T) {
 	}
 }
 
-// A stand-in for pods being deleted (framework.DeletedJob) counts.
+// TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate: pods of a deleted job count through the job in its place
+// (framework.DeletedJob).
 func TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate(t *testing.T) {
 	for standIn, want := range map[bool]int{true: 0, false: 2} {
 		nodes, devices := machines("n1", "n2")
@@ -231,7 +236,7 @@ func TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate(t *testing.T) {
 		leaving.Spec.Queue, running.DeletionTimestamp = "bounded", &schedtest.Created
 		podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
 		podGroup.Spec.Queue = "bounded"
-		w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
+		w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
 			PodGroups: []*v1beta1.PodGroup{leaving, podGroup}, Pods: append(pods, running)})
 		w.conf += "  - name: capacity\n"
 		if got := w.allocate(t).decided; len(got) != want {
@@ -240,7 +245,8 @@ func TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate(t *testing.T) {
 	}
 }
 
-// TestAQueueOfAQueueIsHeldToItsLimit where the conf nests queues.
+// TestAQueueOfAQueueIsHeldToItsLimit checks the limit of a parent queue if the configuration enables the hierarchy of
+// queues.
 func TestAQueueOfAQueueIsHeldToItsLimit(t *testing.T) {
 	nodes, devices := machines("n1")
 	parent := bounded(twoGPUs["core"])
@@ -248,21 +254,21 @@ func TestAQueueOfAQueueIsHeldToItsLimit(t *testing.T) {
 	child.Spec.Parent, parent.Spec.Parent = "bounded", "root"
 	podGroup, pods := gang("g", 4, oneGPU["nvidia"])
 	podGroup.Spec.Queue, podGroup.Spec.MinMember = "child", 1
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("root").Obj(), parent, child},
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("root").Obj(), parent, child},
 		PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	w.conf += "  - name: capacity\n    enableHierarchy: true\n"
 	if got := w.allocate(t).decided; len(got) != 2 {
-		t.Errorf("placed %v, want two", got)
+		t.Errorf("placed %v, want two pods", got)
 	}
 }
 
-// A gang that does not fit leaves the whole limit to the next gang.
+// TestRevertedTrialFreesTheQueueLimit: a gang that does not fit leaves the whole limit to the next gang.
 func TestRevertedTrialFreesTheQueueLimit(t *testing.T) {
 	nodes, devices := machines("n1")
 	first, pods := gang("a", 3, oneGPU["nvidia"])
 	second, others := gang("b", 2, oneGPU["nvidia"])
 	first.Spec.Queue, second.Spec.Queue = "bounded", "bounded"
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
 		PodGroups: []*v1beta1.PodGroup{first, second}, Pods: append(pods, others...)})
 	w.conf += "  - name: capacity\n"
 	if got := w.allocate(t).decided; len(got) != 2 || got["b-0"] == "" {
@@ -270,7 +276,8 @@ func TestRevertedTrialFreesTheQueueLimit(t *testing.T) {
 	}
 }
 
-// TestNoPodIsReclaimedForAQueueAtItsLimit: the pod would not be placed.
+// TestNoPodIsReclaimedForAQueueAtItsLimit: no pod is evicted for a pod that its queue's limit does not permit to be
+// placed.
 func TestNoPodIsReclaimedForAQueueAtItsLimit(t *testing.T) {
 	nodes, devices := machines("n1")
 	deserves := func(queue *v1beta1.Queue, gpus string) *v1beta1.Queue {
@@ -290,7 +297,7 @@ func TestNoPodIsReclaimedForAQueueAtItsLimit(t *testing.T) {
 	}
 	for limit, want := range map[string]int{"100": 0, "200": 1} {
 		queues := []*v1beta1.Queue{deserves(bounded(schedtest.Resources{"koordinator.sh/gpu-core": limit}), "4"), deserves(schedtest.MakeQueue().Name("theirs").Obj(), "4")}
-		w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: queues, PodGroups: podGroups, Pods: pods})
+		w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: queues, PodGroups: podGroups, Pods: pods})
 		w.conf += "  - name: capacity\n"
 		ssn := w.run("allocate", "reclaim")
 		if got := ssn.Evicts(); len(got) != want {

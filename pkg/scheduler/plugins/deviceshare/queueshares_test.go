@@ -19,19 +19,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// onNode is a pod that names its node itself, with so many GPUs of the annotation.
+// onNode returns a pod that sets nodeName itself and requests these resources.
 func onNode(node string, asks schedtest.Resources, change ...func(*v1.Pod)) *v1.Pod {
 	_, pods := gang("x", 1, asks, append([]func(*v1.Pod){func(pod *v1.Pod) { pod.Spec.NodeName = node }}, change...)...)
 	return pods[0]
 }
 
-// lists has the pod's annotation list the first GPUs, as whole ones.
+// lists makes the pod's annotation list the first GPUs, as whole ones.
 func lists(gpus int) func(*v1.Pod) {
 	var minors []int
 	for minor := range gpus {
 		minors = append(minors, minor)
 	}
-	return annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, allocated(has("x", "", "100", minors...)))
+	return annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, allocated(runningWith("x", "", "100", minors...)))
 }
 
 func allocated(pod *v1.Pod) string {
@@ -42,18 +42,18 @@ func startedByKubelet(pod *v1.Pod) { pod.Status.StartTime = &schedtest.Created }
 
 func succeeded(pod *v1.Pod) { pod.Status.Phase = v1.PodSucceeded }
 
-// older has the pod exist for an hour longer than others.
+// older makes the pod an hour older than others.
 func older(pod *v1.Pod) {
 	pod.CreationTimestamp = metav1.NewTime(schedtest.Created.Add(-time.Hour))
 }
 
-// inOther has the pod in a queue of its own, which also has a limit of devices.
+// inOther puts the pod into a queue of its own, which also has a limit of devices.
 func inOther(pod *v1.Pod) { annotated("test/queue", "other")(pod) }
 
-// TestPodsCountAtMostTheDevicesOfTheirNode: a tenant may write any node, any request and any allocation into a pod. Of a
-// limit of ten GPUs such pods leave the rest to others. Node n3 exists, but this scheduler's sessions do not have it. Node
-// numbers has four GPUs and no Device object, node bare has neither, as a node whose Device object was deleted before the
-// scheduler started. The Device object of node empty lists nothing.
+// TestPodsCountAtMostTheDevicesOfTheirNode: a tenant may write any node, any request and any allocation into a pod.
+// Such pods must leave the rest of the queue's limit of ten GPUs to other pods. Node n3 exists, but this scheduler's
+// sessions do not include it. Node numbers has four GPUs and no Device object. Node bare has neither, like a node whose
+// Device object was deleted before the scheduler started. The Device object of node empty lists no devices.
 func TestPodsCountAtMostTheDevicesOfTheirNode(t *testing.T) {
 	gpus := func(percent int) schedtest.Resources {
 		return schedtest.Resources{"koordinator.sh/gpu": strconv.Itoa(percent)}
@@ -61,7 +61,7 @@ func TestPodsCountAtMostTheDevicesOfTheirNode(t *testing.T) {
 	cores := schedtest.Resources{"koordinator.sh/gpu-core": "300", "koordinator.sh/gpu-memory-ratio": "300"}
 	tests := map[string]struct {
 		pods []*v1.Pod
-		want int // of the limit of ten
+		want int // placed pods, with a limit of ten
 	}{
 		"no pod":                              {want: 10},
 		"on no node":                          {[]*v1.Pod{onNode("ghost", gpus(100000))}, 10},
@@ -111,7 +111,7 @@ func TestPodsCountAtMostTheDevicesOfTheirNode(t *testing.T) {
 	}
 }
 
-// leftOf places pods of one GPU each in a queue with a limit of ten GPUs, in which the given pods are too.
+// leftOf places pods of one GPU each in a queue with a limit of ten GPUs, which also has the given pods.
 func leftOf(t *testing.T, given []*v1.Pod) outcome {
 	t.Helper()
 	nodes, devices := machines("n0", "n1", "n2", "empty", "numbers", "bare")
@@ -138,7 +138,7 @@ func leftOf(t *testing.T, given []*v1.Pod) outcome {
 		podGroups = append(podGroups, schedtest.MakePodGroup().Name(name).MinMember(1).Queue(queue).Obj())
 		pods = append(pods, pod)
 	}
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{bounded(limit), other}, PodGroups: podGroups, Pods: pods})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{bounded(limit), other}, PodGroups: podGroups, Pods: pods})
 	n3, _ := machines("n3")
 	if err := w.Cache().SharedInformerFactory().Core().V1().Nodes().Informer().GetStore().Add(n3[0]); err != nil {
 		t.Fatal(err)

@@ -22,14 +22,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// asking is a pod that requests so many percent of GPUs.
+// asking returns a pod that requests this percentage of GPUs.
 func asking(percent string) *schedtest.PodBuilder {
 	limits := schedtest.Resources{"cpu": "1", "koordinator.sh/gpu": percent}
 	return schedtest.MakePod().Req(limits).Limit(limits)
 }
 
-// openBounded opens a session with a node n1 of four GPUs, and with the pods, which get the names g-0 and so on, in a queue with a limit
-// of GPUs.
+// openBounded opens a session with node n1 of four GPUs and a queue with a limit of GPUs. The queue's pods get the
+// names g-0, g-1 and so on.
 func openBounded(t *testing.T, pods ...*schedtest.PodBuilder) (made *plugin, ssn *sessiontest.Session) {
 	t.Helper()
 	api.IgnoredDevicesList.Append(allocator.UncountedNames()...)
@@ -72,8 +72,8 @@ func taskOf(ssn *sessiontest.Session, name string) *api.TaskInfo {
 	return nil
 }
 
-// TestUseIsTheSumOfCountedPods while pods are evicted and placed in a session, and after both is undone. The node's
-// share of a pod that requests more than the node has is the same again.
+// TestUseIsTheSumOfCountedPods checks the queue's use while a session evicts and places pods, and after both were
+// undone. A pod that requests more than the node has counts with the same share of the node before and after.
 func TestUseIsTheSumOfCountedPods(t *testing.T) {
 	running := func() *schedtest.PodBuilder { return asking("100000").Node("n1").Phase(v1.PodRunning) }
 	made, ssn := openBounded(t, running(), running(), asking("100"), asking("50"), asking("50"))
@@ -92,7 +92,7 @@ func TestUseIsTheSumOfCountedPods(t *testing.T) {
 	check("at first")
 	first := maps.Clone(q.used)
 	if got, want := first["bounded"][0], int64(400); got != want {
-		t.Errorf("the pods on the node count %d percent of GPUs, want the node's %d", got, want)
+		t.Errorf("the pods on the node count %d percent of GPUs, want %d, as the node has", got, want)
 	}
 	stmt := vcframework.NewStatement(ssn.Session.Session)
 	for _, name := range []string{"g-0", "g-1"} {
@@ -111,12 +111,13 @@ func TestUseIsTheSumOfCountedPods(t *testing.T) {
 	stmt.Discard()
 	check("after all was undone")
 	if diff := cmp.Diff(first, q.used); diff != "" {
-		t.Errorf("use after all was undone (-first +then):\n%s", diff)
+		t.Errorf("use after all was undone (-before +after):\n%s", diff)
 	}
 }
 
-// TestAPodThatTheSessionPlacedCountsWhole: a running pod that requests more than its allocation has used up the node's share of the
-// queue. A pod that the session placed there before the queue's use was counted counts with its devices nevertheless.
+// TestAPodThatTheSessionPlacedCountsWhole: a running pod that requests more than its allocation uses the node's whole
+// share in the queue. A pod that the session placed there before the queue's use was counted still counts with its
+// devices.
 func TestAPodThatTheSessionPlacedCountsWhole(t *testing.T) {
 	one := `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory-ratio":"100"}}]}`
 	runs := asking("400").Node("n1").Phase(v1.PodRunning).Annotation(schedulingv1alpha1.DeviceAllocatedAnnotation, one)
@@ -131,8 +132,8 @@ func TestAPodThatTheSessionPlacedCountsWhole(t *testing.T) {
 	}
 }
 
-// TestTasksThatGiveWayFreeTheLimit of their queue for a task that asks for more than the rest of the limit. The session
-// still counts these tasks.
+// TestTasksThatGiveWayFreeTheLimit: for one task, the queue does not count tasks that give way to it. The session still
+// counts them.
 func TestTasksThatGiveWayFreeTheLimit(t *testing.T) {
 	running := func(percent string) *schedtest.PodBuilder { return asking(percent).Node("n1").Phase(v1.PodRunning) }
 	tests := map[string]struct {
@@ -167,7 +168,7 @@ func TestTasksThatGiveWayFreeTheLimit(t *testing.T) {
 				t.Errorf("the queue admits the task: %t, want %t", got, tc.want)
 			}
 			if got, want := q.used["bounded"][0], int64(300); got != want {
-				t.Errorf("the queue then uses %d percent of GPUs, want %d as before", got, want)
+				t.Errorf("afterwards the queue uses %d percent of GPUs, want %d as before", got, want)
 			}
 		})
 	}

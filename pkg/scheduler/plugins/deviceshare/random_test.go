@@ -20,8 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestNoDeviceIsGivenTwice: gangs come and go on few nodes, session after session, and the test sums up the devices in the annotations of
-// their pods. Gangs are placed whole or not at all.
+// TestNoDeviceIsGivenTwice: gangs are created and end on few nodes, session after session. The test adds up the devices
+// in their pods' annotations, and checks that gangs are placed whole or not at all.
 func TestNoDeviceIsGivenTwice(t *testing.T) {
 	shapes := []struct {
 		resources schedtest.Resources
@@ -43,7 +43,7 @@ func TestNoDeviceIsGivenTwice(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			nodes, devices := machines("n1", "n2", "n3")
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices})
 			if strategy := strategies[int(seed)%len(strategies)]; strategy != "" {
 				w.conf += "    arguments:\n      scoringStrategy: " + strategy + "\n"
 			}
@@ -56,7 +56,8 @@ func TestNoDeviceIsGivenTwice(t *testing.T) {
 					shape := shapes[random.IntN(len(shapes))]
 					name := fmt.Sprintf("g%d-%d", round, i)
 					podGroup, pods := gang(name, 1+random.IntN(4), shape.resources, shape.change...)
-					if other := shapes[random.IntN(len(shapes))]; random.IntN(3) == 0 { // a member that is unlike the others
+					// A member that is unlike the others.
+					if other := shapes[random.IntN(len(shapes))]; random.IntN(3) == 0 {
 						_, unlike := gang(name, len(pods), other.resources, other.change...)
 						pods[len(pods)-1] = unlike[len(pods)-1]
 					}
@@ -65,10 +66,10 @@ func TestNoDeviceIsGivenTwice(t *testing.T) {
 				}
 				w.Load(sessiontest.ClusterSpec{Nodes: nodes, Pods: slices.Concat(running, waiting), PodGroups: slices.Collect(maps.Values(podGroups))})
 				remembering := w.allocate(t)
-				if seed%3 > 0 { // strategies by which what came before is of no account
+				if seed%3 > 0 { // with these strategies, former sessions do not influence the result
 					fresh := allocateIn(t, w.Open(w.registry, w.conf))
 					if diff := cmp.Diff(fresh.decided, remembering.decided); diff != "" {
-						t.Fatalf("round %d (-as by fresh plugins +by those that remember):\n%s", round, diff)
+						t.Fatalf("round %d (-new plugins +plugins with caches):\n%s", round, diff)
 					}
 				}
 				handed := remembering.handed
@@ -103,7 +104,7 @@ func TestNoDeviceIsGivenTwice(t *testing.T) {
 	}
 }
 
-// sumUp adds up what the pods have of each device, and compares what each has with what it asks for.
+// sumUp checks that the pods use at most 100 % of each device, and that each pod has what it requests.
 func sumUp(t *testing.T, pods []*v1.Pod) {
 	t.Helper()
 	used := map[string]int{}
@@ -121,7 +122,7 @@ func sumUp(t *testing.T, pods []*v1.Pod) {
 		}
 		wanted := func(name v1.ResourceName) int { q := limits[name]; return int(q.Value()) }
 		if got, want := len(has["gpu"]) > 0, wanted("koordinator.sh/gpu")+wanted("koordinator.sh/gpu-core") > 0; got != want {
-			t.Fatalf("%s has GPUs: %t, asks for some: %t", pod.Name, got, want)
+			t.Fatalf("pod %s has GPUs: %t, want %t", pod.Name, got, want)
 		}
 		core, roots, nics := 0, map[int]bool{}, map[int]bool{}
 		for _, gpu := range has["gpu"] {
@@ -137,7 +138,7 @@ func sumUp(t *testing.T, pods []*v1.Pod) {
 			roots[gpu.Minor/2] = true
 		}
 		if want := wanted("koordinator.sh/gpu") + wanted("koordinator.sh/gpu-core"); core != want {
-			t.Fatalf("%s has %d of GPUs, asks for %d", pod.Name, core, want)
+			t.Fatalf("pod %s has %d percent of GPUs, want %d", pod.Name, core, want)
 		}
 		for _, nic := range has["rdma"] {
 			amount, _ := strconv.Atoi(nic.Resources["koordinator.sh/rdma"])
@@ -150,12 +151,12 @@ func sumUp(t *testing.T, pods []*v1.Pod) {
 		if pod.Annotations[schedulingv1alpha1.DeviceJointAllocateAnnotation] != "" {
 			for root := range roots {
 				if !nics[root] {
-					t.Fatalf("%s has GPUs on PCIe switch %d and no NIC there: %s", pod.Name, root, annotation)
+					t.Fatalf("pod %s has GPUs on PCIe switch %d and no NIC there: %s", pod.Name, root, annotation)
 				}
 			}
 		}
 		if pod.Annotations[schedulingv1alpha1.DeviceAllocateHintAnnotation] != "" && len(roots) != 1 {
-			t.Fatalf("%s has GPUs of PCIe switches %v, asks for one", pod.Name, roots)
+			t.Fatalf("pod %s has GPUs of PCIe switches %v, want one switch", pod.Name, roots)
 		}
 	}
 }

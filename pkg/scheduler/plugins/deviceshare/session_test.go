@@ -14,7 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestWhichDevicesMembersGet: what is chosen travels with the member, and its gang's ranks are neighbours.
+// TestWhichDevicesMembersGet checks that the chosen devices are handed over with each member, and that members with
+// neighbouring ranks have neighbouring devices.
 func TestWhichDevicesMembersGet(t *testing.T) {
 	tests := map[string]struct {
 		members   int
@@ -32,7 +33,7 @@ func TestWhichDevicesMembersGet(t *testing.T) {
 			want: map[string]string{"g-0": "n1: gpu 0,1; rdma 0", "g-1": "n1: gpu 2,3; rdma 1"},
 		},
 		"not what others have": {
-			members: 1, resources: schedtest.Resources{"koordinator.sh/gpu": "400"}, running: []*v1.Pod{has("other", "n1", "100", 0)},
+			members: 1, resources: schedtest.Resources{"koordinator.sh/gpu": "400"}, running: []*v1.Pod{runningWith("other", "n1", "100", 0)},
 			want: map[string]string{"g-0": "n1: gpu 4,5,6,7"},
 		},
 		"vendor's resource": {
@@ -49,7 +50,7 @@ func TestWhichDevicesMembersGet(t *testing.T) {
 			nodes, devices := machines("n1")
 			nodes[0].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
 			podGroup, pods := gang("g", tc.members, tc.resources, tc.change...)
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
 			if diff := cmp.Diff(tc.want, w.allocate(t).decided); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

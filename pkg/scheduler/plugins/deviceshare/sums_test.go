@@ -22,9 +22,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// runs is a preemptable pod of a gang of its own that has whole GPUs, for which it asks so.
+// runs returns a preemptable pod in its own gang that has the whole GPUs, with this request.
 func runs(name string, asks schedtest.Resources, minors ...int) (*v1beta1.PodGroup, *v1.Pod) {
-	pod := has(name, "n1", "100", minors...)
+	pod := runningWith(name, "n1", "100", minors...)
 	limits := schedtest.Resources{"cpu": "1"}
 	maps.Copy(limits, asks)
 	pod.Spec.Containers[0].Resources = schedtest.MakePod().Req(limits).Limit(limits).Obj().Spec.Containers[0].Resources
@@ -35,15 +35,15 @@ func runs(name string, asks schedtest.Resources, minors ...int) (*v1beta1.PodGro
 
 var highPriority = []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)}
 
-// high is a gang of one with a high priority.
+// high returns a gang of one pod with a high priority.
 func high(asks schedtest.Resources, change ...func(*v1.Pod)) (*v1beta1.PodGroup, []*v1.Pod) {
 	podGroup, pods := gang("high", 1, asks, append(change, func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })...)
 	podGroup.Spec.PriorityClassName = "high"
 	return podGroup, pods
 }
 
-// run runs the actions of upstream, and ours, in one session.
-func (w *world) run(actions ...string) *sessiontest.Session {
+// run runs the actions, of upstream and ours, in one session.
+func (w *testCluster) run(actions ...string) *sessiontest.Session {
 	w.conf = strings.Replace(w.conf, "actions: allocate", fmt.Sprintf("actions: %q", strings.Join(actions, ", ")), 1)
 	ssn := w.Open(w.registry, w.conf)
 	for _, name := range actions {
@@ -53,7 +53,8 @@ func (w *world) run(actions ...string) *sessiontest.Session {
 	return ssn
 }
 
-// TestVictimsAreChosenBySumsOfDevices: of all forms of asking for GPUs, whatever the victims' own is.
+// TestVictimsAreChosenBySumsOfDevices checks that victims are found for each form of request for GPUs, whatever the
+// form of the victims' requests is.
 func TestVictimsAreChosenBySumsOfDevices(t *testing.T) {
 	halves := map[string]schedtest.Resources{
 		"gpu":              {"koordinator.sh/gpu": "400"},
@@ -74,22 +75,23 @@ func TestVictimsAreChosenBySumsOfDevices(t *testing.T) {
 				first, a := runs("low-0", half, 0, 1, 2, 3)
 				second, b := runs("low-1", half, 4, 5, 6, 7)
 				podGroup, pods := high(whole)
-				w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{first, second, podGroup},
+				w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{first, second, podGroup},
 					Pods: append(pods, a, b), PriorityClasses: highPriority})
 				ssn := w.run("allocate", "preempt")
 				defer ssn.Close()
 				if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/high-0": "n1"}, ssn.Pipelined()); diff != "" {
-					t.Errorf("waiting for victims to go (-want +got):\n%s", diff)
+					t.Errorf("pods that wait for victims to terminate (-want +got):\n%s", diff)
 				}
 				if got := ssn.Evicts(); len(got) != 2 {
-					t.Errorf("evicted %v, want both", got)
+					t.Errorf("evicted %v, want both pods", got)
 				}
 			})
 		}
 	}
 }
 
-// TestDevicesAreReclaimed from a queue that has more of them than it deserves, as many as the pod asks for.
+// TestDevicesAreReclaimed checks that as many devices as requested are reclaimed from a queue that has more than it
+// deserves.
 func TestDevicesAreReclaimed(t *testing.T) {
 	nodes, devices := machines("n1")
 	queue := func(name, gpus string) *v1beta1.Queue {
@@ -107,20 +109,20 @@ func TestDevicesAreReclaimed(t *testing.T) {
 		low.Spec.Queue = "theirs"
 		podGroups, pods = append(podGroups, low), append(pods, pod)
 	}
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{queue("ours", "600"), queue("theirs", "200")},
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{queue("ours", "600"), queue("theirs", "200")},
 		PodGroups: append(podGroups, podGroup), Pods: pods})
 	w.conf += "  - name: capacity\n"
 	ssn := w.run("allocate", "reclaim")
 	defer ssn.Close()
 	if got := ssn.Evicts(); len(got) != 6 {
-		t.Errorf("evicted %v, want six", got)
+		t.Errorf("evicted %v, want six pods", got)
 	}
 	if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/g-0": "n1"}, ssn.Pipelined()); diff != "" {
-		t.Errorf("waiting for victims to go (-want +got):\n%s", diff)
+		t.Errorf("pods that wait for victims to terminate (-want +got):\n%s", diff)
 	}
 }
 
-// TestQueuesAreBoundedInDevices, in whatever form pods ask for them.
+// TestQueuesAreBoundedInDevices checks the limit of a queue for several forms of requests.
 func TestQueuesAreBoundedInDevices(t *testing.T) {
 	for name, asks := range map[string]schedtest.Resources{
 		"gpu":            {"koordinator.sh/gpu": "100"},
@@ -133,7 +135,7 @@ func TestQueuesAreBoundedInDevices(t *testing.T) {
 			queue.Spec.Capability = v1.ResourceList{"koordinator.sh/gpu-core": resource.MustParse("300"), "koordinator.sh/rdma": resource.MustParse("150")}
 			podGroup, pods := gang("g", 5, asks)
 			podGroup.Spec.Queue, podGroup.Spec.MinMember = "bounded", 1
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{queue}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{queue}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.conf += "  - name: capacity\n"
 			if got := w.allocate(t).decided; len(got) != 3 {
 				t.Errorf("placed %v, want three members", got)
@@ -142,61 +144,63 @@ func TestQueuesAreBoundedInDevices(t *testing.T) {
 	}
 }
 
-// TestResourcesOfVictimsAreForTheirPreemptor: a pod that lacks nothing but devices waits on the node, and a smaller one of a lower priority
-// does not take what it waits for.
+// TestResourcesOfVictimsAreForTheirPreemptor: a pod that lacks only devices is pipelined on the node. A smaller pod of
+// a lower priority does not take the resources that it waits for.
 func TestResourcesOfVictimsAreForTheirPreemptor(t *testing.T) {
 	nodes, devices := machines("n1")
-	leaving := has("leaving", "n1", "100", 4, 5, 6, 7)
+	leaving := runningWith("leaving", "n1", "100", 4, 5, 6, 7)
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	podGroup, pods := high(schedtest.Resources{"koordinator.sh/gpu": "800"})
 	low, lows := gang("low", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup, low}, Pods: append(append(pods, lows...), leaving),
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup, low}, Pods: append(append(pods, lows...), leaving),
 		PriorityClasses: highPriority})
 	ssn := w.run("allocate")
 	defer ssn.Close()
 	if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/high-0": "n1"}, ssn.Pipelined()); diff != "" {
-		t.Errorf("waiting (-want +got):\n%s", diff)
+		t.Errorf("pipelined pods (-want +got):\n%s", diff)
 	}
 	if got := ssn.Binds(); len(got) > 0 {
-		t.Errorf("placed %v, want nobody", got)
+		t.Errorf("placed %v, want none", got)
 	}
 }
 
-// TestDevicesThatWillBeFreeAreReported to a pod for which enough is free, and not together.
+// TestDevicesThatWillBeFreeAreReported checks the message of a pod for which enough devices are free, but not in one
+// NUMA node until other pods have ended.
 func TestDevicesThatWillBeFreeAreReported(t *testing.T) {
 	nodes, devices := machines("n1")
-	leaving := has("leaving", "n1", "100", 0, 1)
+	leaving := runningWith("leaving", "n1", "100", 0, 1)
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "400"}, annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, `{"gpu":{"requiredTopologyScope":"NUMANode"}}`))
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, leaving, has("lasting", "n1", "100", 4, 5))})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, leaving, runningWith("lasting", "n1", "100", 4, 5))})
 	const refused = "0/1 members fit: 1 node short of Topology Scoped GPU Devices: 4 requested on one NUMA node, 4 GPUs free, at m... (and 63 bytes more)" +
 		"0/1 nodes are unavailable: 1 Insufficient Topology Scoped GPU Devices: 4 requested on one NUMA node, 4 GPUs free, at most 2 on one; there are enough once terminating pods have ended."
 	if said := w.allocate(t).said["g-0"]; said != refused {
-		t.Errorf("said %q, want %q", said, refused)
+		t.Errorf("message %q, want %q", said, refused)
 	}
 }
 
-// TestNoPodIsEvictedUnsuccessfully: sums would do, and what would be left would not serve the pod.
+// TestNoPodIsEvictedUnsuccessfully: the sums of freed devices would suffice, but the devices would not satisfy the
+// pod's request.
 func TestNoPodIsEvictedUnsuccessfully(t *testing.T) {
 	nodes, devices := machines("n1")
-	lasting := has("lasting", "n1", "100", 0, 4)
+	lasting := runningWith("lasting", "n1", "100", 0, 4)
 	first, a := runs("low-0", schedtest.Resources{"koordinator.sh/gpu": "300"}, 1, 2, 3)
 	second, b := runs("low-1", schedtest.Resources{"koordinator.sh/gpu": "300"}, 5, 6, 7)
 	podGroup, pods := high(schedtest.Resources{"koordinator.sh/gpu": "400"}, annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, `{"gpu":{"requiredTopologyScope":"NUMANode"}}`))
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{first, second, podGroup},
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{first, second, podGroup},
 		Pods: append(pods, lasting, a, b), PriorityClasses: highPriority})
 	ssn := w.run("allocate", "preempt")
 	defer ssn.Close()
 	if got := ssn.Evicts(); len(got) > 0 {
-		t.Errorf("evicted %v", got)
+		t.Errorf("evicted %v, want none", got)
 	}
 }
 
-// The sums refuse no pod for which devices are free, whatever makes requests and capacity differ from use and free
-// devices.
+// TestSumsRefuseNothingThatFits: sums refuse no pod for which devices are free, whatever makes requests and capacity
+// differ from used and free devices.
 func TestSumsRefuseNothingThatFits(t *testing.T) {
 	all := func(name string, change ...func(*v1.Pod)) *v1.Pod {
-		pod := has(name, "n1", "100", 0, 1, 2, 3, 4, 5, 6, 7)
+		pod := runningWith(name, "n1", "100", 0, 1, 2, 3, 4, 5, 6, 7)
 		for _, do := range change {
 			do(pod)
 		}
@@ -212,15 +216,15 @@ func TestSumsRefuseNothingThatFits(t *testing.T) {
 		"a free node":                   {asks: schedtest.Resources{"koordinator.sh/gpu": "800"}, want: true},
 		"a pod that was given none":     {there: []*v1.Pod{all("p", annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, ""))}, asks: schedtest.Resources{"koordinator.sh/gpu": "800"}, want: true},
 		"a pod of another scheduler's":  {there: []*v1.Pod{all("p", func(p *v1.Pod) { p.Spec.SchedulerName = "other" })}, asks: schedtest.Resources{"koordinator.sh/gpu": "100"}},
-		"two pods with one device":      {there: []*v1.Pod{has("p", "n1", "100", 0), has("q", "n1", "100", 0)}, asks: schedtest.Resources{"koordinator.sh/gpu": "700"}, want: true},
-		"a broken device with a user":   {change: breaks(7), there: []*v1.Pod{has("p", "n1", "100", 7)}, asks: schedtest.Resources{"koordinator.sh/gpu": "700"}, want: true},
+		"two pods with one device":      {there: []*v1.Pod{runningWith("p", "n1", "100", 0), runningWith("q", "n1", "100", 0)}, asks: schedtest.Resources{"koordinator.sh/gpu": "700"}, want: true},
+		"a broken device with a user":   {change: breaks(7), there: []*v1.Pod{runningWith("p", "n1", "100", 7)}, asks: schedtest.Resources{"koordinator.sh/gpu": "700"}, want: true},
 		"a broken device":               {change: breaks(7), asks: schedtest.Resources{"koordinator.sh/gpu": "800"}},
-		"a device that went with a pod": {change: takesOut(7), there: []*v1.Pod{has("p", "n1", "100", 7)}, asks: schedtest.Resources{"koordinator.sh/gpu": "700"}, want: true},
-		"what Koordinator's manager publishes too": {change: publishes("1600"), there: []*v1.Pod{has("p", "n1", "100", 0, 1, 2, 3)},
+		"a device that went with a pod": {change: takesOut(7), there: []*v1.Pod{runningWith("p", "n1", "100", 7)}, asks: schedtest.Resources{"koordinator.sh/gpu": "700"}, want: true},
+		"what Koordinator's manager publishes too": {change: publishes("1600"), there: []*v1.Pod{runningWith("p", "n1", "100", 0, 1, 2, 3)},
 			asks: schedtest.Resources{"koordinator.sh/gpu": "400"}, want: true},
 		"less than there is is published": {change: publishes("0"), asks: schedtest.Resources{"koordinator.sh/gpu": "800"}, want: true},
 		"all memory by bytes":             {asks: schedtest.Resources{"koordinator.sh/gpu-memory": "640Gi", "koordinator.sh/gpu.shared": "8"}, want: true},
-		"by bytes beside shares by ratio": {there: []*v1.Pod{has("p", "n1", "50", 0, 1, 2, 3, 4, 5, 6, 7)}, asks: schedtest.Resources{"koordinator.sh/gpu-memory": "320Gi", "koordinator.sh/gpu.shared": "8"}, want: true},
+		"by bytes beside shares by ratio": {there: []*v1.Pod{runningWith("p", "n1", "50", 0, 1, 2, 3, 4, 5, 6, 7)}, asks: schedtest.Resources{"koordinator.sh/gpu-memory": "320Gi", "koordinator.sh/gpu.shared": "8"}, want: true},
 		"NICs by count":                   {asks: schedtest.Resources{"koordinator.sh/rdma": "4"}, hint: `{"rdma":{"allocateStrategy":"RequestsAsCount","exclusivePolicy":"DeviceLevel"}}`, want: true},
 		"one hundredth of each NIC":       {asks: schedtest.Resources{"koordinator.sh/rdma": "1"}, hint: `{"rdma":{"allocateStrategy":"ApplyForAll"}}`, want: true},
 		"by a vendor's name":              {asks: schedtest.Resources{"nvidia.com/gpu": "8"}, change: vendors("8"), want: true},
@@ -235,9 +239,9 @@ func TestSumsRefuseNothingThatFits(t *testing.T) {
 			if tc.hint != "" {
 				annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, tc.hint)(pods[0])
 			}
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.there...)})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.there...)})
 			if got := w.allocate(t); (len(got.decided) == 1) != tc.want {
-				t.Errorf("placed %v, want it placed: %t; said %v", got.decided, tc.want, got.said)
+				t.Errorf("placed %v, want it placed: %t; message %v", got.decided, tc.want, got.said)
 			}
 		})
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// A task without devices is placed by what it takes from GPUs: its CPU could feed some of them.
+// TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers: a task without devices is scored by the GPUs that could no
+// longer be used without its CPU.
 func TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers(t *testing.T) {
 	cases := map[string]struct {
 		strategy string
@@ -29,14 +30,14 @@ func TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers(t *testing.T) {
 			nodes, devices := machines("gpus", "plain")
 			waiting, workers := gang("z", 4, schedtest.Resources{"cpu": "12", "koordinator.sh/gpu": "100"})
 			lone, pods := gang("a", 1, schedtest.Resources{"cpu": "4"})
-			w := newWorld(t, sessiontest.ClusterSpec{
+			w := newTestCluster(t, sessiontest.ClusterSpec{
 				Nodes: nodes, Devices: devices[:1], PodGroups: []*v1beta1.PodGroup{waiting, lone},
 				Pods: append(append(workers, pods...), schedtest.MakePod().Name("r").Node("plain").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "60"}).Obj()),
 			})
 			w.conf = strings.Replace(byDevices, "deviceshare\n", fmt.Sprintf("deviceshare\n    arguments:\n      scoringStrategy: {type: %s}\n", tc.strategy), 1)
 
 			if got := w.allocate(t).decided["a-0"]; got != tc.want {
-				t.Errorf("a pod without devices was sent to %q, want %q", got, tc.want)
+				t.Errorf("a pod without devices was placed on %q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -49,7 +50,8 @@ func TestTaskForAnyModelLeavesTheRareModelToOthers(t *testing.T) {
 	}
 	var groups []*v1beta1.PodGroup
 	var pods []*v1.Pod
-	for name, model := range map[string]string{"a": "", "x": "rare", "y": "common", "z": "common"} { // a comes first
+	// Gang a is placed first.
+	for name, model := range map[string]string{"a": "", "x": "rare", "y": "common", "z": "common"} {
 		group, members := gang(name, 1, schedtest.Resources{"koordinator.sh/gpu": "800"}, func(pod *v1.Pod) {
 			if model != "" {
 				pod.Spec.NodeSelector = map[string]string{schedulingv1alpha1.GPUModelLabel: model}
@@ -58,10 +60,10 @@ func TestTaskForAnyModelLeavesTheRareModelToOthers(t *testing.T) {
 		groups, pods = append(groups, group), append(pods, members...)
 	}
 
-	decided := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: groups, Pods: pods}).allocate(t).decided
+	decided := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: groups, Pods: pods}).allocate(t).decided
 
 	if len(decided) != 4 {
-		t.Errorf("there is room for all four pods, and these were placed: %v", decided)
+		t.Errorf("only these pods were placed, although all four fit: %v", decided)
 	}
 	if strings.HasPrefix(decided["a-0"], "n1") {
 		t.Errorf("the pod that allows any model has the rare GPUs: %s", decided["a-0"])

@@ -15,7 +15,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestTemplatesFollowTheirConfigMap, and stay when it cannot be read.
+// TestTemplatesFollowTheirConfigMap checks that a change of the ConfigMap is read, and that the templates stay if it
+// cannot be parsed.
 func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 	kube := kubefake.NewClientset()
 	woken := make(chan struct{}, 10)
@@ -23,7 +24,7 @@ func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	watching := make(chan struct{}) // the fake loses writes between the list and the watch
+	watching := make(chan struct{}) // the fake clientset loses writes between list and watch
 	kube.PrependWatchReactor("configmaps", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		shown, err := kube.Tracker().Watch(action.GetResource(), action.GetNamespace())
 		close(watching)
@@ -45,7 +46,7 @@ func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 		select {
 		case <-woken:
 		case <-time.After(10 * time.Second):
-			t.Fatal("the loop was not woken")
+			t.Fatal("no session was requested")
 		}
 	}
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return templates.informer.HasSynced(), nil }); err != nil {
@@ -55,22 +56,22 @@ func TestTemplatesFollowTheirConfigMap(t *testing.T) {
 	wakes()
 	first := templates.current.Load()
 	if first.Templates == nil {
-		t.Fatal("there are no templates")
+		t.Fatal("no templates were read")
 	}
 	put("{")
 	put("huawei-Ascend-310P: {vir02: {huawei.com/npu-core: 2}}")
 	wakes()
 	if now := templates.current.Load(); now == first || now.Templates == nil {
-		t.Error("the templates are not those of the ConfigMap now")
+		t.Error("the templates are not those of the changed ConfigMap")
 	}
 	if got := templates.current.Load().number; got != 2 {
-		t.Errorf("the templates changed %d times, want 2: what cannot be read leaves those from before", got)
+		t.Errorf("the templates changed %d times, want 2: an invalid ConfigMap must not change them", got)
 	}
 	if err := kube.CoreV1().ConfigMaps("ns").Delete(t.Context(), "templates", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	wakes()
 	if templates.current.Load().Templates != nil {
-		t.Error("templates are left of a ConfigMap that is gone")
+		t.Error("the templates of a deleted ConfigMap still exist")
 	}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// crowded is a cluster of nodes whose GPUs are in use, on each to another part, and of gangs of as many shapes that all ask for more.
-func crowded(t *testing.T, nodes, shapes int) *world {
+// crowded returns a cluster of nodes whose GPUs are partly in use, to different amounts, with gangs of this number of
+// task classes that all request more than is free.
+func crowded(t *testing.T, nodes, shapes int) *testCluster {
 	t.Helper()
 	var names []string
 	for i := range nodes {
@@ -27,7 +28,7 @@ func crowded(t *testing.T, nodes, shapes int) *world {
 	for i, name := range names {
 		used := fmt.Sprint(30 + i%41)
 		for gpu := range 8 {
-			pod := has(fmt.Sprintf("on-%s-%d", name, gpu), name, used, gpu)
+			pod := runningWith(fmt.Sprintf("on-%s-%d", name, gpu), name, used, gpu)
 			pod.Spec.Containers[0].Resources.Limits["koordinator.sh/gpu"] = resource.MustParse(used)
 			pod.Spec.Containers[0].Resources.Requests["koordinator.sh/gpu"] = resource.MustParse(used)
 			w.Pods = append(w.Pods, pod)
@@ -37,11 +38,11 @@ func crowded(t *testing.T, nodes, shapes int) *world {
 		podGroup, pods := gang(fmt.Sprintf("g%02d", i), 2, schedtest.Resources{"koordinator.sh/gpu": fmt.Sprint(71 + i%29), "cpu": fmt.Sprint(1 + i/29)})
 		w.PodGroups, w.Pods = append(w.PodGroups, podGroup), append(w.Pods, pods...)
 	}
-	return newWorld(t, w)
+	return newTestCluster(t, w)
 }
 
-// work runs a session, and returns what it said and how many allocations its action made.
-func (w *world) work(t *testing.T) (said map[string]string, allocations uint64) {
+// work runs a session. It returns the pods' messages, and the number of memory allocations of the action.
+func (w *testCluster) work(t *testing.T) (said map[string]string, allocations uint64) {
 	t.Helper()
 	ssn := w.next(t)
 	defer ssn.Close()
@@ -62,16 +63,17 @@ func (w *world) work(t *testing.T) (said map[string]string, allocations uint64) 
 	return said, after.Mallocs - before.Mallocs
 }
 
-// TestAnUnchangedClusterIsNotSearchedAgain: waiting gangs of many classes get the same messages, without a check of each node for each gang.
+// TestAnUnchangedClusterIsNotSearchedAgain checks that pending gangs of many task classes get the same messages in the
+// next session, without a check of each node for each gang.
 func TestAnUnchangedClusterIsNotSearchedAgain(t *testing.T) {
 	w := crowded(t, 60, 24)
 	first, searched := w.work(t)
 	second, kept := w.work(t)
 	if diff := cmp.Diff(first, second); diff != "" {
-		t.Errorf("said in the second session (-first +second):\n%s", diff)
+		t.Errorf("messages in the second session (-first +second):\n%s", diff)
 	}
 	t.Logf("allocations: %d in the first session, %d in the second", searched, kept)
 	if kept*8 > searched {
-		t.Errorf("the second session made %d allocations, the first %d, want at most an eighth", kept, searched)
+		t.Errorf("the second session made %d allocations and the first %d, want at most an eighth of them", kept, searched)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// tasksOf are the session's tasks by name.
+// tasksOf returns the session's tasks by name.
 func tasksOf(ssn *sessiontest.Session) map[string]*api.TaskInfo {
 	tasks := map[string]*api.TaskInfo{}
 	for _, job := range ssn.Jobs {
@@ -32,7 +32,7 @@ func tasksOf(ssn *sessiontest.Session) map[string]*api.TaskInfo {
 	return tasks
 }
 
-// place allocates the task on n1 in a trial of its own.
+// place allocates the task on n1 in its own trial.
 func place(t *testing.T, ssn *sessiontest.Session, task *api.TaskInfo) *vcframework.Statement {
 	t.Helper()
 	if err := ssn.PrePredicateFn(task); err != nil {
@@ -45,13 +45,14 @@ func place(t *testing.T, ssn *sessiontest.Session, task *api.TaskInfo) *vcframew
 	return trial
 }
 
-// picky has a member ask for GPUs with the label.
+// picky makes a member request GPUs with the label.
 func picky(pod *v1.Pod, label string) {
 	annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, fmt.Sprintf(`{"gpu":{"selector":{"matchLabels":{%q:"yes"}}}}`, label))(pod)
 }
 
-// newPickyWorld is a node with labels on GPUs 0, 4 and 5, and a gang: g-0 may have 0 or 4, g-1 only 0, g-2 only 4, g-3 0 or 5, g-4 only 5, and g-5 wants two like 0.
-func newPickyWorld(t *testing.T, running ...*v1.Pod) *world {
+// newPickyCluster is a node with labels on GPUs 0, 4 and 5, and a gang. g-0 may have GPU 0 or 4, g-1 only 0, g-2 only
+// 4, g-3 0 or 5, g-4 only 5, and g-5 needs two GPUs labelled like 0.
+func newPickyCluster(t *testing.T, running ...*v1.Pod) *testCluster {
 	t.Helper()
 	nodes, devices := machines("n1")
 	for gpu, labels := range map[int][]string{0: {"zero", "zero-four", "zero-five"}, 4: {"four", "zero-four"}, 5: {"five", "zero-five"}} {
@@ -67,13 +68,13 @@ func newPickyWorld(t *testing.T, running ...*v1.Pod) *world {
 	_, more := gang("g", 6, schedtest.Resources{"koordinator.sh/gpu": "200"})
 	picky(more[5], "zero")
 	podGroup.Spec.MinMember = 1
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(append(pods, more[5]), running...)})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(append(pods, more[5]), running...)})
 	w.conf = devicesAlone
 	return w
 }
 
-// Members were given other devices so that another member fits. They get their former devices back if that member is
-// not placed.
+// TestMembersGetTheirDevicesBack: members were given other devices so that another member fits. They get their former
+// devices back if that member is not placed.
 func TestMembersGetTheirDevicesBack(t *testing.T) {
 	tests := map[string]struct {
 		do   func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo)
@@ -90,9 +91,9 @@ func TestMembersGetTheirDevicesBack(t *testing.T) {
 			do: func(t *testing.T, ssn *sessiontest.Session, tasks map[string]*api.TaskInfo) {
 				five := place(t, ssn, tasks["g-4"])
 				place(t, ssn, tasks["g-0"])
-				trial := place(t, ssn, tasks["g-3"]) // has GPU 0, for which g-0 got 4
+				trial := place(t, ssn, tasks["g-3"]) // takes GPU 0; g-0 gets GPU 4 instead
 				five.Discard()
-				place(t, ssn, tasks["g-1"]) // has GPU 0, for which g-3 got 5
+				place(t, ssn, tasks["g-1"]) // takes GPU 0; g-3 gets GPU 5 instead
 				trial.Discard()
 			},
 			want: map[string]string{"g-0": "gpu 4", "g-1": "gpu 0"},
@@ -109,7 +110,7 @@ func TestMembersGetTheirDevicesBack(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			ssn := newPickyWorld(t).next(t)
+			ssn := newPickyCluster(t).next(t)
 			defer ssn.Close()
 			tasks := tasksOf(ssn)
 			tc.do(t, ssn, tasks)
@@ -126,61 +127,66 @@ func TestMembersGetTheirDevicesBack(t *testing.T) {
 	}
 }
 
-// TestAMemberThatIsHandedOverKeepsItsDevices: they are being written.
+// TestAMemberThatIsHandedOverKeepsItsDevices: the annotation of a member that was handed over is being written, so its
+// devices do not change.
 func TestAMemberThatIsHandedOverKeepsItsDevices(t *testing.T) {
-	ssn := newPickyWorld(t).next(t)
+	ssn := newPickyCluster(t).next(t)
 	defer ssn.Close()
 	tasks := tasksOf(ssn)
 	place(t, ssn, tasks["g-0"]).Commit()
 	if got := devicesOf(t, ssn.Handed()[schedtest.Namespace+"/g-0"].Decided[schedulingv1alpha1.DeviceAllocatedAnnotation]); got != "gpu 0" {
-		t.Fatalf("the first is bound with %s, want gpu 0", got)
+		t.Fatalf("member g-0 is bound with %s, want gpu 0", got)
 	}
 	if err := ssn.PredicateFn(tasks["g-1"], ssn.Nodes["n1"]); err == nil {
-		t.Error("another is told that it can have GPU 0, too")
+		t.Error("the filter accepts a second member for GPU 0")
 	}
 	if err := ssn.PredicateFn(tasks["g-2"], ssn.Nodes["n1"]); err != nil {
-		t.Errorf("GPU 4 is free: %v", err)
+		t.Errorf("the filter rejects a member for GPU 4, which is free: %v", err)
 	}
 }
 
-// Members that prevent one placement need not prevent another, and may be reverted.
+// TestRefusalIsKeptOnlyForItsPlacements: a cached refusal holds only for the placements that caused it, because other
+// placements may permit the member, and placements may be reverted.
 func TestRefusalIsKeptOnlyForItsPlacements(t *testing.T) {
-	w := newPickyWorld(t)
-	w.conf += "    arguments: {scoringStrategy: {type: LeastAllocated}}\n" // which looks at nothing else that changes
+	w := newPickyCluster(t)
+	// This strategy depends on nothing else that changes.
+	w.conf += "    arguments: {scoringStrategy: {type: LeastAllocated}}\n"
 	ssn := w.next(t)
 	defer ssn.Close()
 	tasks := tasksOf(ssn)
 	place(t, ssn, tasks["g-0"])
 	ask(t, ssn, tasks["g-5"], false)
-	ask(t, ssn, tasks["g-1"], true) // GPU 4 serves the first as well
+	ask(t, ssn, tasks["g-1"], true) // GPU 4 serves g-0 as well
 	trial := place(t, ssn, tasks["g-2"])
 	ask(t, ssn, tasks["g-1"], false)
 	trial.Discard()
 	ask(t, ssn, tasks["g-1"], true)
 }
 
-// ask asks whether n1 takes the task.
+// ask checks whether the filter accepts n1 for the task.
 func ask(t *testing.T, ssn *sessiontest.Session, task *api.TaskInfo, taken bool) {
 	t.Helper()
 	if err := ssn.PredicateFn(task, ssn.Nodes["n1"]); (err == nil) != taken {
-		t.Errorf("%s: %v, want it to be taken: %t", task.Name, err, taken)
+		t.Errorf("%s: %v, want it accepted: %t", task.Name, err, taken)
 	}
 }
 
-// TestAMemberIsNotMovedToWhatOthersHaveStill for one that would wait until they are gone.
+// TestAMemberIsNotMovedToWhatOthersHaveStill checks that a placed member is not moved to a device that is still in use,
+// in favour of a member that would wait for that device.
 func TestAMemberIsNotMovedToWhatOthersHaveStill(t *testing.T) {
-	leaving := has("leaving", "n1", "100", 0)
+	leaving := runningWith("leaving", "n1", "100", 0)
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	leaving.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("95")
-	ssn := newPickyWorld(t, leaving).next(t)
+	ssn := newPickyCluster(t, leaving).next(t)
 	defer ssn.Close()
 	tasks := tasksOf(ssn)
-	place(t, ssn, tasks["g-0"]) // on GPU 4, with the last CPU
+	place(t, ssn, tasks["g-0"]) // placed on GPU 4, with the last CPU
 	ask(t, ssn, tasks["g-2"], false)
 	ask(t, ssn, tasks["g-1"], true) // waits for GPU 0
 }
 
-// TestMembersThatDifferAreAskedAboutForTheirJob, since others of it may be given other devices for one.
+// TestMembersThatDifferAreAskedAboutForTheirJob: results for members of unlike gangs are cached per job, since other
+// members of the job may be given other devices.
 func TestMembersThatDifferAreAskedAboutForTheirJob(t *testing.T) {
 	nodes, devices := machines("n1")
 	var groups []*v1beta1.PodGroup
@@ -191,7 +197,7 @@ func TestMembersThatDifferAreAskedAboutForTheirJob(t *testing.T) {
 	}
 	group, members := gang("differ", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
 	picky(members[1], "fast")
-	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: append(groups, group), Pods: append(pods, members...)})
+	w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: append(groups, group), Pods: append(pods, members...)})
 	ssn := w.next(t)
 	defer ssn.Close()
 	tasks := tasksOf(ssn)

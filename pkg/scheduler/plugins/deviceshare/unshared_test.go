@@ -12,7 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestModelsThatAreNotShared are given whole, in whatever form whole ones are asked for.
+// TestModelsThatAreNotShared checks that GPUs of these models are given only as whole GPUs, whatever the form of the
+// request is.
 func TestModelsThatAreNotShared(t *testing.T) {
 	const excluded = `0/1 members fit: 1 node with GPUs of model "A", which argument gpuShareUnsupportedModels excludes from sharing` +
 		`0/1 nodes are unavailable: 1 node(s) with GPUs of model "A", which argument gpuShareUnsupportedModels excludes from sharing.`
@@ -34,11 +35,11 @@ func TestModelsThatAreNotShared(t *testing.T) {
 			nodes, devices := machines("n1")
 			nodes[0].Labels[schedulingv1alpha1.GPUVendorLabel], nodes[0].Labels[schedulingv1alpha1.GPUModelLabel] = "v", tc.model
 			podGroup, pods := gang("g", 1, tc.resources)
-			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newTestCluster(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.conf += "    arguments: {gpuShareUnsupportedModels: [{vendor: v, model: A}]}\n"
 			got := w.allocate(t)
 			if refused := len(got.decided) == 0; refused != tc.refused || refused && got.said["g-0"] != excluded {
-				t.Errorf("placed %v, said %v", got.decided, got.said)
+				t.Errorf("placed %v, message %v", got.decided, got.said)
 			}
 		})
 	}

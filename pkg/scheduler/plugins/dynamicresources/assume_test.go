@@ -19,14 +19,15 @@ import (
 
 const noneFree = `claim %q (request "r", class "gpu"): node(s) without a free device for it`
 
-// TestTwoMembersDoNotCountOnOneDevice: a device reserved for one member is not free for the next, until it is released.
+// TestTwoMembersDoNotCountOnOneDevice checks that a device assumed for one member is not free for the next one until it
+// is released.
 func TestTwoMembersDoNotCountOnOneDevice(t *testing.T) {
 	var tasks = []string{"p0", "p1", "p2"}
 	objects := gpus("n", "m")
 	for _, name := range tasks {
 		objects = append(objects, made(member(name, "made t"), "t", one()))
 	}
-	run(t, objects, func(w *world) {
+	run(t, objects, func(w *testCluster) {
 		p0, p1, p2 := member("p0", "made t"), member("p1", "made t"), member("p2", "made t")
 		w.mustPlace(p0, "n")
 		w.mustPlace(p1, "n")
@@ -34,7 +35,7 @@ func TestTwoMembersDoNotCountOnOneDevice(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if got := w.fits(p2, "m"); got != "" {
-			t.Errorf("it does not fit on the other node: %s", got)
+			t.Errorf("the task does not fit on the other node: %s", got)
 		}
 		w.take(p0)
 		w.mustPlace(p2, "n")
@@ -44,25 +45,27 @@ func TestTwoMembersDoNotCountOnOneDevice(t *testing.T) {
 	})
 }
 
-// TestTheVerdictOfAPlacedTaskIsOfTheNext: it holds for all tasks with equal claims.
+// TestTheVerdictOfAPlacedTaskIsOfTheNext: the filter's result for a task that is already placed says whether another
+// task with equal claims fits, because such tasks share a cached result.
 func TestTheVerdictOfAPlacedTaskIsOfTheNext(t *testing.T) {
 	p0, p1 := member("p0", "made t"), member("p1", "made t")
-	run(t, append(gpus("n"), made(p0, "t", one()), made(p1, "t", one())), func(w *world) {
+	run(t, append(gpus("n"), made(p0, "t", one()), made(p1, "t", one())), func(w *testCluster) {
 		w.mustPlace(p0, "n")
 		if got := w.fits(p0, "n"); got != "" {
-			t.Errorf("there is a device for the next: %s", got)
+			t.Errorf("no device is free for the next task: %s", got)
 		}
 		w.mustPlace(p1, "n")
 		if got := w.fits(p0, "n"); got == "" {
-			t.Error("there is no device for the next")
+			t.Error("a device is free for another task, want none")
 		}
 	})
 }
 
-// TestMembersMakeRoomForEachOther: of two that both could have a device, none has what only the other can use.
+// TestMembersMakeRoomForEachOther: if two members can use a device, and one of them can use no other, the other member
+// gets another device.
 func TestMembersMakeRoomForEachOther(t *testing.T) {
 	easy, onlyA := member("any", "made t"), member("only-a", "made t")
-	run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
+	run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *testCluster) {
 		w.mustPlace(easy, "n")
 		if diff := cmp.Diff([]string{"gpu-0"}, w.devicesOf("any-t")); diff != "" {
 			t.Fatalf("devices (-want +got):\n%s", diff)
@@ -76,7 +79,7 @@ func TestMembersMakeRoomForEachOther(t *testing.T) {
 		w.mustPreBind(easy)
 		w.take(onlyA)
 		if diff := cmp.Diff([]string{"gpu-1"}, w.devicesOf("any-t")); diff != "" {
-			t.Errorf("what is left when the other is taken back (-want +got):\n%s", diff)
+			t.Errorf("devices after the other member was released (-want +got):\n%s", diff)
 		}
 		w.rollBack(easy)
 		w.untouched("any-t", "only-a-t")
@@ -84,37 +87,39 @@ func TestMembersMakeRoomForEachOther(t *testing.T) {
 	})
 }
 
-// TestAllocationsUnderWayAreNotMoved: nor what another session has placed.
+// TestAllocationsUnderWayAreNotMoved checks that an assumed device is not exchanged if its pre-bind step has begun, if
+// it is being released, or if an earlier session placed its pod.
 func TestAllocationsUnderWayAreNotMoved(t *testing.T) {
-	for name, after := range map[string]func(w *world, placed string){
-		"begun":                  func(w *world, placed string) { w.mustPreBind(w.tasks[placed]) },
-		"of a session before":    func(w *world, _ string) { w.open() },
-		"that is being released": func(w *world, placed string) { w.plugin.devices.leave(w.tasks[placed].Pod.UID) },
+	for name, after := range map[string]func(w *testCluster, placed string){
+		"begun":                  func(w *testCluster, placed string) { w.mustPreBind(w.tasks[placed]) },
+		"of a session before":    func(w *testCluster, _ string) { w.open() },
+		"that is being released": func(w *testCluster, placed string) { w.plugin.devices.leave(w.tasks[placed].Pod.UID) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			easy, onlyA := member("any", "made t"), member("only-a", "made t")
-			run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
+			run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *testCluster) {
 				w.mustPlace(easy, "n")
 				after(w, "any")
 				if got, want := w.fits(onlyA, "n"), fmt.Sprintf(noneFree, "only-a-t"); got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
 				if err := w.place(onlyA, "n"); err == nil {
-					t.Error("reserving it succeeds")
+					t.Error("Reserve succeeded, want an error")
 				}
 			})
 		})
 	}
 }
 
-// TestASharedClaimIsNotMoved: neither what is written of it, nor out of the reach of a pod on another node.
+// TestASharedClaimIsNotMoved checks that the devices of a shared claim are not exchanged if the allocation is already
+// written, or if a pod on another node could not reach the new devices.
 func TestASharedClaimIsNotMoved(t *testing.T) {
 	network := schedtest.NodeDevices("network", "nic model=a")
 	network.Spec.NodeName, network.Spec.AllNodes = nil, new(true)
 	objects := append(someNodes("n", "m"), schedtest.DeviceClass("gpu"), network, schedtest.NodeDevices("n", "gpu model=b"))
-	for name, others := range map[string]func(w *world, p0, p1 *api.TaskInfo){
-		"who else has it is on another node": func(w *world, _, p1 *api.TaskInfo) { w.mustPlace(p1, "m") },
-		"who else has it is bound": func(w *world, p0, p1 *api.TaskInfo) {
+	for name, others := range map[string]func(w *testCluster, p0, p1 *api.TaskInfo){
+		"who else has it is on another node": func(w *testCluster, _, p1 *api.TaskInfo) { w.mustPlace(p1, "m") },
+		"who else has it is bound": func(w *testCluster, p0, p1 *api.TaskInfo) {
 			w.mustPlace(p1, "n")
 			w.mustPreBind(p0)
 			w.plugin.bound(w.t.Context(), p0, "n")
@@ -123,7 +128,7 @@ func TestASharedClaimIsNotMoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p0, p1, onlyA, onlyB := member("p0", "shared"), member("p1", "shared"), member("only-a", "made t"), member("only-b", "made t")
 			claims := []runtime.Object{schedtest.DeviceClaim("shared", one()), made(onlyA, "t", one(modelA)), made(onlyB, "t", one(modelB))}
-			run(t, slices.Concat(objects, claims), func(w *world) {
+			run(t, slices.Concat(objects, claims), func(w *testCluster) {
 				w.mustPlace(onlyB, "n")
 				w.mustPlace(p0, "n")
 				w.take(onlyB)
@@ -139,30 +144,32 @@ func TestASharedClaimIsNotMoved(t *testing.T) {
 	}
 }
 
-// TestAnAllocatedClaimThatMembersShare: who comes next is kept to the nodes that reach it, too.
+// TestAnAllocatedClaimThatMembersShare checks that further pods with an allocated claim fit only on nodes that reach
+// its devices.
 func TestAnAllocatedClaimThatMembersShare(t *testing.T) {
 	claim := schedtest.DeviceClaim("shared", one())
 	claim.Status.Allocation = allocationOf("n", "gpu-0")
 	claim.Status.Allocation.NodeSelector = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 		MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{"n"}}}}}}
-	run(t, append(gpus("n", "m"), claim), func(w *world) {
+	run(t, append(gpus("n", "m"), claim), func(w *testCluster) {
 		p0, p1 := member("p0", "shared"), member("p1", "shared")
 		w.mustPlace(p0, "n")
 		if w.fits(p1, "m") == "" {
-			t.Error("it fits where the claim's devices are not reached")
+			t.Error("the task fits on a node that does not reach the claim's devices")
 		}
 		w.mustPlace(p1, "n")
 	})
 }
 
-// TestAClaimThatIsMovedIsReachedFromWhereItsDevicesAre: no longer from where the former ones were.
+// TestAClaimThatIsMovedIsReachedFromWhereItsDevicesAre checks that after an exchange of its devices, a claim is reached
+// from nodes of the new devices only.
 func TestAClaimThatIsMovedIsReachedFromWhereItsDevicesAre(t *testing.T) {
 	network := schedtest.NodeDevices("network", "nic model=a")
 	network.Spec.NodeName, network.Spec.AllNodes = nil, new(true)
 	p0, p1, onlyA, onlyB := member("p0", "shared"), member("p1", "shared"), member("only-a", "made t"), member("only-b", "made t")
 	objects := append(someNodes("n", "m"), schedtest.DeviceClass("gpu"), network, schedtest.NodeDevices("n", "gpu model=b"),
 		schedtest.DeviceClaim("shared", one()), made(onlyA, "t", one(modelA)), made(onlyB, "t", one(modelB)))
-	run(t, objects, func(w *world) {
+	run(t, objects, func(w *testCluster) {
 		w.mustPlace(onlyB, "n")
 		w.mustPlace(p0, "n")
 		w.take(onlyB)
@@ -176,9 +183,10 @@ func TestAClaimThatIsMovedIsReachedFromWhereItsDevicesAre(t *testing.T) {
 	})
 }
 
-// TestAClaimThatMembersShare: it is allocated once, and they agree on where.
+// TestAClaimThatMembersShare checks that a shared claim is allocated once, and that its members are placed on nodes
+// that reach its devices.
 func TestAClaimThatMembersShare(t *testing.T) {
-	run(t, append(gpus("n", "m"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+	run(t, append(gpus("n", "m"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		p0, p1, p2 := member("p0", "shared"), member("p1", "shared"), member("p2", "shared")
 		w.mustPlace(p0, "n")
 		if got, want := w.fits(p1, "m"), `claim "shared" (request "r", class "gpu"): node(s) cannot access its devices`; got != want {
@@ -188,7 +196,7 @@ func TestAClaimThatMembersShare(t *testing.T) {
 		w.mustPlace(p2, "n")
 		w.take(p0)
 		if got := w.fits(p0, "m"); got == "" {
-			t.Error("the others hold it still, and it fits elsewhere")
+			t.Error("the task fits on another node although other pods still hold the claim")
 		}
 		w.mustPreBind(p1)
 		w.mustPreBind(p2)
@@ -197,7 +205,7 @@ func TestAClaimThatMembersShare(t *testing.T) {
 		}
 		w.rollBack(p1)
 		if diff := cmp.Diff([]string{"p2"}, w.users("shared")); diff != "" || w.claim("shared").Status.Allocation == nil {
-			t.Errorf("one member's rollback takes more than its reservation (-want +got):\n%s", diff)
+			t.Errorf("users after the rollback of one member (-want +got):\n%s", diff)
 		}
 		w.rollBack(p2)
 		w.untouched("shared")
@@ -206,11 +214,12 @@ func TestAClaimThatMembersShare(t *testing.T) {
 	})
 }
 
-// Its allocation is released with it, because the others may never write. If they do, they allocate again.
+// TestAMemberReleasedBeforeTheOthersWrite: the rollback of the member that wrote the allocation withdraws it, because
+// the other members may never write. If they do, they write the allocation again.
 func TestAMemberReleasedBeforeTheOthersWrite(t *testing.T) {
 	for name, writes := range map[string]bool{"who write then": true, "who never do": false} {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 				p0, p1 := member("p0", "shared"), member("p1", "shared")
 				w.mustPlace(p0, "n")
 				w.mustPlace(p1, "n")
@@ -231,9 +240,9 @@ func TestAMemberReleasedBeforeTheOthersWrite(t *testing.T) {
 	}
 }
 
-// TestMoreMembersThanMayShare: the API server would take no more.
+// TestMoreMembersThanMayShare checks the limit of pods per claim, which the API server enforces.
 func TestMoreMembersThanMayShare(t *testing.T) {
-	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		for i := range resourceapi.ResourceClaimReservedForMaxSize {
 			w.mustPlace(member(fmt.Sprint("p", i), "shared"), "n")
 		}
@@ -242,16 +251,17 @@ func TestMoreMembersThanMayShare(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if w.place(last, "n") == nil {
-			t.Error("reserving it succeeds")
+			t.Error("Reserve succeeded, want an error")
 		}
 	})
 }
 
-// TestDevicesThatOthersTakeMeanwhile: the informer reports them between the verdict and the placement.
+// TestDevicesThatOthersTakeMeanwhile: the informer delivers another client's allocation between the filter and the
+// placement.
 func TestDevicesThatOthersTakeMeanwhile(t *testing.T) {
 	p := member("p", "made t")
 	objects := append(gpus("n"), made(p, "t", one()), schedtest.DeviceClaim("other", one()))
-	run(t, objects, func(w *world) {
+	run(t, objects, func(w *testCluster) {
 		if got := w.fits(p, "n"); got != "" {
 			t.Fatal(got)
 		}
@@ -263,7 +273,7 @@ func TestDevicesThatOthersTakeMeanwhile(t *testing.T) {
 			t.Errorf("devices (-want +got):\n%s", diff)
 		}
 		if err := w.place(p, "n"); err == nil {
-			t.Error("what is reserved is reserved again")
+			t.Error("a second Reserve of the same task succeeded")
 		}
 	})
 }
@@ -278,15 +288,15 @@ func allocationOf(pool string, devices ...string) *resourceapi.AllocationResult 
 	return allocation
 }
 
-// TestAClaimIsHeldWithItsNodes: a pod that holds an allocated claim has others come only to nodes that reach its devices, also when the claim is no
-// longer shown as allocated.
+// TestAClaimIsHeldWithItsNodes: while a pod holds an allocated claim, other pods with the claim fit only on nodes that
+// reach its devices, even if the informer no longer shows the allocation.
 func TestAClaimIsHeldWithItsNodes(t *testing.T) {
 	claim := schedtest.DeviceClaim("c", one())
 	claim.Status.Allocation = allocationOf("n", "gpu-0")
 	claim.Status.Allocation.NodeSelector = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 		MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{"n"}}},
 	}}}
-	run(t, append(gpus("n", "m"), claim), func(w *world) {
+	run(t, append(gpus("n", "m"), claim), func(w *testCluster) {
 		w.mustPlace(member("p", "c"), "n")
 		w.change("c", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil })
 		w.open()

@@ -17,13 +17,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// late is an API server whose answers to writes of a status come late. A write whose caller does not wait for that is made later yet.
+// late is an API server that answers updates of a status late. If the caller's context ends first, the write is made
+// later.
 type late struct {
 	kubernetes.Interface
 	resourceclient.ResourceV1Interface
 	resourceclient.ResourceClaimInterface
 	answer chan struct{}
-	// rest are the writes that are still to be made.
+	// rest are the writes that are made later.
 	rest []func() error
 }
 
@@ -50,22 +51,23 @@ func (l *late) UpdateStatus(ctx context.Context, claim *resourceapi.ResourceClai
 	}
 }
 
-// TestAStepThatIsCancelledBeforeItWrites writes nothing.
+// TestAStepThatIsCancelledBeforeItWrites checks that a step whose context has ended writes nothing.
 func TestAStepThatIsCancelledBeforeItWrites(t *testing.T) {
-	alone(t, func(w *world) {
+	alone(t, func(w *testCluster) {
 		ctx, cancel := context.WithCancel(w.t.Context())
 		cancel()
 		if err := w.plugin.PreBind(ctx, w.tasks["p"], "n"); err == nil {
-			t.Error("it succeeds")
+			t.Error("the step succeeded, want an error")
 		}
 		w.untouched("p-t")
 		if err := w.plugin.PreBind(w.t.Context(), w.tasks["p"], "m"); !errors.Is(err, errReserved) {
-			t.Errorf("on another node than it was placed on: %v", err)
+			t.Errorf("the step on another node returned %v", err)
 		}
 	})
 }
 
-// TestAClaimThatIsProtectedOrMarkedAlready is both once it is written.
+// TestAClaimThatIsProtectedOrMarkedAlready checks that the step adds the finalizer and the annotation of the scheduler
+// if either is missing.
 func TestAClaimThatIsProtectedOrMarkedAlready(t *testing.T) {
 	p := member("p", "made t")
 	for name, mutate := range map[string]func(*resourceapi.ResourceClaim){
@@ -78,24 +80,25 @@ func TestAClaimThatIsProtectedOrMarkedAlready(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claim := made(p, "t", one())
 			mutate(claim)
-			run(t, append(gpus("n"), claim), func(w *world) {
+			run(t, append(gpus("n"), claim), func(w *testCluster) {
 				w.mustPlace(p, "n")
 				w.mustPreBind(p)
 				live := w.claim("p-t")
 				if diff := cmp.Diff([]string{resourceapi.Finalizer}, live.Finalizers); diff != "" || live.Annotations[SchedulerAnnotation] != p.Pod.Spec.SchedulerName {
-					t.Errorf("marked with %v, finalizers (-want +got):\n%s", live.Annotations, diff)
+					t.Errorf("annotations %v, finalizers (-want +got):\n%s", live.Annotations, diff)
 				}
 			})
 		})
 	}
 }
 
-// TestAStepThatIsCancelledWhileItWrites: it waits for the answer, so that the rollback finds what there is to withdraw.
+// TestAStepThatIsCancelledWhileItWrites checks that the step waits for the answer to its write, so that the rollback
+// knows what to withdraw.
 func TestAStepThatIsCancelledWhileItWrites(t *testing.T) {
 	claim := schedtest.DeviceClaim("c", one())
 	claim.Status.Allocation = allocationOf("n", "gpu-0")
 	p := member("p", "c")
-	run(t, append(gpus("n"), claim), func(w *world) {
+	run(t, append(gpus("n"), claim), func(w *testCluster) {
 		w.mustPlace(p, "n")
 		server := &late{Interface: w.kube, answer: make(chan struct{})}
 		w.plugin.devices.kube = server
@@ -112,7 +115,7 @@ func TestAStepThatIsCancelledWhileItWrites(t *testing.T) {
 			_ = write()
 		}
 		if users := w.users("c"); len(users) > 0 {
-			t.Errorf("it is reserved for %v, and nobody is bound", users)
+			t.Errorf("the claim is reserved for %v, but no pod is bound", users)
 		}
 	})
 }

@@ -30,18 +30,18 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// world is an API server in memory with the plugin on its informers, and a session open on its nodes. Versions are counted, an
-// update of an older version is refused, and one of a status changes nothing else.
-type world struct {
+// testCluster is an API server in memory, the plugin with its informers, and an open session. The API server counts
+// versions, rejects updates of an older version, and changes only the status in an update of the status.
+type testCluster struct {
 	t       *testing.T
 	kube    *kubefake.Clientset
 	factory informers.SharedInformerFactory
 	plugin  *plugin
 	session *session
 	nodes   map[string]*api.NodeInfo
-	// jobs are those of the sessions that are opened.
+	// jobs are the jobs of the sessions that are opened.
 	jobs map[api.JobID]*api.JobInfo
-	// tasks are those that were placed.
+	// tasks are the placed tasks, by name.
 	tasks map[string]*api.TaskInfo
 
 	// woken counts the sessions that the plugin requested.
@@ -50,23 +50,23 @@ type world struct {
 	writes  sync.Mutex
 	version int
 
-	// delivered is closed while informers receive events of claims. missed is true while these events are lost. expired ends a
-	// watch.
+	// delivered is closed while informers receive events of claims. missed is true while these events are lost. expired
+	// ends a watch.
 	delivered atomic.Pointer[chan struct{}]
 	missed    atomic.Bool
 	expired   chan struct{}
 }
 
-// run makes the world in a bubble of its own and has the test act in it.
-func run(t *testing.T, objects []runtime.Object, act func(w *world)) {
+// run calls act with a new cluster, in a synctest bubble.
+func run(t *testing.T, objects []runtime.Object, act func(w *testCluster)) {
 	t.Helper()
 	runWith(t, nil, objects, act)
 }
 
-func runWith(t *testing.T, args framework.Arguments, objects []runtime.Object, act func(w *world)) {
+func runWith(t *testing.T, args framework.Arguments, objects []runtime.Object, act func(w *testCluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, kube: kubefake.NewClientset(), version: 1000, tasks: map[string]*api.TaskInfo{}, expired: make(chan struct{})}
+		w := &testCluster{t: t, kube: kubefake.NewClientset(), version: 1000, tasks: map[string]*api.TaskInfo{}, expired: make(chan struct{})}
 		w.kube.Resources = []*metav1.APIResourceList{{GroupVersion: resourceapi.SchemeGroupVersion.String()}}
 		w.kube.PrependReactor("update", "*", w.update)
 		w.kube.PrependWatchReactor("resourceclaims", w.watchClaims)
@@ -77,7 +77,8 @@ func runWith(t *testing.T, args framework.Arguments, objects []runtime.Object, a
 			}
 		}
 		ctx, end := context.WithCancel(t.Context())
-		w.factory = informers.NewSharedInformerFactory(w.kube, time.Hour) // without resyncs informers wait on what is not of the bubble
+		// A resync would wait on a channel from outside of the bubble.
+		w.factory = informers.NewSharedInformerFactory(w.kube, time.Hour)
 		w.plugin = w.build(Spec(), args)
 		w.factory.Start(ctx.Done())
 		synctest.Wait()
@@ -91,7 +92,7 @@ func runWith(t *testing.T, args framework.Arguments, objects []runtime.Object, a
 	})
 }
 
-func (w *world) build(spec framework.PluginSpec, args framework.Arguments) *plugin {
+func (w *testCluster) build(spec framework.PluginSpec, args framework.Arguments) *plugin {
 	w.t.Helper()
 	made, err := spec.New(args, handle{kube: w.kube, factory: w.factory, woken: &w.woken})
 	if err != nil {
@@ -101,7 +102,7 @@ func (w *world) build(spec framework.PluginSpec, args framework.Arguments) *plug
 }
 
 // open opens another session.
-func (w *world) open() {
+func (w *testCluster) open() {
 	w.t.Helper()
 	nodes, err := w.kube.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -126,7 +127,7 @@ func (h handle) KubeClient() kubernetes.Interface                            { r
 func (h handle) InformerFactory() informers.SharedInformerFactory            { return h.factory }
 func (h handle) StartInformers(informers ...cache.SharedIndexInformer) error { return nil }
 
-func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error) {
+func (w *testCluster) update(action clienttesting.Action) (bool, runtime.Object, error) {
 	a := action.(clienttesting.UpdateActionImpl)
 	w.writes.Lock()
 	defer w.writes.Unlock()
@@ -154,7 +155,7 @@ func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error
 	return true, object, w.kube.Tracker().Update(a.Resource, object, a.Namespace)
 }
 
-func (w *world) claim(name string) *resourceapi.ResourceClaim {
+func (w *testCluster) claim(name string) *resourceapi.ResourceClaim {
 	w.t.Helper()
 	claim, err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -163,8 +164,8 @@ func (w *world) claim(name string) *resourceapi.ResourceClaim {
 	return claim
 }
 
-// change writes the claim's metadata and status as another client does.
-func (w *world) change(name string, mutate func(*resourceapi.ResourceClaim)) {
+// change writes the claim's metadata and status, as another client would.
+func (w *testCluster) change(name string, mutate func(*resourceapi.ResourceClaim)) {
 	w.t.Helper()
 	claim := w.claim(name)
 	mutate(claim)
@@ -180,7 +181,8 @@ func (w *world) change(name string, mutate func(*resourceapi.ResourceClaim)) {
 	synctest.Wait()
 }
 
-// member is a pod of the gang with claims that were made for it, or that it names.
+// member returns a pod of the gang. A claim "made t" was created for the pod from template t; other claims are named in
+// the pod.
 func member(name string, claims ...string) *api.TaskInfo {
 	pod := schedtest.MakePod().Group("g").Name(name)
 	for _, claim := range claims {
@@ -193,13 +195,13 @@ func member(name string, claims ...string) *api.TaskInfo {
 	return api.NewTaskInfo(pod.Obj())
 }
 
-// made is the claim of a member that was made from the template.
+// made returns the claim that was created for the member from the template.
 func made(of *api.TaskInfo, template string, requests ...resourceapi.DeviceRequest) *resourceapi.ResourceClaim {
 	return schedtest.DeviceClaimFor(of.Pod, template, requests...)
 }
 
-// fits says whether the session takes the task on the node, and if not why.
-func (w *world) fits(task *api.TaskInfo, node string) string {
+// fits returns "" if the session's filter accepts the task on the node, or the reason of the refusal.
+func (w *testCluster) fits(task *api.TaskInfo, node string) string {
 	w.t.Helper()
 	if err := w.session.prePredicate(task); err != nil {
 		return err.Error()
@@ -207,23 +209,23 @@ func (w *world) fits(task *api.TaskInfo, node string) string {
 	if err := w.session.predicate(task, w.nodes[node]); err != nil {
 		var refused *api.FitError
 		if !errors.As(err, &refused) {
-			w.t.Fatalf("refused by %T: %v", err, err)
+			w.t.Fatalf("the filter returned an error of type %T: %v", err, err)
 		}
 		return refused.Reasons()[0]
 	}
 	return ""
 }
 
-// place places the task as a session does; take takes it back.
-func (w *world) place(task *api.TaskInfo, node string) error {
+// place places the task as a session does, and take releases it.
+func (w *testCluster) place(task *api.TaskInfo, node string) error {
 	task.Status, task.NodeName = api.Allocated, node
 	w.tasks[task.Name] = task
 	return w.session.Reserve(task, w.nodes[node])
 }
 
-func (w *world) take(task *api.TaskInfo) { w.session.Unreserve(task) }
+func (w *testCluster) take(task *api.TaskInfo) { w.session.Unreserve(task) }
 
-func (w *world) mustPlace(task *api.TaskInfo, node string) {
+func (w *testCluster) mustPlace(task *api.TaskInfo, node string) {
 	w.t.Helper()
 	if refused := w.fits(task, node); refused != "" {
 		w.t.Fatalf("%s does not fit on %s: %s", task.Name, node, refused)
@@ -237,8 +239,8 @@ func (w *world) mustPlace(task *api.TaskInfo, node string) {
 	synctest.Wait()
 }
 
-// preBind runs the step beside the test; the returned function waits for its end.
-func (w *world) preBind(task *api.TaskInfo) (end func() error) {
+// preBind runs the pre-bind step concurrently. The returned function waits for its end.
+func (w *testCluster) preBind(task *api.TaskInfo) (end func() error) {
 	done := make(chan error, 1)
 	own := *task
 	own.Pod = task.Pod.DeepCopy()
@@ -247,7 +249,7 @@ func (w *world) preBind(task *api.TaskInfo) (end func() error) {
 	return func() error { return <-done }
 }
 
-func (w *world) mustPreBind(task *api.TaskInfo) {
+func (w *testCluster) mustPreBind(task *api.TaskInfo) {
 	w.t.Helper()
 	if err := w.preBind(task)(); err != nil {
 		w.t.Fatalf("pre-bind of %s: %v", task.Name, err)
@@ -255,7 +257,7 @@ func (w *world) mustPreBind(task *api.TaskInfo) {
 	synctest.Wait()
 }
 
-func (w *world) rollBack(task *api.TaskInfo) {
+func (w *testCluster) rollBack(task *api.TaskInfo) {
 	w.t.Helper()
 	if err := w.plugin.Rollback(w.t.Context(), task, task.NodeName); err != nil {
 		w.t.Fatal(err)
@@ -263,8 +265,8 @@ func (w *world) rollBack(task *api.TaskInfo) {
 	synctest.Wait()
 }
 
-// devicesOf are the devices that a claim has by what is assumed, or by the API server, in order.
-func (w *world) devicesOf(claim string) []string {
+// devicesOf returns the claim's assumed devices, or else those stored in the API server, sorted.
+func (w *testCluster) devicesOf(claim string) []string {
 	w.t.Helper()
 	live := w.claim(claim)
 	allocation := live.Status.Allocation
@@ -283,8 +285,8 @@ func (w *world) devicesOf(claim string) []string {
 	return names
 }
 
-// users are the pods that the claim is reserved for.
-func (w *world) users(claim string) []string {
+// users returns the pods for which the claim is reserved.
+func (w *testCluster) users(claim string) []string {
 	w.t.Helper()
 	var names []string
 	for _, user := range w.claim(claim).Status.ReservedFor {
@@ -293,20 +295,20 @@ func (w *world) users(claim string) []string {
 	return names
 }
 
-// untouched fails unless the claim is as before it was first allocated.
-func (w *world) untouched(claims ...string) {
+// untouched fails the test unless the claims are as before their first allocation.
+func (w *testCluster) untouched(claims ...string) {
 	w.t.Helper()
 	for _, name := range claims {
 		claim := w.claim(name)
 		if claim.Status.Allocation != nil || len(claim.Status.ReservedFor) > 0 || len(claim.Finalizers) > 0 || claim.Annotations[SchedulerAnnotation] != "" {
-			w.t.Errorf("claim %s is left with allocation %v, reservations %v, finalizers %v, annotations %v", name, claim.Status.Allocation,
+			w.t.Errorf("claim %s still has allocation %v, reservations %v, finalizers %v, annotations %v", name, claim.Status.Allocation,
 				claim.Status.ReservedFor, claim.Finalizers, claim.Annotations)
 		}
 	}
 }
 
 // nothingAssumed fails the test if a pod still holds claims, or if a device without a user is not free.
-func (w *world) nothingAssumed() {
+func (w *testCluster) nothingAssumed() {
 	w.t.Helper()
 	d := w.plugin.devices
 	d.mu.Lock()
@@ -322,7 +324,7 @@ func (w *world) nothingAssumed() {
 		}
 	}
 	if !stored && len(d.ledger.users)+len(d.ledger.consumed)+len(d.ledger.shares) > 0 {
-		w.t.Errorf("nobody has a claim, and %v are used, %v is consumed, %v are shared", d.ledger.users, d.ledger.consumed, d.ledger.shares)
+		w.t.Errorf("no claim has devices, but %v are used, %v is consumed, and %v are shared", d.ledger.users, d.ledger.consumed, d.ledger.shares)
 	}
 }
 
@@ -334,7 +336,7 @@ func someNodes(names ...string) []runtime.Object {
 	return nodes
 }
 
-// gpus are the class of all devices, and nodes with two each.
+// gpus returns a class of all devices, and nodes with two devices each.
 func gpus(nodes ...string) []runtime.Object {
 	objects := append(someNodes(nodes...), schedtest.DeviceClass("gpu"))
 	for _, node := range nodes {

@@ -14,7 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestBindingConditions: the step waits until devices are prepared; one that cannot be fails it, and so does time.
+// TestBindingConditions checks that the step waits until devices are prepared, and that it fails if a device cannot be
+// prepared or after a timeout.
 func TestBindingConditions(t *testing.T) {
 	says := func(name string) func(*resourceapi.ResourceClaim) {
 		return func(c *resourceapi.ResourceClaim) {
@@ -39,15 +40,15 @@ func TestBindingConditions(t *testing.T) {
 			slice := schedtest.NodeDevices("n", "gpu-0")
 			slice.Spec.Devices[0].BindingConditions, slice.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"broken"}
 			objects := append(someNodes("n"), schedtest.DeviceClass("gpu"), slice, made(p, "t", one()))
-			runWith(t, framework.Arguments{bindingTimeoutArgument: 10}, objects, func(w *world) {
+			runWith(t, framework.Arguments{bindingTimeoutArgument: 10}, objects, func(w *testCluster) {
 				if got := w.fits(p, "n"); got == "" {
-					t.Fatal("a device with conditions is allocated though they do not count")
+					t.Fatal("a device with binding conditions was allocated although the feature is disabled")
 				}
 				w.plugin.devices.catalog.features.DeviceBinding, w.plugin.devices.catalog.features.DeviceStatus = true, true
 				w.mustPlace(p, "n")
 				end := w.preBind(p)
 				if got := w.claim("p-t").Status.Allocation; got == nil || got.AllocationTimestamp == nil {
-					t.Fatalf("allocation %v, want one with the time of it", got)
+					t.Fatalf("the allocation is %v, want one with its timestamp", got)
 				}
 				time.Sleep(9 * time.Second)
 				synctest.Wait()

@@ -24,13 +24,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestVerdictsAreTheAllocators: what is found on a node over the slices that it reaches, with what is known beforehand, is what
-// Kubernetes' allocator finds over all slices; and what is allocated suits: the allocator finds it too if it is all there is.
+// TestVerdictsAreTheAllocators compares the plugin's search on a node, which uses only the slices that the node reaches
+// and cached results, with Kubernetes' allocator over all slices. Each allocation found is verified: the allocator must
+// find it, too, if no other device is free.
 func TestVerdictsAreTheAllocators(t *testing.T) {
 	outcomes := map[string]int{}
 	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		w := newRandomWorld(random)
+		w := newRandomCluster(random)
 		for range 6 {
 			claims, node := w.someClaims(random), w.nodes[random.IntN(len(w.nodes))]
 			state := w.allocated()
@@ -39,17 +40,18 @@ func TestVerdictsAreTheAllocators(t *testing.T) {
 			sound := got.allocations != nil
 			switch {
 			case wantErr != nil && sound:
-				// A pool with a device twice: the allocator may not get by, without it must find something.
+				// A pool has duplicate devices, on which the allocator may fail. Without that pool it must find an
+				// allocation.
 				if again, againErr := w.oracle(node, claims, state, w.withoutTwice(node)); againErr != nil || again == nil {
-					t.Fatalf("seed %d: found %v, the allocator nothing: %v", seed, got, wantErr)
+					t.Fatalf("seed %d: found %v, but the allocator found nothing: %v", seed, got, wantErr)
 				}
 				outcomes["other pools"]++
 			case wantErr == nil && err != nil && want != nil:
-				t.Fatalf("seed %d: got %v, the allocator finds %v", seed, err, want)
+				t.Fatalf("seed %d: got error %v, but the allocator found %v", seed, err, want)
 			case wantErr == nil && sound != (want != nil):
-				// As above, by chance.
+				// As above, but the allocator may or may not find an allocation without that pool.
 				if again, againErr := w.oracle(node, claims, state, w.withoutTwice(node)); againErr != nil || (again != nil) != sound {
-					t.Fatalf("seed %d: got %+v, the allocator finds %+v for %+v", seed, got, want, claims)
+					t.Fatalf("seed %d: got %+v, but the allocator found %+v for %+v", seed, got, want, claims)
 				}
 			case wantErr != nil:
 				outcomes["errors"]++
@@ -65,12 +67,12 @@ func TestVerdictsAreTheAllocators(t *testing.T) {
 	}
 	for outcome, least := range map[string]int{"found": 100, "none": 100, "errors": 100, "other pools": 1} {
 		if outcomes[outcome] < least {
-			t.Errorf("the test tells little: %v", outcomes)
+			t.Errorf("too few cases of one outcome: %v", outcomes)
 		}
 	}
 }
 
-type randomWorld struct {
+type randomCluster struct {
 	*devices
 	nodes  []*v1.Node
 	slices []*resourceapi.ResourceSlice
@@ -78,16 +80,16 @@ type randomWorld struct {
 	number int
 }
 
-func newRandomWorld(random *rand.Rand) *randomWorld {
+func newRandomCluster(random *rand.Rand) *randomCluster {
 	classes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	_ = classes.Add(schedtest.DeviceClass("gpu"))
 	_ = classes.Add(schedtest.DeviceClass("a", modelA))
 	features := structured.Features{AdminAccess: true, PrioritizedList: true, DeviceStatus: true}
-	// The allocator does not give back what a device takes of counters if it is refused for its taints or a constraint, so that what it
-	// finds then depends on the order of a map.
+	// The allocator does not release a device's counters if it rejects the device for its taints or a constraint. Its
+	// results then depend on the order of a map.
 	features.PartitionableDevices = random.IntN(2) == 0
 	features.DeviceTaints = !features.PartitionableDevices && random.IntN(2) == 0
-	w := &randomWorld{devices: &devices{
+	w := &randomCluster{devices: &devices{
 		catalog:   catalog{classes: classLister{resourcelisters.NewDeviceClassLister(classes)}, features: features, compiled: newSelectorCache(cel.Features{})},
 		inventory: newInventory(features.PartitionableDevices), ledger: newLedger(false),
 	}}
@@ -97,13 +99,13 @@ func newRandomWorld(random *rand.Rand) *randomWorld {
 	for i := range 2 + random.IntN(6) {
 		w.slices = append(w.slices, w.someSlice(random, i))
 	}
-	w.inventory.update(w.slices[:len(w.slices)/2]) // it is brought up to date
+	w.inventory.update(w.slices[:len(w.slices)/2]) // update the inventory with the other slices
 	w.inventory.update(w.slices)
 	return w
 }
 
-// someSlice may be of one node or several, one of several of its pool or not, and new or out of date.
-func (w *randomWorld) someSlice(random *rand.Rand, i int) *resourceapi.ResourceSlice {
+// someSlice returns a random slice: of one node or several, alone or with others in its pool, current or outdated.
+func (w *randomCluster) someSlice(random *rand.Rand, i int) *resourceapi.ResourceSlice {
 	var list []string
 	for range 1 + random.IntN(3) {
 		list = append(list, fmt.Sprintf("d%d model=%c", random.IntN(8), 'a'+random.IntN(2)))
@@ -142,7 +144,7 @@ func (w *randomWorld) someSlice(random *rand.Rand, i int) *resourceapi.ResourceS
 	return s
 }
 
-func (w *randomWorld) addCounters(random *rand.Rand, s *resourceapi.ResourceSlice) {
+func (w *randomCluster) addCounters(random *rand.Rand, s *resourceapi.ResourceSlice) {
 	memory := func(n int) map[string]resourceapi.Counter {
 		return map[string]resourceapi.Counter{"memory": {Value: *resource.NewQuantity(int64(n), resource.DecimalSI)}}
 	}
@@ -152,7 +154,7 @@ func (w *randomWorld) addCounters(random *rand.Rand, s *resourceapi.ResourceSlic
 	}
 }
 
-func (w *randomWorld) someClaims(random *rand.Rand) []*resourceapi.ResourceClaim {
+func (w *randomCluster) someClaims(random *rand.Rand) []*resourceapi.ResourceClaim {
 	var claims []*resourceapi.ResourceClaim
 	for range 1 + random.IntN(2) {
 		w.number++
@@ -183,7 +185,8 @@ func someRequest(random *rand.Rand, name string) resourceapi.DeviceRequest {
 		exactly.AdminAccess = new(true)
 	case 2, 3:
 		next := someRequest(random, "next")
-		// Of an alternative that wants all devices the allocator takes those after the first by the first alternative.
+		// If an alternative requests all devices, the allocator chooses devices after the first one by the first
+		// alternative.
 		if next.Exactly == nil || next.Exactly.AdminAccess != nil || next.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll {
 			break
 		}
@@ -196,7 +199,7 @@ func someRequest(random *rand.Rand, name string) resourceapi.DeviceRequest {
 }
 
 // allocated returns all allocated devices, computed from the list of allocations.
-func (w *randomWorld) allocated() structured.AllocatedState {
+func (w *randomCluster) allocated() structured.AllocatedState {
 	state := structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection()}
 	for _, allocation := range w.taken {
 		for _, result := range allocation.Devices.Results {
@@ -208,8 +211,8 @@ func (w *randomWorld) allocated() structured.AllocatedState {
 	return state
 }
 
-// oracle asks Kubernetes' allocator.
-func (w *randomWorld) oracle(node *v1.Node, claims []*resourceapi.ResourceClaim, state structured.AllocatedState, of []*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
+// oracle returns the result of Kubernetes' allocator.
+func (w *randomCluster) oracle(node *v1.Node, claims []*resourceapi.ResourceClaim, state structured.AllocatedState, of []*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	allocator, err := structured.NewAllocator(ctx, w.catalog.features, state, w.catalog.classes, of, w.catalog.compiled.Cache)
@@ -223,7 +226,7 @@ func (w *randomWorld) oracle(node *v1.Node, claims []*resourceapi.ResourceClaim,
 	return found, err
 }
 
-func (w *randomWorld) search(node *v1.Node, claims []*resourceapi.ResourceClaim) (found, error) {
+func (w *randomCluster) search(node *v1.Node, claims []*resourceapi.ResourceClaim) (found, error) {
 	search, err := w.catalog.newSearch(context.Background(), w.inventory.reach(node), claims)
 	if err != nil {
 		return found{}, err
@@ -231,8 +234,8 @@ func (w *randomWorld) search(node *v1.Node, claims []*resourceapi.ResourceClaim)
 	return search.solve(claims, w.ledger.state(search.ids, nil))
 }
 
-// withoutTwice are the slices without those of pools that have a device twice for the node.
-func (w *randomWorld) withoutTwice(node *v1.Node) []*resourceapi.ResourceSlice {
+// withoutTwice returns the slices that the node reaches, without those of pools with duplicate devices.
+func (w *randomCluster) withoutTwice(node *v1.Node) []*resourceapi.ResourceSlice {
 	var list []*resourceapi.ResourceSlice
 	for _, s := range w.inventory.reach(node).sound() {
 		list = append(list, s.ResourceSlice)
@@ -240,8 +243,8 @@ func (w *randomWorld) withoutTwice(node *v1.Node) []*resourceapi.ResourceSlice {
 	return list
 }
 
-// take allocates what was found, once the allocator has found it where nothing else is free.
-func (w *randomWorld) take(t *testing.T, seed uint64, node *v1.Node, claims []*resourceapi.ResourceClaim, allocations []resourceapi.AllocationResult, state structured.AllocatedState) {
+// take records the allocations as used. It first checks that the allocator finds them if no other device is free.
+func (w *randomCluster) take(t *testing.T, seed uint64, node *v1.Node, claims []*resourceapi.ResourceClaim, allocations []resourceapi.AllocationResult, state structured.AllocatedState) {
 	t.Helper()
 	chosen := sets.New[structured.DeviceID]()
 	all := false
@@ -252,13 +255,13 @@ func (w *randomWorld) take(t *testing.T, seed uint64, node *v1.Node, claims []*r
 				t.Fatalf("seed %d: %s is allocated twice", seed, id)
 			}
 			chosen.Insert(id)
-			all = all || result.AdminAccess != nil // which others have, too
+			all = all || result.AdminAccess != nil // devices with admin access may also have other users
 		}
 		all = all || wantsAll(claims[i:i+1]) || len(claims[i].Spec.Devices.Requests) > 1
 		w.ledger.assume(claims[i].UID, &allocations[i])
 		w.taken = append(w.taken, &allocations[i])
 	}
-	if all || w.catalog.features.PartitionableDevices { // what else is allocated takes of its counters
+	if all || w.catalog.features.PartitionableDevices { // other allocated devices use the same counters
 		return
 	}
 	only := structured.AllocatedState{AllocatedDevices: state.AllocatedDevices.Clone(), AllocatedSharedDeviceIDs: state.AllocatedSharedDeviceIDs, AggregatedCapacity: state.AggregatedCapacity}
@@ -270,11 +273,11 @@ func (w *randomWorld) take(t *testing.T, seed uint64, node *v1.Node, claims []*r
 		}
 	}
 	if len(w.oracleDevices(node, claims, only)) != chosen.Len() {
-		t.Fatalf("seed %d: %v does not suit %v", seed, chosen, claims)
+		t.Fatalf("seed %d: devices %v do not satisfy claims %v", seed, chosen, claims)
 	}
 }
 
-func (w *randomWorld) oracleDevices(node *v1.Node, claims []*resourceapi.ResourceClaim, state structured.AllocatedState) sets.Set[structured.DeviceID] {
+func (w *randomCluster) oracleDevices(node *v1.Node, claims []*resourceapi.ResourceClaim, state structured.AllocatedState) sets.Set[structured.DeviceID] {
 	found, err := w.oracle(node, claims, state, w.withoutTwice(node))
 	ids := sets.New[structured.DeviceID]()
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 )
 
-// TestDocumentedExample: the page's example is a valid configuration with the defaults, and predicates leaves claims alone in it.
+// TestDocumentedExample checks that the page's example is a valid configuration with the defaults, and that plugin
+// predicates does not handle claims in it.
 func TestDocumentedExample(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/plugins/dynamicresources.md")
 	if err != nil {
@@ -46,7 +47,7 @@ func TestDocumentedExample(t *testing.T) {
 	}
 }
 
-// TestBothSwitchedOn: the error names both lines.
+// TestBothSwitchedOn checks that the error names both lines if plugin predicates handles claims, too.
 func TestBothSwitchedOn(t *testing.T) {
 	_, err := config.Parse([]byte(`actions: allocate
 tiers:

@@ -12,7 +12,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestWhichTasksAreAskedAboutOneByOne: those whose verdict on a node may depend on what is placed on others.
+// TestWhichTasksAreAskedAboutOneByOne checks which tasks are uncacheable: the result for them on one node may depend on
+// placements on other nodes.
 func TestWhichTasksAreAskedAboutOneByOne(t *testing.T) {
 	network := func(devices ...string) *resourceapi.ResourceSlice {
 		slice := schedtest.NodeDevices("network", devices...)
@@ -53,8 +54,8 @@ func TestWhichTasksAreAskedAboutOneByOne(t *testing.T) {
 				}
 				objects = append(objects, claim)
 			}
-			run(t, objects, func(w *world) {
-				for range 2 { // and as it is kept
+			run(t, objects, func(w *testCluster) {
+				for range 2 { // the second call returns the cached result
 					if got := w.session.uncacheable(task); got != tc.want {
 						t.Errorf("got %v, want %v", got, tc.want)
 					}
@@ -64,23 +65,23 @@ func TestWhichTasksAreAskedAboutOneByOne(t *testing.T) {
 	}
 }
 
-// TestPodsWithEqualClaims: claims that ask for the same have one key, as long as no more is known of them.
+// TestPodsWithEqualClaims checks that claims with equal requests have the same signature until one of them is assumed.
 func TestPodsWithEqualClaims(t *testing.T) {
 	p0, p1, p2 := member("p0", "made t"), member("p1", "made t"), member("p2", "made t")
-	run(t, append(gpus("n"), made(p0, "t", one(modelA)), made(p1, "t", one(modelA)), made(p2, "t", one(modelB))), func(w *world) {
+	run(t, append(gpus("n"), made(p0, "t", one(modelA)), made(p1, "t", one(modelA)), made(p2, "t", one(modelB))), func(w *testCluster) {
 		key := func(of *api.TaskInfo) string { return w.session.SignClaim(of.Pod, &of.Pod.Spec.ResourceClaims[0]) }
 		if key(p0) != key(p1) {
-			t.Error("equal claims have two keys")
+			t.Error("equal claims have different signatures")
 		}
 		if key(p0) == key(p2) {
-			t.Error("unequal claims have one key")
+			t.Error("unequal claims have the same signature")
 		}
 		w.mustPlace(p0, "n")
 		if key(p0) == key(p1) {
-			t.Error("a claim that is held has the key of one that is not")
+			t.Error("a held claim has the same signature as one that is not held")
 		}
 		if key(member("q", "gone")) == key(member("q", "lost")) {
-			t.Error("claims that are not there have one key")
+			t.Error("two claims that do not exist have the same signature")
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // lag delays the informers' events of claims until the returned function is called.
-func (w *world) lag() (end func()) {
+func (w *testCluster) lag() (end func()) {
 	delivered := make(chan struct{})
 	w.delivered.Store(&delivered)
 	return func() {
@@ -30,18 +30,18 @@ func (w *world) lag() (end func()) {
 	}
 }
 
-// gap makes informers miss the changes of claims that meanwhile makes, and then list the claims again.
-func (w *world) gap(meanwhile func()) {
+// gap makes informers miss the changes of claims that meanwhile makes. They then list the claims again.
+func (w *testCluster) gap(meanwhile func()) {
 	w.missed.Store(true)
 	meanwhile()
 	synctest.Wait()
 	w.missed.Store(false)
 	w.expired <- struct{}{}
-	time.Sleep(time.Minute) // they pause before they list
+	time.Sleep(time.Minute) // informers wait before they list again
 	synctest.Wait()
 }
 
-func (w *world) watchClaims(action clienttesting.Action) (bool, watch.Interface, error) {
+func (w *testCluster) watchClaims(action clienttesting.Action) (bool, watch.Interface, error) {
 	watched := action.(clienttesting.WatchActionImpl)
 	claims, err := w.kube.Tracker().Watch(watched.Resource, watched.Namespace, watched.ListOptions)
 	if err != nil {
@@ -74,18 +74,18 @@ func (w *world) watchClaims(action clienttesting.Action) (bool, watch.Interface,
 	return true, late, nil
 }
 
-// TestWritesCountBeforeInformersDeliverThem: a claim that two share is one bound pod's when informers do not show yet that it is
-// allocated. Nobody else is given its devices, and who comes to share it has these.
+// TestWritesCountBeforeInformersDeliverThem: a pod with a shared claim was bound, but informers do not show the
+// allocation yet. No other claim gets these devices, and further pods with the shared claim use them.
 func TestWritesCountBeforeInformersDeliverThem(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world, p1 *api.TaskInfo){
-		"another pod comes to share it": func(w *world, p1 *api.TaskInfo) {
+	for name, meanwhile := range map[string]func(w *testCluster, p1 *api.TaskInfo){
+		"another pod comes to share it": func(w *testCluster, p1 *api.TaskInfo) {
 			w.mustPlace(p1, "n")
 		},
-		"another pod is placed by it, and taken back": func(w *world, p1 *api.TaskInfo) {
+		"another pod is placed by it, and taken back": func(w *testCluster, p1 *api.TaskInfo) {
 			w.mustPlace(p1, "n")
 			w.take(p1)
 		},
-		"the other member is rolled back": func(w *world, p1 *api.TaskInfo) {
+		"the other member is rolled back": func(w *testCluster, p1 *api.TaskInfo) {
 			w.mustPlace(p1, "n")
 			w.mustPreBind(p1)
 			w.rollBack(p1)
@@ -93,7 +93,7 @@ func TestWritesCountBeforeInformersDeliverThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p0, p1, p2 := member("p0", "shared"), member("p1", "shared"), member("p2", "made t")
-			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one()), made(p2, "t", one())), func(w *world) {
+			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one()), made(p2, "t", one())), func(w *testCluster) {
 				end := w.lag()
 				defer end()
 				w.mustPlace(p0, "n")
@@ -112,10 +112,10 @@ func TestWritesCountBeforeInformersDeliverThem(t *testing.T) {
 	}
 }
 
-// TestTheOtherMemberIsRolledBackAfterTheFirstIsBound: and no other pod gets the devices of the first.
+// TestTheOtherMemberIsRolledBackAfterTheFirstIsBound checks that no other pod gets the devices of the bound member.
 func TestTheOtherMemberIsRolledBackAfterTheFirstIsBound(t *testing.T) {
 	p0, p1, p2 := member("p0", "shared"), member("p1", "shared"), member("p2", "made t")
-	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one()), made(p2, "t", one())), func(w *world) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one()), made(p2, "t", one())), func(w *testCluster) {
 		end := w.lag()
 		defer end()
 		w.mustPlace(p0, "n")
@@ -131,11 +131,12 @@ func TestTheOtherMemberIsRolledBackAfterTheFirstIsBound(t *testing.T) {
 	})
 }
 
-// TestAPodPlacedAgainBeforeInformersDeliver: its claim, which was taken back, is written again before the pod may be bound.
+// TestAPodPlacedAgainBeforeInformersDeliver checks that a claim whose write was withdrawn is written again before the
+// pod may be bound.
 func TestAPodPlacedAgainBeforeInformersDeliver(t *testing.T) {
-	takes := map[string]func(w *world, p *api.TaskInfo){
-		"rolled back": func(w *world, p *api.TaskInfo) { w.rollBack(p) },
-		"withdrawn by the next leader": func(w *world, p *api.TaskInfo) {
+	takes := map[string]func(w *testCluster, p *api.TaskInfo){
+		"rolled back": func(w *testCluster, p *api.TaskInfo) { w.rollBack(p) },
+		"withdrawn by the next leader": func(w *testCluster, p *api.TaskInfo) {
 			w.plugin = w.build(Spec(), nil)
 			synctest.Wait()
 			if err := w.plugin.Recover(w.t.Context()); err != nil {
@@ -149,7 +150,7 @@ func TestAPodPlacedAgainBeforeInformersDeliver(t *testing.T) {
 	for name, take := range takes {
 		t.Run(name, func(t *testing.T) {
 			p := member("p", "made t")
-			run(t, append(gpus("n"), made(p, "t", one())), func(w *world) {
+			run(t, append(gpus("n"), made(p, "t", one())), func(w *testCluster) {
 				w.mustPlace(p, "n")
 				w.mustPreBind(p)
 				end := w.lag()
@@ -166,11 +167,11 @@ func TestAPodPlacedAgainBeforeInformersDeliver(t *testing.T) {
 	}
 }
 
-// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: the write is withdrawn although the trial goes on, because the trial may
-// be reverted. The allocation is written again if the pod of the trial is bound.
+// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: the write is withdrawn although the trial continues, because
+// the trial may be reverted. The allocation is written again if the pod of the trial is bound.
 func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 	begun, tried := member("begun", "shared"), member("tried", "shared")
-	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		w.mustPlace(begun, "n")
 		w.mustPreBind(begun)
 		w.open()
@@ -181,7 +182,7 @@ func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 		if diff := cmp.Diff([]string{"tried"}, w.users("shared")); diff != "" || w.claim("shared").Status.Allocation == nil {
 			t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
 		}
-		w.mustPlace(begun, "n") // again, and its earlier write no longer exists
+		w.mustPlace(begun, "n") // placed again; its earlier write no longer exists
 		w.mustPreBind(begun)
 		if diff := cmp.Diff([]string{"tried", "begun"}, w.users("shared")); diff != "" {
 			t.Errorf("the claim is reserved for (-want +got):\n%s", diff)
@@ -199,13 +200,14 @@ func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 	})
 }
 
-// TestAClaimThatReplacesOneWhoseDeletionWasMissed: the devices of that one are free.
+// TestAClaimThatReplacesOneWhoseDeletionWasMissed checks that the devices of a deleted claim are free if informers
+// missed the deletion and show a new claim of the same name.
 func TestAClaimThatReplacesOneWhoseDeletionWasMissed(t *testing.T) {
 	p, old := member("p", "made t"), schedtest.DeviceClaim("c", schedtest.DeviceRequest("r", "gpu", 2))
 	old.Status.Allocation = allocationOf("n", "gpu-0", "gpu-1")
-	run(t, append(gpus("n"), old, made(p, "t", one())), func(w *world) {
+	run(t, append(gpus("n"), old, made(p, "t", one())), func(w *testCluster) {
 		if w.fits(p, "n") == "" {
-			t.Fatal("the devices of a claim are free")
+			t.Fatal("the devices of an allocated claim are free")
 		}
 		w.gap(func() {
 			if err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Delete(w.t.Context(), "c", metav1.DeleteOptions{}); err != nil {
@@ -219,19 +221,20 @@ func TestAClaimThatReplacesOneWhoseDeletionWasMissed(t *testing.T) {
 		})
 		w.open()
 		if got := w.fits(p, "n"); got != "" {
-			t.Errorf("devices of a claim that is gone are not free: %s", got)
+			t.Errorf("devices of a deleted claim are not free: %s", got)
 		}
 		w.nothingAssumed()
 	})
 }
 
-// TestConditionsOfAnEarlierAllocationDoNotCount: informers may still show that one.
+// TestConditionsOfAnEarlierAllocationDoNotCount checks that the step ignores conditions of an earlier allocation, which
+// informers may still show.
 func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
 	p := member("p", "made t")
 	slice := schedtest.NodeDevices("n", "gpu-0")
 	slice.Spec.Devices[0].BindingConditions, slice.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"broken"}
 	objects := append(someNodes("n"), schedtest.DeviceClass("gpu"), slice, made(p, "t", one()))
-	runWith(t, framework.Arguments{bindingTimeoutArgument: 10}, objects, func(w *world) {
+	runWith(t, framework.Arguments{bindingTimeoutArgument: 10}, objects, func(w *testCluster) {
 		w.plugin.devices.catalog.features.DeviceBinding, w.plugin.devices.catalog.features.DeviceStatus = true, true
 		w.mustPlace(p, "n")
 		end := w.preBind(p)
@@ -252,10 +255,11 @@ func TestConditionsOfAnEarlierAllocationDoNotCount(t *testing.T) {
 	})
 }
 
-// TestAPodPlacedAgainWhileASessionTriesAnother: the write for their shared claim was withdrawn, and the claim is written again.
+// TestAPodPlacedAgainWhileASessionTriesAnother checks that a shared claim is written again after a rollback, even if a
+// session holds it for another pod in a trial.
 func TestAPodPlacedAgainWhileASessionTriesAnother(t *testing.T) {
 	begun, tried := member("begun", "shared"), member("tried", "shared")
-	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		w.mustPlace(begun, "n")
 		w.mustPreBind(begun)
 		w.open()
@@ -269,12 +273,13 @@ func TestAPodPlacedAgainWhileASessionTriesAnother(t *testing.T) {
 	})
 }
 
-// TestAReservationThatOthersTookBack: informers still show it, and it is written again before the pod may be bound.
+// TestAReservationThatOthersTookBack: another client removed the pod from the claim's users, but informers still show
+// it. It is written again before the pod may be bound.
 func TestAReservationThatOthersTookBack(t *testing.T) {
 	p, claim := member("p", "c"), schedtest.DeviceClaim("c", one())
 	claim.Status.Allocation = allocationOf("n", "gpu-0")
 	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: p.Name, UID: p.Pod.UID}}
-	run(t, append(gpus("n"), claim), func(w *world) {
+	run(t, append(gpus("n"), claim), func(w *testCluster) {
 		end := w.lag()
 		defer end()
 		w.change("c", func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil })
@@ -286,13 +291,14 @@ func TestAReservationThatOthersTookBack(t *testing.T) {
 	})
 }
 
-// TestRecoverBeforeInformersDeliver: what a former leader wrote last is withdrawn, too.
+// TestRecoverBeforeInformersDeliver checks that recovery also withdraws the last writes of a former leader, which
+// informers do not show yet.
 func TestRecoverBeforeInformersDeliver(t *testing.T) {
 	before := options.ServerOpts
 	defer func() { options.ServerOpts = before }()
 	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
 	p := member("p", "made t")
-	run(t, append(gpus("n"), made(p, "t", one())), func(w *world) {
+	run(t, append(gpus("n"), made(p, "t", one())), func(w *testCluster) {
 		end := w.lag()
 		defer end()
 		w.mustPlace(p, "n")

@@ -10,7 +10,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestTheLatestVersionOfAClaimCounts: in whatever order it is written and shown.
+// TestTheLatestVersionOfAClaimCounts checks that the latest version of a claim counts, whatever the order of writes and
+// informer events.
 func TestTheLatestVersionOfAClaimCounts(t *testing.T) {
 	claim := func(version string, devices ...string) *resourceapi.ResourceClaim {
 		c := schedtest.DeviceClaim("c")
@@ -23,8 +24,8 @@ func TestTheLatestVersionOfAClaimCounts(t *testing.T) {
 	shows := func(c *resourceapi.ResourceClaim) func() { return func() { l.shows(c) } }
 	wrote := func(c *resourceapi.ResourceClaim) func() { return func() { l.wrote(c) } }
 	cases := map[string]struct {
-		told []func()
-		// taken reports whether the device of the claim is not free.
+		steps []func()
+		// taken reports whether the device of the claim is in use.
 		taken bool
 	}{
 		"it is shown":                              {[]func(){shows(claim("5", "gpu"))}, true},
@@ -39,22 +40,22 @@ func TestTheLatestVersionOfAClaimCounts(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			l = newLedger(false)
-			for _, tell := range tc.told {
-				tell()
+			for _, step := range tc.steps {
+				step()
 			}
 			if taken := !l.free(allocationOf("n", "gpu")); taken != tc.taken {
-				t.Errorf("its device is taken: %v, want %v", taken, tc.taken)
+				t.Errorf("the claim's device is in use: %v, want %v", taken, tc.taken)
 			}
 			l.gone(claim("0").UID)
 			if len(l.claims)+len(l.users) > 0 {
-				t.Errorf("%v and %v are kept of a claim that is gone", l.claims, l.users)
+				t.Errorf("claims %v and users %v remain of a deleted claim", l.claims, l.users)
 			}
 		})
 	}
 }
 
-// TestStoredAndAssumedDevicesAreTaken: a claim may be stored with one device and assumed to have another, and no other claim may
-// have either.
+// TestStoredAndAssumedDevicesAreTaken: a claim may be stored with one device and assumed to have another. No other
+// claim may have either.
 func TestStoredAndAssumedDevicesAreTaken(t *testing.T) {
 	l := newLedger(false)
 	stored, assumed := allocationOf("n", "stored"), allocationOf("n", "assumed")

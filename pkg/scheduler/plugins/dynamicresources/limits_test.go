@@ -15,12 +15,13 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAMemberThatSharesAClaimIsPlaced, also where parts of devices are counted: nothing is chosen for it that others could have taken.
+// TestAMemberThatSharesAClaimIsPlaced checks that a further member is placed with a claim that another member holds,
+// also if partitions of devices are counted.
 func TestAMemberThatSharesAClaimIsPlaced(t *testing.T) {
 	for _, parts := range []bool{false, true} {
 		t.Run(fmt.Sprintf("parts are counted: %t", parts), func(t *testing.T) {
 			p, q := member("p", "c"), member("q", "c")
-			run(t, append(gpus("n"), schedtest.DeviceClaim("c", one())), func(w *world) {
+			run(t, append(gpus("n"), schedtest.DeviceClaim("c", one())), func(w *testCluster) {
 				w.plugin.devices.catalog.features.PartitionableDevices = parts
 				w.mustPlace(p, "n")
 				if err := w.place(q, "n"); err != nil {
@@ -31,7 +32,8 @@ func TestAMemberThatSharesAClaimIsPlaced(t *testing.T) {
 	}
 }
 
-// TestSharesOfTheSearchGrowAgain once the namespaces are gone that had used up all of the time.
+// TestSharesOfTheSearchGrowAgain checks that the shares of search time recover when namespaces that used up all time no
+// longer search.
 func TestSharesOfTheSearchGrowAgain(t *testing.T) {
 	const nodes, sessions = 1000, 10
 	synctest.Test(t, func(t *testing.T) {
@@ -66,12 +68,13 @@ func TestSharesOfTheSearchGrowAgain(t *testing.T) {
 			last = b
 		}
 		if searched != nodes {
-			t.Errorf("in the last session a namespace searched %d of %d nodes, and all together %v of %v", searched, nodes, last.all, last.limitOfAll)
+			t.Errorf("in the last session a namespace searched %d of %d nodes, and all namespaces used %v of %v", searched, nodes, last.all, last.limitOfAll)
 		}
 	})
 }
 
-// TestSlowSearchesTakeAPartOfTheTime: a namespace whose searches use up their limit in a session does not in each one after it.
+// TestSlowSearchesTakeAPartOfTheTime checks that a namespace whose searches use up their limit in one session does not
+// get the same time in each further session.
 func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
 	for _, namespaces := range []int{1, 3, 40} {
 		t.Run(fmt.Sprint(namespaces, " namespaces"), func(t *testing.T) {
@@ -99,10 +102,10 @@ func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
 					if sessions == 0 {
 						first = slow
 					} else if took := slow - before; took > first {
-						t.Fatalf("session %d searched for %v, the first one for %v", sessions, took, first)
+						t.Fatalf("session %d searched for %v, longer than the first one, which took %v", sessions, took, first)
 					}
 					if _, end, err := b.beginSearch("quick", time.Second); err != nil && slow == before {
-						t.Fatalf("another namespace: %v", err)
+						t.Fatalf("a quick search of another namespace was rejected: %v", err)
 					} else if err == nil {
 						pause.For(t.Context(), freeSearch/2)
 						end()
@@ -127,8 +130,8 @@ func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
 	}
 }
 
-// TestSlowSearchesOfOneSession: all others wait for a session to end. Slow searches take a second of it, for however many namespaces, and claims
-// of other namespaces are searched for beside them.
+// TestSlowSearchesOfOneSession: other gangs wait for the session to end, so slow searches may take one second of it,
+// whatever the number of namespaces. Claims of other namespaces are still searched.
 func TestSlowSearchesOfOneSession(t *testing.T) {
 	settings, err := load(nil)
 	if err != nil {
@@ -155,18 +158,18 @@ func TestSlowSearchesOfOneSession(t *testing.T) {
 					}
 				}
 				if took, most := time.Since(begun), time.Second+time.Duration(namespaces)*shortSearch; took > most {
-					t.Errorf("the session searched for %v, want %v at most", took, most)
+					t.Errorf("the session searched for %v, want at most %v", took, most)
 				}
 				if err := search("quick", shortSearch/2); err != nil {
-					t.Errorf("another namespace: %v", err)
+					t.Errorf("a quick search of another namespace failed: %v", err)
 				}
 			})
 		})
 	}
 }
 
-// TestSlowSearchesOfOthersLeaveATurn: tenants whose gangs come first use up the time for slow searches in each session. A namespace whose search takes
-// a third of a second has the time for it after as many sessions as namespaces wait.
+// TestSlowSearchesOfOthersLeaveATurn: in each session, gangs of other tenants use up the time for slow searches first.
+// A namespace whose search takes a third of a second gets that time after at most as many sessions as namespaces wait.
 func TestSlowSearchesOfOthersLeaveATurn(t *testing.T) {
 	for _, others := range []int{2, 9} {
 		t.Run(fmt.Sprint(others, " others"), func(t *testing.T) {
@@ -193,23 +196,24 @@ func TestSlowSearchesOfOthersLeaveATurn(t *testing.T) {
 						found++
 					}
 					if took, most := time.Since(begun), time.Second+time.Duration(others+1)*shortSearch; took > most {
-						t.Fatalf("a session searched for %v, want %v at most", took, most)
+						t.Fatalf("a session searched for %v, want at most %v", took, most)
 					}
 					last = b
-					pause.For(t.Context(), 15*time.Second) // the loop rests
+					pause.For(t.Context(), 15*time.Second) // the pause between sessions
 				}
 				if want := sessions/(others+1) - 1; found < want {
 					t.Errorf("%d of %d sessions searched to the end for the patient namespace, want %d", found, sessions, want)
 				}
 				if len(last.waiting) > others+1 {
-					t.Errorf("%d namespaces are remembered", len(last.waiting))
+					t.Errorf("%d namespaces are recorded as waiting", len(last.waiting))
 				}
 			})
 		})
 	}
 }
 
-// TestASearchThatWasSlowOnceHasNoConsequence: on a busy machine any search may take longer than usual.
+// TestASearchThatWasSlowOnceHasNoConsequence: a single slow search does not limit its namespace, because any search may
+// be slow on a busy machine.
 func TestASearchThatWasSlowOnceHasNoConsequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var last *budgets
@@ -226,7 +230,7 @@ func TestASearchThatWasSlowOnceHasNoConsequence(t *testing.T) {
 	})
 }
 
-// TestQuickSearchesOweNothing: claims of many pods, none of which takes long.
+// TestQuickSearchesOweNothing checks that many quick searches do not limit their namespace in later sessions.
 func TestQuickSearchesOweNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var last *budgets
@@ -243,19 +247,19 @@ func TestQuickSearchesOweNothing(t *testing.T) {
 			last = b
 		}
 		if len(last.owed) > 0 {
-			t.Errorf("it owes %v", last.owed)
+			t.Errorf("after quick searches the namespaces owe %v, want nothing", last.owed)
 		}
 	})
 }
 
-// A tenant's claims may have many large selectors, and the lookup of cached results hashes each of them for each slice. It ends
-// with its search.
+// TestLookupsOfASliceEndWithTheirSearch: a tenant's claims may have many large selectors, and a lookup of cached
+// results hashes each of them for each slice. The lookup ends when the search does.
 func TestLookupsOfASliceEndWithTheirSearch(t *testing.T) {
-	run(t, append(gpus("n"), schedtest.DeviceClaim("c", one())), func(w *world) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("c", one())), func(w *testCluster) {
 		d := w.plugin.devices
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(errSlow)
-		if got := w.fits(member("p", "c"), "n"); got != "" { // so that devices are listed
+		if got := w.fits(member("p", "c"), "n"); got != "" { // so that the inventory is filled
 			t.Fatal(got)
 		}
 		looked := 0
@@ -263,16 +267,16 @@ func TestLookupsOfASliceEndWithTheirSearch(t *testing.T) {
 			looked++
 			s.kept = map[selectionKey][]bool{{}: {true}}
 			if _, err := s.suiting(ctx, d.catalog.compiled.Cache, &choice{}, selectionKey{}); !errors.Is(err, errSlow) {
-				t.Errorf("a search that has ended went on: %v", err)
+				t.Errorf("a lookup after the end of its search returned %v", err)
 			}
 		}
 		if looked == 0 {
-			t.Error("there are no devices")
+			t.Error("the node reaches no slices")
 		}
 	})
 }
 
-// Searches that use up all of their time use up the namespace's time in a session, too.
+// TestSearchesThatTimeOutUseUpTheBudget: searches that time out also count against the namespace's time in a session.
 func TestSearchesThatTimeOutUseUpTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, begun := newBudgets(time.Second, nil), time.Now()
@@ -287,6 +291,6 @@ func TestSearchesThatTimeOutUseUpTheBudget(t *testing.T) {
 			pause.For(ctx, time.Minute)
 			end()
 		}
-		t.Errorf("the namespace has searched %v of 1s, and may search still", b.spent["ns"].slow)
+		t.Errorf("the namespace has searched for %v of 1s, and may still search", b.spent["ns"].slow)
 	})
 }

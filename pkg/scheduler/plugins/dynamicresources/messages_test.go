@@ -23,7 +23,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestVerdicts: what keeps a pod from all nodes, or from one, names claim, request and class.
+// TestVerdicts has the refusals on all nodes or on one node. They name the claim, the request and the class.
 func TestVerdicts(t *testing.T) {
 	all := schedtest.DeviceRequest("r", "gpu", 0)
 	all.Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
@@ -110,22 +110,22 @@ func TestVerdicts(t *testing.T) {
 			if tc.mutate != nil {
 				tc.mutate(own)
 			}
-			run(t, append(objects, own), func(w *world) {
+			run(t, append(objects, own), func(w *testCluster) {
 				if diff := cmp.Diff(tc.want, w.fits(p, "n")); diff != "" {
 					t.Errorf("verdict (-want +got):\n%s", diff)
 				}
 				err := w.place(p, "n")
 				if (err == nil) != (tc.want == "") {
-					t.Errorf("the verdict is %q, and reserving says %v", tc.want, err)
+					t.Errorf("the filter's result is %q, but Reserve returned %v", tc.want, err)
 				}
 			})
 		})
 	}
 }
 
-// TestAClaimOfPodsThatAreRolledBack: a pod that shares the claim waits for the end of the rollback.
+// TestAClaimOfPodsThatAreRolledBack checks that a pod with a shared claim waits for the end of another pod's rollback.
 func TestAClaimOfPodsThatAreRolledBack(t *testing.T) {
-	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		first := member("first", "shared")
 		w.mustPlace(first, "n")
 		w.mustPreBind(first)
@@ -146,7 +146,7 @@ func TestAClaimOfPodsThatAreRolledBack(t *testing.T) {
 func TestMessagesOfSearchLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := map[string]string{}
-		// search searches for that long, and returns why it may not.
+		// search begins a search that takes this long. It returns the refusal, if any.
 		search := func(b *budgets, namespace string, takes time.Duration) string {
 			ctx, end, err := b.beginSearch(namespace, time.Second)
 			if err != nil {
@@ -183,30 +183,30 @@ func TestMessagesOfSearchLimits(t *testing.T) {
 	})
 }
 
-// TestStepsThatFail: the claim is not what it was any more.
+// TestStepsThatFail has the errors of steps whose claim was changed or deleted after the placement.
 func TestStepsThatFail(t *testing.T) {
 	const own = `claim "p-t" (request "r", class "gpu"): `
 	cases := map[string]struct {
-		meanwhile func(w *world)
+		meanwhile func(w *testCluster)
 		want      string
 	}{
-		"others allocated it": {func(w *world) {
+		"others allocated it": {func(w *testCluster) {
 			w.change("p-t", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("n", "gpu-1") })
 		}, own + "the claim got another allocation in the meantime"},
-		"it is being deleted": {func(w *world) {
+		"it is being deleted": {func(w *testCluster) {
 			w.change("p-t", func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{Time: schedtest.Created.Time} })
 		}, own + "the claim is being deleted"},
-		"it is another": {func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) }, own + "the claim was deleted and recreated after the pod was placed"},
-		"it is gone": {func(w *world) {
+		"it is another": {func(w *testCluster) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) }, own + "the claim was deleted and recreated after the pod was placed"},
+		"it is gone": {func(w *testCluster) {
 			if err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Delete(w.t.Context(), "p-t", metav1.DeleteOptions{}); err != nil {
 				w.t.Fatal(err)
 			}
 		}, own + "the claim was deleted after the pod was placed"},
-		"it is given back": {func(w *world) { w.take(w.tasks["p"]) }, "no devices are reserved for the pod's claims on this node"},
+		"it is given back": {func(w *testCluster) { w.take(w.tasks["p"]) }, "no devices are reserved for the pod's claims on this node"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			alone(t, func(w *world) {
+			alone(t, func(w *testCluster) {
 				tc.meanwhile(w)
 				if err := w.preBind(w.tasks["p"])(); err == nil || err.Error() != tc.want {
 					t.Errorf("got %v, want %q", err, tc.want)
@@ -218,7 +218,8 @@ func TestStepsThatFail(t *testing.T) {
 	}
 }
 
-// TestAnAllocatedClaimThatOthersChange: the pod's node may not reach what it has then, nor may the pod use it.
+// TestAnAllocatedClaimThatOthersChange has the errors of steps whose allocated claim was changed so that the pod may
+// not use it on its node.
 func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
 	const claim = `claim "c" (request "r", class "gpu"): `
 	cases := map[string]struct {
@@ -235,7 +236,7 @@ func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claim := schedtest.DeviceClaim("c", one())
 			claim.Status.Allocation = allocationOf("n", "gpu-0")
-			run(t, append(gpus("n", "m"), claim), func(w *world) {
+			run(t, append(gpus("n", "m"), claim), func(w *testCluster) {
 				p := member("p", "c")
 				w.mustPlace(p, "n")
 				w.change("c", tc.change)
@@ -243,7 +244,7 @@ func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
 					t.Errorf("got %v, want %q", err, tc.want)
 				}
 				if slices.Contains(w.users("c"), "p") {
-					t.Error("it is reserved for the pod")
+					t.Error("the claim is reserved for the pod")
 				}
 			})
 		})
@@ -254,7 +255,7 @@ func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
 func TestMessagesOfReserve(t *testing.T) {
 	p := member("p", "made t")
 	objects := append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)))
-	run(t, objects, func(w *world) {
+	run(t, objects, func(w *testCluster) {
 		state, err := w.session.stateOf(p.Pod)
 		if err != nil {
 			t.Fatal(err)
@@ -269,7 +270,7 @@ func TestMessagesOfReserve(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	})
-	run(t, objects, func(w *world) {
+	run(t, objects, func(w *testCluster) {
 		state, err := w.session.stateOf(p.Pod)
 		if err != nil {
 			t.Fatal(err)
@@ -290,7 +291,7 @@ func TestMessagesOfReserve(t *testing.T) {
 func TestMessagesOfAPrioritizedList(t *testing.T) {
 	p := member("p", "made t")
 	list := resourceapi.DeviceRequest{Name: "r", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "best", DeviceClassName: "gpu", Count: 1}}}
-	run(t, append(gpus("n"), made(p, "t", list)), func(w *world) {
+	run(t, append(gpus("n"), made(p, "t", list)), func(w *testCluster) {
 		w.plugin.devices.catalog.features.PrioritizedList = false
 		const want = `claim "p-t" (request "r", class "gpu"): a prioritized list requires feature gate DRAPrioritizedList, which is disabled in the scheduler`
 		if got := w.fits(p, "n"); got != want {
@@ -303,15 +304,15 @@ func TestMessagesOfAPrioritizedList(t *testing.T) {
 func TestMessagesOfPreBind(t *testing.T) {
 	p := member("p", "made t")
 	down := apierrors.NewInternalError(errors.New("etcd has no leader"))
-	fails := func(w *world) { w.failing("update", "resourceclaims", down) }
+	fails := func(w *testCluster) { w.failing("update", "resourceclaims", down) }
 	allocated := made(p, "t", one())
 	allocated.Status.Allocation = allocationOf("n", "gpu-0")
 	cases := map[string]struct {
 		claim     *resourceapi.ResourceClaim
-		meanwhile func(w *world)
+		meanwhile func(w *testCluster)
 		want      string
 	}{
-		"a claim without requests": {made(p, "t"), func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) },
+		"a claim without requests": {made(p, "t"), func(w *testCluster) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) },
 			`claim "p-t" (no requests): the claim was deleted and recreated after the pod was placed`},
 		"the finalizer is not written": {made(p, "t", one()), fails,
 			`claim "p-t" (request "r", class "gpu"): protecting the claim from deletion: Internal error occurred: etcd has no leader`},
@@ -320,7 +321,7 @@ func TestMessagesOfPreBind(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), tc.claim), func(w *world) {
+			run(t, append(gpus("n"), tc.claim), func(w *testCluster) {
 				w.mustPlace(p, "n")
 				tc.meanwhile(w)
 				if err := w.preBind(p)(); err == nil || err.Error() != tc.want {
@@ -331,12 +332,12 @@ func TestMessagesOfPreBind(t *testing.T) {
 	}
 }
 
-// TestMessagesOfACutOffWait has the error of a step that ends while it waits for devices to be prepared.
+// TestMessagesOfACutOffWait has the error of a step whose context ends while it waits for devices to be prepared.
 func TestMessagesOfACutOffWait(t *testing.T) {
 	p := member("p", "made t")
 	slice := schedtest.NodeDevices("n", "gpu-0")
 	slice.Spec.Devices[0].BindingConditions, slice.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"broken"}
-	run(t, append(someNodes("n"), schedtest.DeviceClass("gpu"), slice, made(p, "t", one())), func(w *world) {
+	run(t, append(someNodes("n"), schedtest.DeviceClass("gpu"), slice, made(p, "t", one())), func(w *testCluster) {
 		w.plugin.devices.catalog.features.DeviceBinding, w.plugin.devices.catalog.features.DeviceStatus = true, true
 		w.mustPlace(p, "n")
 		ctx, cancel := context.WithCancelCause(w.t.Context())

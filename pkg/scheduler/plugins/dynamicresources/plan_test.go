@@ -13,17 +13,17 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// Nothing of an outdated plan is assumed.
+// TestOutdatedPlan checks that no part of an outdated plan is assumed.
 func TestOutdatedPlan(t *testing.T) {
 	easy, onlyA := member("any", "made t"), member("only-a", "made t")
-	changes := map[string]func(w *world){
-		"a device is taken":    func(w *world) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-1")) },
-		"what moves has begun": func(w *world) { w.plugin.devices.beginPreBind(easy.Pod.UID, "n") },
-		"what moves is gone":   func(w *world) { w.take(easy) },
+	changes := map[string]func(w *testCluster){
+		"a device is taken":    func(w *testCluster) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-1")) },
+		"what moves has begun": func(w *testCluster) { w.plugin.devices.beginPreBind(easy.Pod.UID, "n") },
+		"what moves is gone":   func(w *testCluster) { w.take(easy) },
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *world) {
+			run(t, append(gpus("n"), made(easy, "t", one()), made(onlyA, "t", one(modelA))), func(w *testCluster) {
 				w.mustPlace(easy, "n")
 				state, err := w.session.stateOf(onlyA.Pod)
 				if err != nil {
@@ -45,7 +45,7 @@ func TestOutdatedPlan(t *testing.T) {
 					t.Errorf("devices (-want +got):\n%s", diff)
 				}
 				if free := w.plugin.devices.ledger.free(allocationOf("n", "gpu-0")); free != gone {
-					t.Errorf("what moves has devices that are free: %v, want %v", free, gone)
+					t.Errorf("the devices of the member that should move are free: %v, want %v", free, gone)
 				}
 				w.plugin.devices.ledger.assume("another", nil)
 				w.take(easy)
@@ -55,20 +55,21 @@ func TestOutdatedPlan(t *testing.T) {
 	}
 }
 
-// TestAPlanForAClaimThatOthersTakeOrLeave: what they do with it between plan and placement is not overlooked.
+// TestAPlanForAClaimThatOthersTakeOrLeave checks that a plan is rejected if another pod took or released the claim
+// between the plan and the placement.
 func TestAPlanForAClaimThatOthersTakeOrLeave(t *testing.T) {
 	p0, p1 := member("p0", "c"), member("p1", "c")
-	place := func(w *world) { w.mustPlace(p0, "n") }
-	cases := map[string]struct{ before, meanwhile func(w *world) }{
-		"who has it is leaving":  {place, func(w *world) { w.plugin.devices.leave(p0.Pod.UID) }},
-		"who had it is gone":     {place, func(w *world) { w.take(p0) }},
-		"somebody has it now":    {func(*world) {}, place},
-		"its device is taken":    {func(*world) {}, func(w *world) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-0")) }},
+	place := func(w *testCluster) { w.mustPlace(p0, "n") }
+	cases := map[string]struct{ before, meanwhile func(w *testCluster) }{
+		"who has it is leaving":  {place, func(w *testCluster) { w.plugin.devices.leave(p0.Pod.UID) }},
+		"who had it is gone":     {place, func(w *testCluster) { w.take(p0) }},
+		"somebody has it now":    {func(*testCluster) {}, place},
+		"its device is taken":    {func(*testCluster) {}, func(w *testCluster) { w.plugin.devices.ledger.assume("another", allocationOf("n", "gpu-0")) }},
 		"as it was, it is taken": {place, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), schedtest.DeviceClaim("c", one())), func(w *world) {
+			run(t, append(gpus("n"), schedtest.DeviceClaim("c", one())), func(w *testCluster) {
 				tc.before(w)
 				state, err := w.session.stateOf(p1.Pod)
 				if err != nil {
@@ -91,7 +92,8 @@ func TestAPlanForAClaimThatOthersTakeOrLeave(t *testing.T) {
 	}
 }
 
-// TestPartsThatOthersTakeMeanwhile: what is left of a device, or of what its parts draw on, is counted again.
+// TestPartsThatOthersTakeMeanwhile checks that the remaining capacity of a device, or of the counters of its
+// partitions, is computed again at the placement.
 func TestPartsThatOthersTakeMeanwhile(t *testing.T) {
 	amount := func(of string) map[resourceapi.QualifiedName]resource.Quantity {
 		return map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(of)}
@@ -120,7 +122,7 @@ func TestPartsThatOthersTakeMeanwhile(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := member("p", "made t")
-			run(t, append(someNodes("n"), schedtest.DeviceClass("gpu"), tc.slice, made(p, "t", tc.request)), func(w *world) {
+			run(t, append(someNodes("n"), schedtest.DeviceClass("gpu"), tc.slice, made(p, "t", tc.request)), func(w *testCluster) {
 				d := w.plugin.devices
 				d.catalog.features.ConsumableCapacity, d.catalog.features.PartitionableDevices, d.ledger.consumable = true, true, true
 				state, err := w.session.stateOf(p.Pod)
@@ -136,7 +138,7 @@ func TestPartsThatOthersTakeMeanwhile(t *testing.T) {
 					t.Errorf("got %v, want %v", err, errChanged)
 				}
 				if w.place(p, "n") == nil {
-					t.Error("it is placed without enough")
+					t.Error("the task was placed without enough capacity")
 				}
 				d.ledger.assume("another", nil)
 				w.mustPlace(p, "n")

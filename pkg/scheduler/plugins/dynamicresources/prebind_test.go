@@ -16,19 +16,20 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// alone runs the test with a member that is placed on a node with two devices, and has a claim of its own.
-func alone(t *testing.T, act func(w *world)) {
+// alone runs the test with a placed member that has its own claim, on a node with two devices.
+func alone(t *testing.T, act func(w *testCluster)) {
 	t.Helper()
 	p := member("p", "made t")
-	run(t, append(gpus("n"), made(p, "t", one())), func(w *world) {
+	run(t, append(gpus("n"), made(p, "t", one())), func(w *testCluster) {
 		w.mustPlace(p, "n")
 		act(w)
 	})
 }
 
-// TestPreBindWritesTheAllocation: the allocation, who uses it, and what protects and marks it; in two writes.
+// TestPreBindWritesTheAllocation checks that the step writes the allocation, the user, the finalizer and the
+// scheduler's annotation, in two writes.
 func TestPreBindWritesTheAllocation(t *testing.T) {
-	alone(t, func(w *world) {
+	alone(t, func(w *testCluster) {
 		w.kube.ClearActions()
 		w.mustPreBind(w.tasks["p"])
 		if diff := cmp.Diff([]string{"update ", "update status"}, w.calls()); diff != "" {
@@ -46,7 +47,7 @@ func TestPreBindWritesTheAllocation(t *testing.T) {
 			t.Errorf("finalizers (-want +got):\n%s", diff)
 		}
 		if got, want := claim.Annotations[SchedulerAnnotation], w.tasks["p"].Pod.Spec.SchedulerName; got != want {
-			t.Errorf("marked with %q, want %q", got, want)
+			t.Errorf("the scheduler's annotation is %q, want %q", got, want)
 		}
 		w.kube.ClearActions()
 		w.mustPreBind(w.tasks["p"])
@@ -58,10 +59,11 @@ func TestPreBindWritesTheAllocation(t *testing.T) {
 	})
 }
 
-// TestDevicesOfABoundPodAreNotFree: also before the informer shows what was written.
+// TestDevicesOfABoundPodAreNotFree checks that the devices are not free, even before the informer shows the written
+// allocation.
 func TestDevicesOfABoundPodAreNotFree(t *testing.T) {
 	p, q := member("p", "made t"), member("q", "made t")
-	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)), made(q, "t", one())), func(w *world) {
+	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)), made(q, "t", one())), func(w *testCluster) {
 		w.mustPlace(p, "n")
 		w.mustPreBind(p)
 		written := w.claim("p-t")
@@ -70,24 +72,24 @@ func TestDevicesOfABoundPodAreNotFree(t *testing.T) {
 		w.plugin.devices.claimShown(before)
 		w.plugin.bound(w.t.Context(), p, "n")
 		if got := w.fits(q, "n"); got == "" {
-			t.Error("devices are given twice while the informer is late")
+			t.Error("devices are allocated twice before the informer shows the allocation")
 		}
 		w.plugin.devices.claimShown(written)
 		w.nothingAssumed()
 		if got := w.fits(q, "n"); got == "" {
-			t.Error("devices are given twice once the informer shows them")
+			t.Error("devices are allocated twice after the informer shows the allocation")
 		}
 		w.change("p-t", func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} })
 		if got := w.fits(q, "n"); got != "" {
-			t.Errorf("devices that are given back are not free: %s", got)
+			t.Errorf("released devices are not free: %s", got)
 		}
 	})
 }
 
-// TestRollback: what was written is taken back, the last first; also where the writes were refused or their answer was lost.
+// TestRollback checks that all writes are withdrawn in reverse order, also if a write failed or its answer was lost.
 func TestRollback(t *testing.T) {
-	fails := func(subresource string, taken bool) func(w *world) {
-		return func(w *world) {
+	fails := func(subresource string, taken bool) func(w *testCluster) {
+		return func(w *testCluster) {
 			once := true
 			w.kube.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				if !once || action.GetSubresource() != subresource {
@@ -101,11 +103,11 @@ func TestRollback(t *testing.T) {
 		}
 	}
 	cases := map[string]struct {
-		before  func(w *world)
+		before  func(w *testCluster)
 		refused bool
 		calls   []string
 	}{
-		"all was written":                         {before: func(*world) {}, calls: []string{"get ", "update status", "update "}},
+		"all was written":                         {before: func(*testCluster) {}, calls: []string{"get ", "update status", "update "}},
 		"the first write was refused":             {before: fails("", false), refused: true, calls: []string{"get "}},
 		"the answer to the first write was lost":  {before: fails("", true), refused: true, calls: []string{"get ", "update "}},
 		"the second write was refused":            {before: fails("status", false), refused: true, calls: []string{"get ", "update "}},
@@ -113,7 +115,7 @@ func TestRollback(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			alone(t, func(w *world) {
+			alone(t, func(w *testCluster) {
 				tc.before(w)
 				if err := w.preBind(w.tasks["p"])(); (err != nil) != tc.refused {
 					t.Fatalf("pre-bind: %v", err)
@@ -131,23 +133,23 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestRollbackUnbegun: nothing was written, and nothing is.
+// TestRollbackUnbegun checks that a rollback of a step that wrote nothing writes nothing.
 func TestRollbackUnbegun(t *testing.T) {
-	alone(t, func(w *world) {
+	alone(t, func(w *testCluster) {
 		w.kube.ClearActions()
 		w.rollBack(w.tasks["p"])
 		if diff := cmp.Diff([]string{}, w.calls()); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
 		w.nothingAssumed()
-		w.rollBack(w.tasks["p"]) // again
+		w.rollBack(w.tasks["p"]) // a second rollback
 	})
 }
 
-// TestRollbackThatFailsIsRepeated: no other pod gets the devices until it has succeeded.
+// TestRollbackThatFailsIsRepeated checks that no other pod gets the devices until the rollback has succeeded.
 func TestRollbackThatFailsIsRepeated(t *testing.T) {
 	p, q := member("p", "made t"), member("q", "made t")
-	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)), made(q, "t", one())), func(w *world) {
+	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)), made(q, "t", one())), func(w *testCluster) {
 		w.mustPlace(p, "n")
 		w.mustPreBind(p)
 		down := true
@@ -158,7 +160,7 @@ func TestRollbackThatFailsIsRepeated(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if w.fits(q, "n") == "" || w.fits(p, "n") == "" {
-			t.Error("what is not given back is free")
+			t.Error("devices are free although their rollback failed")
 		}
 		down = false
 		w.rollBack(p)
@@ -167,7 +169,7 @@ func TestRollbackThatFailsIsRepeated(t *testing.T) {
 	})
 }
 
-// TestRollbackLeavesWritesOfOthers: a rollback leaves it alone.
+// TestRollbackLeavesWritesOfOthers checks that a rollback does not withdraw what other clients wrote meanwhile.
 func TestRollbackLeavesWritesOfOthers(t *testing.T) {
 	user := func(name string) resourceapi.ResourceClaimConsumerReference {
 		return resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: "another"}
@@ -186,7 +188,7 @@ func TestRollbackLeavesWritesOfOthers(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			alone(t, func(w *world) {
+			alone(t, func(w *testCluster) {
 				w.mustPreBind(w.tasks["p"])
 				w.change("p-t", tc.meanwhile)
 				w.rollBack(w.tasks["p"])
@@ -197,7 +199,7 @@ func TestRollbackLeavesWritesOfOthers(t *testing.T) {
 					t.Errorf("devices (-want +got):\n%s", diff)
 				}
 				if len(w.claim("p-t").Finalizers) == 0 {
-					t.Error("it is not protected any more")
+					t.Error("the claim no longer has its finalizer")
 				}
 				w.nothingAssumed()
 			})
@@ -205,11 +207,12 @@ func TestRollbackLeavesWritesOfOthers(t *testing.T) {
 	}
 }
 
-// TestAClaimThatWasAllocatedBefore: it is reserved for the pod, and stays allocated.
+// TestAClaimThatWasAllocatedBefore checks that an allocated claim is only reserved for the pod, and that the rollback
+// does not deallocate it.
 func TestAClaimThatWasAllocatedBefore(t *testing.T) {
 	claim := schedtest.DeviceClaim("c", one())
 	claim.Status.Allocation, claim.Finalizers = allocationOf("n", "gpu-0"), []string{resourceapi.Finalizer}
-	run(t, append(gpus("n"), claim), func(w *world) {
+	run(t, append(gpus("n"), claim), func(w *testCluster) {
 		p := member("p", "c")
 		w.mustPlace(p, "n")
 		w.kube.ClearActions()
@@ -225,9 +228,10 @@ func TestAClaimThatWasAllocatedBefore(t *testing.T) {
 	})
 }
 
-// TestAConflictIsReadAndWrittenAgain: others write claims, too.
+// TestAConflictIsReadAndWrittenAgain checks that the step retries after a conflict, because other clients write claims,
+// too.
 func TestAConflictIsReadAndWrittenAgain(t *testing.T) {
-	alone(t, func(w *world) {
+	alone(t, func(w *testCluster) {
 		w.change("p-t", func(c *resourceapi.ResourceClaim) { c.Labels = map[string]string{"of": "another"} })
 		conflicts := 1
 		w.kube.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -245,8 +249,8 @@ func TestAConflictIsReadAndWrittenAgain(t *testing.T) {
 	})
 }
 
-// calls are the verbs and subresources of calls about claims since it was asked last.
-func (w *world) calls() []string {
+// calls returns the verbs and subresources of API calls about claims since its last call.
+func (w *testCluster) calls() []string {
 	list := []string{}
 	for _, action := range w.kube.Actions() {
 		if action.GetResource().Resource == "resourceclaims" {

@@ -15,10 +15,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// sound are the slices of both parts that devices may be allocated from.
+// sound returns the slices from which devices may be allocated, of the node's own and of shared pools.
 func (r *reach) sound() []*slice { return slices.Concat(r.own.sound, r.shared.sound) }
 
-// sharedSlice is reached by the nodes with the zone; by all without one.
+// sharedSlice returns a slice that nodes of the zone reach. Without a zone, all nodes reach it.
 func sharedSlice(name, zone string, generation int64, devices ...string) *resourceapi.ResourceSlice {
 	slice := schedtest.NodeDevices(name, devices...)
 	slice.Name, slice.Spec.NodeName, slice.Spec.Pool.Generation = name, nil, generation
@@ -32,7 +32,8 @@ func sharedSlice(name, zone string, generation int64, devices ...string) *resour
 	return slice
 }
 
-// TestAChangeOfASharedSliceIsLookedAtOnce: thousands of nodes may reach it, and what they reach is neither matched nor counted for each.
+// TestAChangeOfASharedSliceIsLookedAtOnce: thousands of nodes may reach a shared slice, so a change is neither matched
+// nor counted for each node.
 func TestAChangeOfASharedSliceIsLookedAtOnce(t *testing.T) {
 	nodes := map[string]*v1.Node{}
 	for _, name := range []string{"a1", "a2", "b1"} {
@@ -55,14 +56,14 @@ func TestAChangeOfASharedSliceIsLookedAtOnce(t *testing.T) {
 		}
 	}
 	if len(n.seenBefore) != len(nodes) {
-		t.Errorf("of %d nodes it is known which slices they reach, want %d", len(n.seenBefore), len(nodes))
+		t.Errorf("the reach of %d nodes is cached, want %d", len(n.seenBefore), len(nodes))
 	}
 	first, second := n.reach(nodes["a1"]), n.reach(nodes["a2"])
 	if first.shared != second.shared {
-		t.Error("nodes that reach the same shared slices do not share what is known of them")
+		t.Error("nodes that reach the same shared slices do not share their cached state")
 	}
 	if n.reach(nodes["b1"]).shared != ofB {
-		t.Error("what is known of slices that did not change is not kept")
+		t.Error("the cached state of slices that did not change was dropped")
 	}
 	if diff := cmp.Diff([]string{"a1-devices/gpu", "in-a/nic", "in-a/nic-2"}, devicesIn(first.sound())); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
@@ -79,7 +80,8 @@ func devicesIn(list []*slice) []string {
 	return names
 }
 
-// TestReachAfterChanges: whatever changed, nodes reach what they would in an inventory that is made of the slices as they are.
+// TestReachAfterChanges checks that after random changes, each node reaches the same slices as in a new inventory of
+// the current slices.
 func TestReachAfterChanges(t *testing.T) {
 	zones := []string{"", "a", "b"}
 	for seed := range uint64(40) {
@@ -115,7 +117,7 @@ func TestReachAfterChanges(t *testing.T) {
 				if nodes[i] == nil || rng.IntN(10) == 0 {
 					nodes[i] = schedtest.MakeNode().Name(fmt.Sprint("n", i)).Label("zone", pick(zones...)).Obj()
 				}
-				if rng.IntN(4) == 0 { // it is not asked about in this session
+				if rng.IntN(4) == 0 { // the node is not filtered in this session
 					continue
 				}
 				got, want := n.reach(nodes[i]), fresh.reach(nodes[i])

@@ -15,7 +15,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRecover: the next leader withdraws what was written for pods that were not bound, and nothing else.
+// TestRecover checks that a new leader withdraws the writes for pods that were not bound, and nothing else.
 func TestRecover(t *testing.T) {
 	before := options.ServerOpts
 	defer func() { options.ServerOpts = before }()
@@ -32,19 +32,19 @@ func TestRecover(t *testing.T) {
 		want      []string
 		kept      bool
 	}{
-		"a pod without a node":                         {pod: pod("p").Obj(), mark: "volcano", users: []string{"p"}, allocated: true},
-		"a bound pod":                                  {pod: pod("p").Node("n").Obj(), mark: "volcano", users: []string{"p"}, allocated: true, want: []string{"p"}, kept: true},
-		"a finished pod":                               {pod: pod("p").Phase(v1.PodFailed).Obj(), mark: "volcano", users: []string{"p"}, allocated: true, want: []string{"p"}, kept: true},
-		"a pod of another scheduler":                   {pod: pod("p").Scheduler("other").Obj(), mark: "volcano", users: []string{"p"}, allocated: true, want: []string{"p"}, kept: true},
-		"a pod that is gone":                           {pod: pod("q").Obj(), mark: "volcano", users: []string{"p"}, allocated: true, want: []string{"p"}, kept: true},
-		"one beside another user":                      {pod: pod("p").Obj(), mark: "volcano", users: []string{"p", "x"}, allocated: true, want: []string{"x"}, kept: true},
-		"a claim that another scheduler allocated":     {pod: pod("p").Obj(), mark: "other", users: []string{"p"}, allocated: true, kept: true},
-		"a claim without a mark":                       {pod: pod("p").Obj(), users: []string{"p"}, allocated: true, kept: true},
-		"a claim without a mark, the name is shared":   {pod: pod("p").Obj(), users: []string{"p"}, allocated: true, multi: true, want: []string{"p"}, kept: true},
-		"a claim that no pod uses":                     {pod: pod("p").Obj(), mark: "volcano", allocated: true},
-		"one that no pod uses, and is another's":       {pod: pod("p").Obj(), mark: "other", allocated: true, kept: true},
-		"a claim that is only protected":               {pod: pod("p").Obj(), mark: "volcano"},
-		"one that the name does not tell of ours from": {pod: pod("p").Obj(), mark: "volcano", users: []string{"p"}, allocated: true, multi: true, want: []string{"p"}, kept: true},
+		"a pod without a node":                             {pod: pod("p").Obj(), mark: "volcano", users: []string{"p"}, allocated: true},
+		"a bound pod":                                      {pod: pod("p").Node("n").Obj(), mark: "volcano", users: []string{"p"}, allocated: true, want: []string{"p"}, kept: true},
+		"a finished pod":                                   {pod: pod("p").Phase(v1.PodFailed).Obj(), mark: "volcano", users: []string{"p"}, allocated: true, want: []string{"p"}, kept: true},
+		"a pod of another scheduler":                       {pod: pod("p").Scheduler("other").Obj(), mark: "volcano", users: []string{"p"}, allocated: true, want: []string{"p"}, kept: true},
+		"a pod that is gone":                               {pod: pod("q").Obj(), mark: "volcano", users: []string{"p"}, allocated: true, want: []string{"p"}, kept: true},
+		"one beside another user":                          {pod: pod("p").Obj(), mark: "volcano", users: []string{"p", "x"}, allocated: true, want: []string{"x"}, kept: true},
+		"a claim that another scheduler allocated":         {pod: pod("p").Obj(), mark: "other", users: []string{"p"}, allocated: true, kept: true},
+		"a claim without a mark":                           {pod: pod("p").Obj(), users: []string{"p"}, allocated: true, kept: true},
+		"a claim without a mark, the name is shared":       {pod: pod("p").Obj(), users: []string{"p"}, allocated: true, multi: true, want: []string{"p"}, kept: true},
+		"a claim that no pod uses":                         {pod: pod("p").Obj(), mark: "volcano", allocated: true},
+		"one that no pod uses, and is another's":           {pod: pod("p").Obj(), mark: "other", allocated: true, kept: true},
+		"a claim that is only protected":                   {pod: pod("p").Obj(), mark: "volcano"},
+		"one whose name does not distinguish it from ours": {pod: pod("p").Obj(), mark: "volcano", users: []string{"p"}, allocated: true, multi: true, want: []string{"p"}, kept: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRecover(t *testing.T) {
 			if tc.allocated {
 				claim.Status.Allocation = allocationOf("n", "gpu-0")
 			}
-			run(t, append(gpus("n"), claim, tc.pod), func(w *world) {
+			run(t, append(gpus("n"), claim, tc.pod), func(w *testCluster) {
 				if err := w.plugin.Recover(w.t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +76,7 @@ func TestRecover(t *testing.T) {
 					t.Errorf("users (-want +got):\n%s", diff)
 				}
 				if live := w.claim("c"); tc.kept && (live.Status.Allocation == nil || len(live.Finalizers) == 0) {
-					t.Errorf("it is not kept: %v", live)
+					t.Errorf("recovery changed the claim: %v", live)
 				} else if !tc.kept {
 					w.untouched("c")
 				}

@@ -21,8 +21,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// hard is a claim that the allocator tries to allocate for ever: of so many devices, by pairs of one group, that there is no other
-// such pair for.
+// hard returns a claim for which the allocator's search never ends: it needs several devices, of which two must have an
+// equal attribute, but the attribute is different on all devices.
 func hard(name string) *resourceapi.ResourceClaim {
 	var requests []resourceapi.DeviceRequest
 	claim := schedtest.DeviceClaim(name)
@@ -36,13 +36,14 @@ func hard(name string) *resourceapi.ResourceClaim {
 	return claim
 }
 
-// TestAClaimThatTakesForEver: its search ends, those of its namespace have a limit in all, and other namespaces have their own.
+// TestAClaimThatTakesForEver checks that the search times out, that all searches of its namespace have a limit, and
+// that other namespaces have their own limit.
 func TestAClaimThatTakesForEver(t *testing.T) {
 	var devices []string
 	for i := range 30 {
 		devices = append(devices, fmt.Sprintf("gpu-%d unique=%d", i, i))
 	}
-	d := newRandomWorld(rand.New(rand.NewPCG(1, 1))).devices // in real time
+	d := newRandomCluster(rand.New(rand.NewPCG(1, 1))).devices // runs in real time
 	d.inventory.update([]*resourceapi.ResourceSlice{schedtest.NodeDevices("n", devices...)})
 	d.unrecovered = framework.NewUnrecovered(Name, recovery{d}, func() {})
 	p := &plugin{settings: settings{filterTimeout: 200 * time.Millisecond, search: 500 * time.Millisecond}, devices: d}
@@ -76,11 +77,11 @@ func TestAClaimThatTakesForEver(t *testing.T) {
 	}
 }
 
-// TestSelectorsThatTakeLongToCompile: a search waits for them as long as it may take, and those with others do not. They are compiled all
-// the same, and the next session has them.
+// TestSelectorsThatTakeLongToCompile: a search waits for the compilation of its selectors until its time limit, and
+// searches with other selectors do not wait. The compilation continues, and the next session uses its result.
 func TestSelectorsThatTakeLongToCompile(t *testing.T) {
 	p, q := member("p", "made t"), member("q", "made t")
-	run(t, append(gpus("n"), made(p, "t", one("true", "true || true")), made(q, "t", one(modelA))), func(w *world) {
+	run(t, append(gpus("n"), made(p, "t", one("true", "true || true")), made(q, "t", one(modelA))), func(w *testCluster) {
 		if got := w.fits(q, "n"); got != "" {
 			t.Fatal(got)
 		}
@@ -103,7 +104,7 @@ func TestSelectorsThatTakeLongToCompile(t *testing.T) {
 	})
 }
 
-// TestASelectorWhoseCompilerPanics: the panic does not affect other selectors.
+// TestASelectorWhoseCompilerPanics checks that the panic does not affect other selectors.
 func TestASelectorWhoseCompilerPanics(t *testing.T) {
 	c := newSelectorCache(cel.Features{})
 	c.compile = func(string) { panic("oh no") }
@@ -114,7 +115,8 @@ func TestASelectorWhoseCompilerPanics(t *testing.T) {
 	}
 }
 
-// TestMatchingDetectsInfeasibleClaims: at once, where the allocator would try all orders of devices.
+// TestMatchingDetectsInfeasibleClaims checks that an infeasible claim is rejected at once, where the allocator would
+// try all orders of devices.
 func TestMatchingDetectsInfeasibleClaims(t *testing.T) {
 	var devices []string
 	for i := range 31 {
@@ -122,14 +124,15 @@ func TestMatchingDetectsInfeasibleClaims(t *testing.T) {
 	}
 	p := member("p", "made t")
 	requests := []resourceapi.DeviceRequest{schedtest.DeviceRequest("many", "gpu", 31), one(modelA)}
-	runWith(t, framework.Arguments{filterTimeoutArgument: 60}, append(someNodes("n"), schedtest.DeviceClass("gpu"), schedtest.NodeDevices("n", devices...), made(p, "t", requests...)), func(w *world) {
+	runWith(t, framework.Arguments{filterTimeoutArgument: 60}, append(someNodes("n"), schedtest.DeviceClass("gpu"), schedtest.NodeDevices("n", devices...), made(p, "t", requests...)), func(w *testCluster) {
 		if got, want := w.fits(p, "n"), `claim "p-t" (request "r", class "gpu"): node(s) without a free device for it`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }
 
-// TestManyMembersMakeRoom: each that comes can only have what the one before has, up to the last.
+// TestManyMembersMakeRoom: each member needs the device of the member before it, so that all members must be moved in
+// turn.
 func TestManyMembersMakeRoom(t *testing.T) {
 	const members = 16
 	var devices []string
@@ -144,7 +147,7 @@ func TestManyMembersMakeRoom(t *testing.T) {
 		}
 		objects = append(objects, made(member(tasks[i], "made t"), "t", one(strings.Join(or, " || "))))
 	}
-	run(t, append(objects, schedtest.NodeDevices("n", devices...)), func(w *world) {
+	run(t, append(objects, schedtest.NodeDevices("n", devices...)), func(w *testCluster) {
 		for _, name := range tasks {
 			w.mustPlace(member(name, "made t"), "n")
 		}
@@ -186,7 +189,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestMatchingEndsWithItsSearch: a tenant's claims may ask for any number of devices.
+// TestMatchingEndsWithItsSearch checks that matching ends with the context, because a tenant's claims may request any
+// number of devices.
 func TestMatchingEndsWithItsSearch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -195,7 +199,8 @@ func TestMatchingEndsWithItsSearch(t *testing.T) {
 	}
 }
 
-// TestAllNamespacesHaveALimitTogether: with searches that are each too short to count a session would take any time.
+// TestAllNamespacesHaveALimitTogether: many searches that are too short to count individually must not take unlimited
+// time in a session.
 func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 	cases := map[string]struct {
 		namespaces int
@@ -230,9 +235,10 @@ func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 	}
 }
 
-// TestANamespaceThatSearchesForEverDoesNotKeepOthersOut: in the session after that each namespace has its share of the time.
+// TestANamespaceThatSearchesForEverDoesNotKeepOthersOut checks that each namespace has its share of the time in the
+// session after a namespace used up all of it.
 func TestANamespaceThatSearchesForEverDoesNotKeepOthersOut(t *testing.T) {
-	run(t, nil, func(w *world) {
+	run(t, nil, func(w *testCluster) {
 		searched := map[string]int{}
 		for range 5 {
 			w.open()
@@ -257,11 +263,11 @@ func TestANamespaceThatSearchesForEverDoesNotKeepOthersOut(t *testing.T) {
 	})
 }
 
-// TestTheSelectorCacheIsBounded: a tenant writes them, and each slice keeps which devices suit them.
+// TestTheSelectorCacheIsBounded: tenants write selectors, and each slice caches which devices match them.
 func TestTheSelectorCacheIsBounded(t *testing.T) {
 	p := member("p", "made t")
 	long := "true" + strings.Repeat(" ", 10_000)
-	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("a", "gpu", 1, long, long, long), one(long))), func(w *world) {
+	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("a", "gpu", 1, long, long, long), one(long))), func(w *testCluster) {
 		if got := w.fits(p, "n"); got != "" {
 			t.Fatal(got)
 		}

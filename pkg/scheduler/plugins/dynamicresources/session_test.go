@@ -13,9 +13,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAClaimThatIsNotMadeYet: the pod waits for what makes claims from templates.
+// TestAClaimThatIsNotMadeYet checks that a pod waits for the controller that creates claims from templates.
 func TestAClaimThatIsNotMadeYet(t *testing.T) {
-	run(t, gpus("n"), func(w *world) {
+	run(t, gpus("n"), func(w *testCluster) {
 		p := member("p", "made t")
 		p.Pod.Status.ResourceClaimStatuses = nil
 		if got, want := w.fits(p, "n"), `claim "t" of the pod has not been created from template "t" yet`; got != want {
@@ -23,12 +23,13 @@ func TestAClaimThatIsNotMadeYet(t *testing.T) {
 		}
 		p.Pod.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "t"}}
 		if got := w.fits(p, "n"); got != "" {
-			t.Errorf("a claim that is made for nobody keeps the pod from its node: %s", got)
+			t.Errorf("a pod whose template creates no claim is refused: %s", got)
 		}
 	})
 }
 
-// TestAClaimThatChangesAfterItsPodsTurnCame: the pod is placed by what the claim is then.
+// TestAClaimThatChangesAfterItsPodsTurnCame checks that a pod is placed with the current state of its claim if the
+// claim changes after the filter ran.
 func TestAClaimThatChangesAfterItsPodsTurnCame(t *testing.T) {
 	for name, allocations := range map[string][2]*resourceapi.AllocationResult{
 		"it is freed":     {allocationOf("n", "gpu-1"), nil},
@@ -37,7 +38,7 @@ func TestAClaimThatChangesAfterItsPodsTurnCame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claim := schedtest.DeviceClaim("c", one())
 			claim.Status.Allocation = allocations[0]
-			run(t, append(gpus("n"), claim), func(w *world) {
+			run(t, append(gpus("n"), claim), func(w *testCluster) {
 				p := member("p", "c")
 				if refused := w.fits(p, "n"); refused != "" {
 					t.Fatal(refused)
@@ -52,14 +53,14 @@ func TestAClaimThatChangesAfterItsPodsTurnCame(t *testing.T) {
 	}
 }
 
-// TestAPodWithVeryManyClaims: looking at them takes time, on every node.
+// TestAPodWithVeryManyClaims: checking the claims takes time on every node, so a pod may have only a limited number.
 func TestAPodWithVeryManyClaims(t *testing.T) {
 	objects, names := gpus("n"), []string(nil)
 	for i := range mostClaims + 1 {
 		names = append(names, fmt.Sprint("c", i))
 		objects = append(objects, schedtest.DeviceClaim(names[i], one()))
 	}
-	run(t, objects, func(w *world) {
+	run(t, objects, func(w *testCluster) {
 		if got, want := w.fits(member("p", names...), "n"), "the pod has 129 resource claims, must be at most 128"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -15,7 +15,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// allocatedOn gives the claim a device of the node, as Kubernetes' scheduler does for the pods.
+// allocatedOn allocates a device of the node to the claim, as Kubernetes' scheduler does for the pods.
 func allocatedOn(node string, claim *resourceapi.ResourceClaim, pods ...string) *resourceapi.ResourceClaim {
 	claim.Finalizers = []string{resourceapi.Finalizer}
 	claim.Status.Allocation = allocationOf(node, "gpu-0")
@@ -28,7 +28,8 @@ func allocatedOn(node string, claim *resourceapi.ResourceClaim, pods ...string) 
 	return claim
 }
 
-// TestAClaimWhoseNodeNoLongerExists: its pod would wait without end, for no controller deallocates a claim that a pod is still to use.
+// TestAClaimWhoseNodeNoLongerExists: the claim is deallocated. Otherwise its pod would wait without end, because no
+// controller deallocates a claim that a pod still needs.
 func TestAClaimWhoseNodeNoLongerExists(t *testing.T) {
 	p, q := member("p", "made t"), member("q", "shared")
 	self := string(p.Pod.UID)
@@ -50,9 +51,9 @@ func TestAClaimWhoseNodeNoLongerExists(t *testing.T) {
 		"that is not its pod's alone": {q, allocatedOn("gone", schedtest.DeviceClaim("shared", one())), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n", "m"), tc.claim.DeepCopy(), tc.pod.Pod.DeepCopy()), func(w *world) {
+			run(t, append(gpus("n", "m"), tc.claim.DeepCopy(), tc.pod.Pod.DeepCopy()), func(w *testCluster) {
 				if got := w.fits(tc.pod, "n"); got == "" {
-					t.Fatal("it fits where its devices are not reached")
+					t.Fatal("the pod fits a node that does not reach its devices")
 				}
 				synctest.Wait()
 				w.open()
@@ -70,43 +71,45 @@ func TestAClaimWhoseNodeNoLongerExists(t *testing.T) {
 	}
 }
 
-// TestAStrandedClaimThatIsWrittenMeanwhile: a write since it was read may be for a pod that is being bound.
+// TestAStrandedClaimThatIsWrittenMeanwhile checks that a claim is not deallocated if it was written since it was read,
+// possibly for a pod that is being bound.
 func TestAStrandedClaimThatIsWrittenMeanwhile(t *testing.T) {
 	p := member("p", "made t")
-	run(t, append(gpus("n"), allocatedOn("gone", made(p, "t", one())), p.Pod.DeepCopy()), func(w *world) {
+	run(t, append(gpus("n"), allocatedOn("gone", made(p, "t", one())), p.Pod.DeepCopy()), func(w *testCluster) {
 		read := w.claim("p-t")
 		w.change("p-t", func(c *resourceapi.ResourceClaim) { allocatedOn("n", c, string(p.Pod.UID)) })
 		if err := w.plugin.devices.free(w.t.Context(), p.Pod, read); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.claim("p-t"); got.Status.Allocation == nil || len(got.Status.ReservedFor) != 1 {
-			t.Errorf("found %v, want it as it was written", got.Status)
+			t.Errorf("the status is %v, want that of the last write", got.Status)
 		}
 	})
 }
 
-// TestAHeldClaimIsNotStranded: a pod is placed by it, and its step may be writing.
+// TestAHeldClaimIsNotStranded checks that a claim is not deallocated while a placed pod holds it, because its step may
+// be writing.
 func TestAHeldClaimIsNotStranded(t *testing.T) {
 	p := member("p", "made t")
 	claim := allocatedOn("n", made(p, "t", one()))
-	run(t, append(gpus("n"), claim), func(w *world) {
+	run(t, append(gpus("n"), claim), func(w *testCluster) {
 		w.mustPlace(p, "n")
 		if err := w.kube.Tracker().Delete(v1.SchemeGroupVersion.WithResource("nodes"), "", "n"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if w.plugin.devices.isStranded(p.Pod.UID, podClaim{claim, true}) {
-			t.Error("a claim that a pod holds is deallocated")
+			t.Error("a claim that a pod holds is stranded")
 		}
 		w.take(p)
 		if !w.plugin.devices.isStranded(p.Pod.UID, podClaim{claim, true}) {
-			t.Error("a claim that no pod holds is not")
+			t.Error("a claim that no pod holds is not stranded")
 		}
 	})
 }
 
-// TestAClaimIsFreedByWhatTheAPIServerHas: watches of nodes, claims and pods lag behind one another. A claim of a node that had just come, or of a
-// pod that was bound, was deallocated while the pod used it.
+// TestAClaimIsFreedByWhatTheAPIServerHas: watches of nodes, claims and pods lag behind one another. A claim of a new
+// node, or of a pod that was already bound, was once deallocated while the pod used it.
 func TestAClaimIsFreedByWhatTheAPIServerHas(t *testing.T) {
 	p := member("p", "made t")
 	bound, recreated := p.Pod.DeepCopy(), p.Pod.DeepCopy()
@@ -122,7 +125,7 @@ func TestAClaimIsFreedByWhatTheAPIServerHas(t *testing.T) {
 		"the pod was made again":             {"gone", recreated, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), allocatedOn(tc.node, made(p, "t", one()), string(p.Pod.UID)), tc.live), func(w *world) {
+			run(t, append(gpus("n"), allocatedOn(tc.node, made(p, "t", one()), string(p.Pod.UID)), tc.live), func(w *testCluster) {
 				if err := w.plugin.devices.free(w.t.Context(), p.Pod, w.claim("p-t")); err != nil {
 					t.Fatal(err)
 				}

@@ -22,14 +22,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// serve makes the tests' scheduler name the process's own.
+// serve sets the tests' scheduler name as the process's own.
 func serve(t *testing.T) {
 	former := options.ServerOpts
 	t.Cleanup(func() { options.ServerOpts = former })
 	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
 }
 
-// left is a claim that a former leader allocated.
+// left returns the claim as a former leader allocated it.
 func left(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	claim.Finalizers = []string{resourceapi.Finalizer}
 	claim.Annotations = map[string]string{SchedulerAnnotation: schedtest.SchedulerName}
@@ -37,16 +37,16 @@ func left(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	return claim
 }
 
-// failing has calls fail while the returned value is true.
-func (w *world) failing(verb, resource string, err error) *atomic.Bool {
+// failing makes API calls fail while the returned value is true.
+func (w *testCluster) failing(verb, resource string, err error) *atomic.Bool {
 	fails := &atomic.Bool{}
 	fails.Store(true)
 	w.kube.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return fails.Load(), nil, err })
 	return fails
 }
 
-// mustRecover fails unless sessions may open soon.
-func (w *world) mustRecover() {
+// mustRecover fails the test unless recovery soon permits sessions.
+func (w *testCluster) mustRecover() {
 	w.t.Helper()
 	began := time.Now()
 	if err := w.plugin.Recover(w.t.Context()); err != nil {
@@ -57,8 +57,8 @@ func (w *world) mustRecover() {
 	}
 }
 
-// TestAnUnrecoveredClaimHoldsBackOnlyItsPods: sessions open whatever keeps a claim from being recovered, and the claim's pods are placed
-// once it has been.
+// TestAnUnrecoveredClaimHoldsBackOnlyItsPods: sessions open even if a claim cannot be recovered. The claim's pods are
+// placed after its recovery.
 func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 	serve(t)
 	conflict := apierrors.NewConflict(resourceapi.Resource("resourceclaims"), "c", errors.New("the tenant patched it"))
@@ -76,14 +76,14 @@ func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one())), schedtest.DeviceClaim("d", one())), func(w *world) {
+			run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one())), schedtest.DeviceClaim("d", one())), func(w *testCluster) {
 				fails := w.failing(tc.verb, tc.resource, tc.err)
 				w.mustRecover()
 				w.open()
 				own := member("p", "c")
 				refused := w.fits(own, "n")
 				if !strings.Contains(refused, "former scheduler leader") || len(refused) > 1024 || tc.want != "" && refused != tc.want {
-					t.Errorf("its pod is told %q, want %q", refused, tc.want)
+					t.Errorf("the message of its pod is %q, want %q", refused, tc.want)
 				}
 				if refused := w.fits(member("q", "d"), "n"); refused != "" {
 					t.Errorf("a pod of another claim is refused: %s", refused)
@@ -91,7 +91,7 @@ func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				w.open()
 				if w.fits(own, "n") == "" {
-					t.Error("its pod is placed before it is recovered")
+					t.Error("the pod is placed before its claim is recovered")
 				}
 				fails.Store(false)
 				w.woken.Store(0)
@@ -107,13 +107,14 @@ func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 	}
 }
 
-// TestAnUnrecoveredClaimSharesNoResult: results of equal claims are shared, and one of them is refused.
+// TestAnUnrecoveredClaimSharesNoResult: equal claims share a cached result, but a pod with a claim that is not
+// recovered is rejected.
 func TestAnUnrecoveredClaimSharesNoResult(t *testing.T) {
 	serve(t)
 	p, q := member("p", "made t"), member("q", "made t")
 	c := left(made(p, "t", one()))
-	c.Status.Allocation = nil // only its finalizer is left
-	run(t, append(gpus("n"), c, made(q, "t", one())), func(w *world) {
+	c.Status.Allocation = nil // only the finalizer remains
+	run(t, append(gpus("n"), c, made(q, "t", one())), func(w *testCluster) {
 		w.failing("update", "resourceclaims", errors.New("refused"))
 		w.mustRecover()
 		w.open()
@@ -126,33 +127,33 @@ func TestAnUnrecoveredClaimSharesNoResult(t *testing.T) {
 	})
 }
 
-// TestALeftClaimIsReadAgain: what happened to it since the last attempt counts.
+// TestALeftClaimIsReadAgain checks that each attempt to recover a claim reads it again.
 func TestALeftClaimIsReadAgain(t *testing.T) {
 	serve(t)
-	remove := func(w *world) {
+	remove := func(w *testCluster) {
 		if err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Delete(w.t.Context(), "c", metav1.DeleteOptions{}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	cases := map[string]struct {
-		meanwhile func(w *world)
+		meanwhile func(w *testCluster)
 		want      string
 		writes    bool
 	}{
 		"it is deleted": {meanwhile: remove, want: `claim "c" does not exist`},
-		"its mark is removed": {meanwhile: func(w *world) {
+		"its mark is removed": {meanwhile: func(w *testCluster) {
 			w.change("c", func(c *resourceapi.ResourceClaim) { delete(c.Annotations, SchedulerAnnotation) })
 		}},
-		"a bound pod uses it": {meanwhile: func(w *world) {
+		"a bound pod uses it": {meanwhile: func(w *testCluster) {
 			w.change("c", func(c *resourceapi.ResourceClaim) {
 				c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "x", UID: "x"}}
 			})
 		}},
-		"nothing": {meanwhile: func(*world) {}, writes: true},
+		"nothing": {meanwhile: func(*testCluster) {}, writes: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *world) {
+			run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *testCluster) {
 				fails := w.failing("update", "resourceclaims", errors.New("refused"))
 				w.mustRecover()
 				fails.Store(false)
@@ -161,21 +162,21 @@ func TestALeftClaimIsReadAgain(t *testing.T) {
 				time.Sleep(time.Minute)
 				wrote := strings.Contains(strings.Join(w.calls(), ","), "update")
 				if wrote != tc.writes {
-					t.Errorf("it is written: %v, want %v", wrote, tc.writes)
+					t.Errorf("the claim is written: %v, want %v", wrote, tc.writes)
 				}
 				w.open()
 				if got := w.fits(member("p", "c"), "n"); got != tc.want {
-					t.Errorf("its pod is told %q, want %q", got, tc.want)
+					t.Errorf("the message of its pod is %q, want %q", got, tc.want)
 				}
 			})
 		})
 	}
 }
 
-// TestAReloadKeepsTheRetries: the next configuration has another instance of the plugin, which does not recover again.
+// TestAReloadKeepsTheRetries: the next configuration has a new instance of the plugin, which does not recover again.
 func TestAReloadKeepsTheRetries(t *testing.T) {
 	serve(t)
-	run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *world) {
+	run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *testCluster) {
 		fails := w.failing("update", "resourceclaims", errors.New("refused"))
 		spec := Spec()
 		former := w.build(spec, nil)
@@ -196,9 +197,9 @@ func TestAReloadKeepsTheRetries(t *testing.T) {
 	})
 }
 
-// withoutThePlugin has a configuration without the plugin in use for a while, and then one with it. Its session has the tasks that are
-// being bound.
-func (w *world) withoutThePlugin(spec framework.PluginSpec, bound ...*api.TaskInfo) {
+// withoutThePlugin uses a configuration without the plugin for a while, and then one with it. Its session has the tasks
+// that are being bound.
+func (w *testCluster) withoutThePlugin(spec framework.PluginSpec, bound ...*api.TaskInfo) {
 	w.plugin.Close()
 	time.Sleep(time.Hour)
 	w.plugin = w.build(spec, nil)
@@ -211,10 +212,11 @@ func (w *world) withoutThePlugin(spec framework.PluginSpec, bound ...*api.TaskIn
 	w.open()
 }
 
-// TestAReloadThatAddsThePluginAgainKeepsTheClaims: the plugin does not recover again.
+// TestAReloadThatAddsThePluginAgainKeepsTheClaims: the plugin does not recover again, but claims that are not recovered
+// still hold back their pods.
 func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
 	serve(t)
-	run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *world) {
+	run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *testCluster) {
 		fails := w.failing("update", "resourceclaims", errors.New("refused"))
 		spec := Spec()
 		w.plugin.Close()
@@ -223,7 +225,7 @@ func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
 		w.mustRecover()
 		w.withoutThePlugin(spec)
 		if w.fits(member("p", "c"), "n") == "" {
-			t.Error("its pod is placed")
+			t.Error("the pod of a claim that is not recovered is placed")
 		}
 		fails.Store(false)
 		time.Sleep(time.Minute)
@@ -233,13 +235,14 @@ func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
 	})
 }
 
-// TestAPodThatAnotherPluginPlacedKeepsItsClaim: the pod is still being bound when the plugin is in use again.
+// TestAPodThatAnotherPluginPlacedKeepsItsClaim: the pod is still being bound when the configuration has the plugin
+// again.
 func TestAPodThatAnotherPluginPlacedKeepsItsClaim(t *testing.T) {
 	serve(t)
 	p, c := member("p", "c"), left(schedtest.DeviceClaim("c", one()))
 	p.Pod.UID = "p"
 	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "p"}}
-	run(t, append(gpus("n"), c, p.Pod.DeepCopy()), func(w *world) {
+	run(t, append(gpus("n"), c, p.Pod.DeepCopy()), func(w *testCluster) {
 		fails := w.failing("update", "resourceclaims", errors.New("refused"))
 		spec := Spec()
 		w.plugin.Close()
@@ -248,7 +251,7 @@ func TestAPodThatAnotherPluginPlacedKeepsItsClaim(t *testing.T) {
 		w.mustRecover()
 		w.open()
 		if refused := w.fits(p, "n"); !strings.Contains(refused, "former scheduler leader") {
-			t.Fatalf("before that its pod is told %q", refused)
+			t.Fatalf("before the change of the configuration, the message of its pod is %q", refused)
 		}
 		w.withoutThePlugin(spec, p)
 		fails.Store(false)

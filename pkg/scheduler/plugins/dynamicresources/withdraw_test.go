@@ -15,19 +15,20 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// ended has the claim no longer be reserved for a pod that ended, as the controller of claims does. It deallocates a claim only where no
-// other pod has it reserved then.
-func (w *world) ended(claim, pod string) {
+// ended removes a pod that ended from the claim's users, as the controller of claims does. The controller deallocates
+// the claim only if no other pod uses it.
+func (w *testCluster) ended(claim, pod string) {
 	w.change(claim, func(c *resourceapi.ResourceClaim) {
 		c.Status.ReservedFor = slices.DeleteFunc(c.Status.ReservedFor, func(user resourceapi.ResourceClaimConsumerReference) bool { return user.Name == pod })
 	})
 }
 
-// TestTheLastUserIsRolledBack: the pod for which the claim was allocated ended meanwhile, so that nothing else deallocates the claim.
+// TestTheLastUserIsRolledBack: the pod for which the claim was allocated has ended, so only the rollback can deallocate
+// the claim.
 func TestTheLastUserIsRolledBack(t *testing.T) {
 	for name, fails := range map[string]bool{"at once": false, "with a write that fails first": true} {
 		t.Run(name, func(t *testing.T) {
-			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+			run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 				bound, last := member("bound", "shared"), member("last", "shared")
 				w.mustPlace(bound, "n")
 				w.mustPreBind(bound)
@@ -57,9 +58,9 @@ func TestTheLastUserIsRolledBack(t *testing.T) {
 	}
 }
 
-// TestTheLastUserIsRolledBackBeforeAnotherWrites: the other one's step has begun, and is rolled back before it wrote anything.
+// TestTheLastUserIsRolledBackBeforeAnotherWrites: another member's step has begun, and is rolled back before it writes.
 func TestTheLastUserIsRolledBackBeforeAnotherWrites(t *testing.T) {
-	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		bound, last, other := member("bound", "shared"), member("last", "shared"), member("other", "shared")
 		w.mustPlace(bound, "n")
 		w.mustPreBind(bound)
@@ -79,9 +80,10 @@ func TestTheLastUserIsRolledBackBeforeAnotherWrites(t *testing.T) {
 	})
 }
 
-// TestTwoRollbacksOfASharedClaimAtOnce: each withdraws its writes before the other has ended its hold. The later one deallocates the claim.
+// TestTwoRollbacksOfASharedClaimAtOnce: each rollback withdraws its writes before the other one releases the claim. The
+// later one deallocates the claim.
 func TestTwoRollbacksOfASharedClaimAtOnce(t *testing.T) {
-	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		first, second := member("first", "shared"), member("second", "shared")
 		w.mustPlace(first, "n")
 		w.mustPlace(second, "n")
@@ -100,10 +102,10 @@ func TestTwoRollbacksOfASharedClaimAtOnce(t *testing.T) {
 	})
 }
 
-// TestARollbackBesideAPodThatEnded: the claim is allocated for one member and reserved for a pod that ended, too, when that member is rolled
-// back. The next one to be rolled back leaves nothing.
+// TestARollbackBesideAPodThatEnded: when the first member is rolled back, the claim is also reserved for a pod that
+// ended. The rollback of the next member deallocates it.
 func TestARollbackBesideAPodThatEnded(t *testing.T) {
-	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		first, next := member("first", "shared"), member("next", "shared")
 		w.mustPlace(first, "n")
 		w.mustPlace(next, "n")
@@ -113,7 +115,7 @@ func TestARollbackBesideAPodThatEnded(t *testing.T) {
 		})
 		w.rollBack(first)
 		if diff := cmp.Diff([]string{"ended"}, w.users("shared")); diff != "" || w.claim("shared").Status.Allocation == nil {
-			t.Fatalf("what another pod has reserved is taken from it (-want +got):\n%s", diff)
+			t.Fatalf("users of the claim (-want +got):\n%s", diff)
 		}
 		w.mustPreBind(next)
 		w.ended("shared", "ended")
@@ -123,7 +125,8 @@ func TestARollbackBesideAPodThatEnded(t *testing.T) {
 	})
 }
 
-// TestTheLastUserOfAnothersAllocation: what another scheduler allocated stays allocated.
+// TestTheLastUserOfAnothersAllocation checks that the rollback does not deallocate a claim that another scheduler
+// allocated.
 func TestTheLastUserOfAnothersAllocation(t *testing.T) {
 	claim := schedtest.DeviceClaim("shared", one())
 	claim.Finalizers = []string{resourceapi.Finalizer}
@@ -134,7 +137,7 @@ func TestTheLastUserOfAnothersAllocation(t *testing.T) {
 			if mark != "" {
 				claim.Annotations = map[string]string{SchedulerAnnotation: mark}
 			}
-			run(t, append(gpus("n"), claim), func(w *world) {
+			run(t, append(gpus("n"), claim), func(w *testCluster) {
 				last := member("last", "shared")
 				w.mustPlace(last, "n")
 				w.mustPreBind(last)

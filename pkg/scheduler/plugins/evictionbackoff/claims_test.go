@@ -25,7 +25,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestAClaimEndsWhenItsVictimShouldHaveTerminated: a pod may never go, for a finalizer, a dead node or a grace period of a year.
+// TestAClaimEndsWhenItsVictimShouldHaveTerminated checks that a claim has a time limit, because a victim may never
+// terminate: it may have a finalizer, a dead node, or a grace period of a year.
 func TestAClaimEndsWhenItsVictimShouldHaveTerminated(t *testing.T) {
 	const year = 365 * 24 * 3600
 	for name, c := range map[string]struct {
@@ -39,18 +40,18 @@ func TestAClaimEndsWhenItsVictimShouldHaveTerminated(t *testing.T) {
 		"more seconds than any clock": {grace: new(int64(1 << 62)), want: 11 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var w world
+			var w specBuilder
 			w.node("n")
 			w.gang("lends", "q1", "2", 0, 1, "n")
 			w.gang("wants", "q2", "2", 1, 1)
 			for _, pod := range w.Pods {
 				pod.Spec.TerminationGracePeriodSeconds = c.grace
 			}
-			s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
+			s := newRepeatedEvictions(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 			synctest.Test(t, func(t *testing.T) {
 				s.session()
 				if len(s.last) != 1 {
-					t.Fatalf("evicted %v, want the pod that lends", s.last)
+					t.Fatalf("evicted %v, want the pod of gang lends", s.last)
 				}
 				urgent := func() bool {
 					ssn := s.cluster.Open(s.registry, s.conf)
@@ -59,19 +60,19 @@ func TestAClaimEndsWhenItsVictimShouldHaveTerminated(t *testing.T) {
 				}
 				time.Sleep(c.want - time.Nanosecond)
 				if !urgent() {
-					t.Errorf("the gang does not go first %s after the eviction", c.want)
+					t.Errorf("the gang is not placed first just before %s after the eviction", c.want)
 				}
 				time.Sleep(time.Nanosecond)
 				if urgent() {
-					t.Errorf("the gang still goes first after %s", c.want)
+					t.Errorf("the gang is still placed first after %s", c.want)
 				}
 			})
 		})
 	}
 }
 
-// TestNomineesAloneGoFirst: while a victim stays, the gang's other members do not pass those who come before them, and have what those
-// leave.
+// TestNomineesAloneGoFirst: while a victim terminates, only the members for which pods were evicted are placed first.
+// Other members of the gang are placed in the usual order.
 func TestNomineesAloneGoFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		free []string
@@ -92,7 +93,7 @@ func TestNomineesAloneGoFirst(t *testing.T) {
 			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("wants").MinMember(1).PriorityClass("p100").Obj(),
 				schedtest.MakePodGroup().Name("first").MinMember(1).PriorityClass("p500").Obj())
 			w.Pods = append(w.Pods, member("wants", 0, 100))
-			s := brew(t, w, strings.Replace(victimTiers, "actions: preempt", "actions: allocate, preempt", 1))
+			s := newRepeatedEvictions(t, w, strings.Replace(victimTiers, "actions: preempt", "actions: allocate, preempt", 1))
 			synctest.Test(t, func(t *testing.T) {
 				s.session()
 				if len(s.last) != 1 {
@@ -116,7 +117,7 @@ func TestNomineesAloneGoFirst(t *testing.T) {
 				}
 				slices.Sort(bound)
 				if _, waits := ssn.Pipelined()[schedtest.Namespace+"/wants-0"]; !waits {
-					t.Error("the member that was evicted for does not wait for its victim")
+					t.Error("the member for which a pod was evicted does not wait for its victim")
 				}
 				if diff := cmp.Diff(c.want, bound); diff != "" {
 					t.Errorf("bound (-want +got):\n%s", diff)
@@ -126,7 +127,8 @@ func TestNomineesAloneGoFirst(t *testing.T) {
 	}
 }
 
-// TestAGangBoundInPartIsNoLastVictim: that it is completed before others says nothing of who is to be evicted.
+// TestAGangBoundInPartIsNoLastVictim checks that a partially bound gang, which is completed first, is not spared as a
+// victim.
 func TestAGangBoundInPartIsNoLastVictim(t *testing.T) {
 	w := evicting(map[string]string{"n1": "2"}, []runs{{"n1", "crippled", 10, "1"}, {"n1", "whole", 500, "1"}}, 1000, []wants{{"n1", "1"}})
 	for _, pg := range w.PodGroups {
@@ -156,7 +158,7 @@ tiers:
 `)
 	defer ssn.Close()
 	if !ssn.Placements.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/crippled"]) {
-		t.Fatal("the gang of low priority is not bound in part")
+		t.Fatal("the gang of low priority is not partially bound")
 	}
 	ssn.Run(vcpreempt.New())
 	if diff := cmp.Diff([]string{schedtest.Namespace + "/crippled-0"}, ssn.Evicts()); diff != "" {
@@ -164,10 +166,10 @@ tiers:
 	}
 }
 
-// TestAClaimIsOfOneSession: of all its evictions for the gang and all members that are to be placed, until the last victim should have gone; the
-// next session's take its place. A queue waits once for all that was taken from it in a session.
+// TestAClaimIsOfOneSession: a claim has all victims and nominees of one session, until the last victim should have
+// terminated. The claim of the next session replaces it. A queue waits once for all evictions of a session.
 func TestAClaimIsOfOneSession(t *testing.T) {
-	var w world
+	var w specBuilder
 	w.node("n")
 	w.gang("lends", "q1", "1", 0, 4, "n", "n", "n", "n")
 	w.gang("wants", "q2", "1", 2, 2)
@@ -175,7 +177,8 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 	for i, grace := range []int64{0, 300, 0, 0} {
 		w.Pods[1+i].Spec.TerminationGracePeriodSeconds = &grace
 	}
-	s := brew(t, w.ClusterSpec, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
+	// Predicates would accept only tasks that it filtered before.
+	s := newRepeatedEvictions(t, w.ClusterSpec, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack"))
 	const ns = schedtest.Namespace + "-"
 	evict := func(nominees map[string]bool, victims ...string) {
 		t.Helper()
@@ -202,10 +205,10 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 			t.Errorf("nominees (-want +got):\n%s", diff)
 		}
 		if got := time.Until(claimed().until); got != 6*time.Minute {
-			t.Errorf("the claim holds for %s, want the longest grace period and a minute", got)
+			t.Errorf("the claim holds for %s, want the longest grace period plus one minute", got)
 		}
 		if _, until, _ := s.plugin.queues.Blocked("q1"); time.Until(until) != firstWait {
-			t.Errorf("the queue that was taken from waits for %s, want %s", time.Until(until), firstWait)
+			t.Errorf("the queue of the victims waits for %s, want %s", time.Until(until), firstWait)
 		}
 		for _, pod := range w.Pods[1:4] {
 			s.cluster.Cache().DeletePod(pod)

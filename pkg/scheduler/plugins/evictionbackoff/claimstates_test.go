@@ -15,7 +15,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// bare is a session of the jobs, without plugins.
+// bare returns a session with the jobs and without plugins.
 func bare(action string, jobs ...*api.JobInfo) *framework.Session {
 	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}, Nodes: map[string]*api.NodeInfo{}}}
 	ssn.Action = action
@@ -25,7 +25,7 @@ func bare(action string, jobs ...*api.JobInfo) *framework.Session {
 	return ssn
 }
 
-// jobOf has a task of each status, whose UID is the job's name and its number.
+// jobOf returns a job with one task in each status. The UID of a task is the job's name with a number.
 func jobOf(namespace, name string, statuses ...api.TaskStatus) *api.JobInfo {
 	job := api.NewJobInfo(api.JobID(namespace + "/" + name))
 	job.Namespace, job.Name, job.Queue = namespace, name, api.QueueID("q-"+name)
@@ -37,8 +37,8 @@ func jobOf(namespace, name string, statuses ...api.TaskStatus) *api.JobInfo {
 	return job
 }
 
-// TestClaimsFromSessionToSession: a claim lasts while a nominee waits, and has its gang go first while its victims leave, and in the session
-// after that.
+// TestClaimsFromSessionToSession: a claim lasts while a nominee is pending. Its gang is placed first while victims
+// terminate, and in one session after that.
 func TestClaimsFromSessionToSession(t *testing.T) {
 	type state struct{ Promised, Open, Blocked bool }
 	tests := map[string]struct {
@@ -81,20 +81,21 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 					_, _, blocked := p.gangs.Blocked("ns/wants")
 					got = &state{Promised: p.promised["ns/wants"]["wants0"], Open: c.open, Blocked: blocked}
 				} else if _, _, blocked := p.gangs.Blocked("ns/wants"); blocked || len(p.promised) > 0 {
-					t.Errorf("without a claim the gang waits: %t, and is promised %v", blocked, p.promised)
+					t.Errorf("without a claim the gang waits: %t, and the promised nominees are %v", blocked, p.promised)
 				}
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("the claim (-want +got):\n%s", diff)
 				}
 				if p.claims["ns/other"] != nil {
-					t.Error("the claim of a gang that was deleted stays")
+					t.Error("the claim of a deleted gang still exists")
 				}
 			})
 		})
 	}
 }
 
-// TestWhichEvictionsAreNoted: a queue waits that was taken from, and a gang whose members follow evicted pods on the node has a claim.
+// TestWhichEvictionsAreNoted: the queue of a reclaimed pod waits, and a gang whose members are nominated to the node of
+// a victim has a claim.
 func TestWhichEvictionsAreNoted(t *testing.T) {
 	follows := func(job *api.JobInfo, all bool) *api.JobInfo {
 		for _, task := range job.Tasks {
@@ -163,7 +164,8 @@ func TestWhichEvictionsAreNoted(t *testing.T) {
 	}
 }
 
-// TestSearchesOfNamespaces: an action takes its time of a cycle for the gangs of each namespace, and goes on with those that are left.
+// TestSearchesOfNamespaces: an action searches for the gangs of each namespace for a limited time per cycle. The next
+// cycle continues with the remaining gangs.
 func TestSearchesOfNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ssn, turns, gangs := bare(preempt), newTurns(), map[string]*api.JobInfo{}
@@ -179,7 +181,7 @@ func TestSearchesOfNamespaces(t *testing.T) {
 			t.Helper()
 			ssn.Action = action
 			if got := admits(s, name); got != want {
-				t.Errorf("%s searches for %s: %t, want %t", action, name, got, want)
+				t.Errorf("action %s searches for gang %s: %t, want %t", action, name, got, want)
 			}
 			time.Sleep(takes)
 		}
@@ -193,7 +195,7 @@ func TestSearchesOfNamespaces(t *testing.T) {
 				}
 			}
 			if got != want {
-				t.Errorf("%s has searched for %q, want %q", action, got, want)
+				t.Errorf("action %s has searched for %q, want %q", action, got, want)
 			}
 		}
 		s := newSearches(ssn, turns)
@@ -201,13 +203,13 @@ func TestSearchesOfNamespaces(t *testing.T) {
 		step(s, preempt, "b1", searchTime, true)
 		step(s, preempt, "a2", searchTime/2-1, true)
 		step(s, preempt, "a3", 1, true)
-		step(s, preempt, "a4", time.Hour, false) // what this takes is of its namespace
-		step(s, preempt, "a3", 0, true)          // its next member
+		step(s, preempt, "a4", time.Hour, false) // this time counts for the namespace
+		step(s, preempt, "a3", 0, true)          // the next member of the same gang
 		step(s, preempt, "b2", 0, false)
 		step(s, "allocate", "a4", 0, true)
-		step(s, preempt, "x1", 0, true) // no gang of the session
+		step(s, preempt, "x1", 0, true) // the session has no such gang
 		time.Sleep(time.Hour)
-		step(s, reclaim, "a4", searchTime, true) // another action has time of its own, which begins with it
+		step(s, reclaim, "a4", searchTime, true) // another action has its own time, which begins with it
 		step(s, reclaim, "b1", searchTime, true)
 		s.end()
 		had(preempt, "a1 a2 a3 b1 ")
@@ -226,15 +228,15 @@ func TestSearchesOfNamespaces(t *testing.T) {
 		}
 		s = newSearches(ssn, turns)
 		for _, name := range []string{"a1", "a2", "a3"} {
-			step(s, preempt, name, time.Hour, true) // there is no other namespace
+			step(s, preempt, name, time.Hour, true) // no other namespace exists
 		}
 		s.end()
 		had(preempt, "")
 	})
 }
 
-// TestGangsWithVictimsInCommonShareARoom: gangs that each share a victim with a third gang share a room too. The order in which claims are added
-// does not matter.
+// TestGangsWithVictimsInCommonShareARoom: two gangs that each share a victim with a third gang share a room with each
+// other, too. The order in which claims are added does not matter.
 func TestGangsWithVictimsInCommonShareARoom(t *testing.T) {
 	claims := map[api.JobID][]api.TaskID{"both": {"first", "second"}, "one": {"first"}, "other": {"second"}, "alone": {"third"}}
 	for _, order := range [][]api.JobID{
@@ -250,7 +252,7 @@ func TestGangsWithVictimsInCommonShareARoom(t *testing.T) {
 			s.add(gang, c)
 		}
 		if room := s.first("both"); s.first("one") != room || s.first("other") != room || s.first("alone") != "alone" {
-			t.Errorf("in the order %v the rooms are of %s, %s, %s and %s, want one of the first three", order, room, s.first("one"), s.first("other"), s.first("alone"))
+			t.Errorf("in order %v the first gangs of the rooms are %s, %s, %s and %s, want equal rooms except for alone", order, room, s.first("one"), s.first("other"), s.first("alone"))
 		}
 	}
 }
@@ -261,7 +263,8 @@ type idleOnly map[string]bool
 func (i idleOnly) IdleOnly(job *api.JobInfo) bool { return i[job.Name] }
 func (i idleOnly) Paused(job *api.JobInfo) bool   { return i[job.Name] }
 
-// TestNodesWherePodsLeaveAreClosedToPausedGangsAlone, and those where pods are evicted for them are not.
+// TestNodesWherePodsLeaveAreClosedToPausedGangsAlone checks that only paused gangs avoid nodes where resources are
+// being released, but not nodes where pods are evicted for them in this session.
 func TestNodesWherePodsLeaveAreClosedToPausedGangsAlone(t *testing.T) {
 	ssn := bare(preempt, jobOf("ns", "paused", api.Pending), jobOf("ns", "other", api.Pending))
 	ssn.Pauses = idleOnly{"paused": true}
@@ -288,8 +291,8 @@ func TestNodesWherePodsLeaveAreClosedToPausedGangsAlone(t *testing.T) {
 	}
 }
 
-// There is no room if the candidates are on several nodes or on none, if the gang or its queue is not in the session,
-// or if the gang fits the idle resources of the node.
+// TestRoomOfCandidates: no room exists if the candidates are on several nodes or on none, if the gang or its queue is
+// not in the session, or if the gang fits the idle resources of the node.
 func TestRoomOfCandidates(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(ssn *framework.Session, candidates []*api.TaskInfo) []*api.TaskInfo
@@ -325,7 +328,7 @@ func TestRoomOfCandidates(t *testing.T) {
 			wants.Tasks["wants0"].InitResreq.MilliCPU = 1000
 			candidates := tt.change(ssn, []*api.TaskInfo{lends.Tasks["lends0"], lends.Tasks["lends1"]})
 			if room := (&victims{ssn: ssn}).room(wants.Tasks["wants0"], candidates); (room != nil) != tt.want {
-				t.Errorf("the room is %v, want some: %t", room, tt.want)
+				t.Errorf("the room is %v, want one: %t", room, tt.want)
 			}
 		})
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestOnlyALossPassesAHigherPriority: a gang of priority 10 loses a member. The pod that replaces it needs the 7 cpus
-// that a gang of priority 1000 waits for, in a queue that comes first. Once, the replacement got them whatever the gang had lost.
+// TestOnlyALossPassesAHigherPriority: a gang of priority 10 loses a member. The replacement needs 7 cpus that a gang of
+// priority 1000 waits for. The replacement once got them, whatever the gang had lost.
 func TestOnlyALossPassesAHigherPriority(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lost string

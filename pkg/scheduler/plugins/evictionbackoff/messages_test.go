@@ -15,7 +15,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestWhyNoPodsAreEvictedForAGang: each wait has its reason, in the actions that it is for.
+// TestWhyNoPodsAreEvictedForAGang has the reason of each wait, in the actions to which it applies.
 func TestWhyNoPodsAreEvictedForAGang(t *testing.T) {
 	waits := func(reason, message string) *api.ValidateResult {
 		return &api.ValidateResult{Reason: reason, Message: message}
@@ -32,7 +32,7 @@ func TestWhyNoPodsAreEvictedForAGang(t *testing.T) {
 		}, waits(waitsForTurn, "the search budget of this cycle for pods to evict is exhausted by other gangs of the namespace; retrying in a later cycle"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := brew(t, evicting(map[string]string{"n1": "2"}, []runs{{"n1", "a", 10, "2"}}, 100, []wants{{"", "2"}}), victimTiers)
+			s := newRepeatedEvictions(t, evicting(map[string]string{"n1": "2"}, []runs{{"n1", "a", 10, "2"}}, 100, []wants{{"", "2"}}), victimTiers)
 			synctest.Test(t, func(t *testing.T) {
 				ssn := s.cluster.Open(s.registry, s.conf)
 				defer ssn.Close()
@@ -48,7 +48,7 @@ func TestWhyNoPodsAreEvictedForAGang(t *testing.T) {
 	}
 }
 
-// TestWhyGangsWaitAfterEvictions has the texts of the waits that evictions begin.
+// TestWhyGangsWaitAfterEvictions has the texts of the waits that begin after evictions.
 func TestWhyGangsWaitAfterEvictions(t *testing.T) {
 	p := newPlugin()
 	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
@@ -63,7 +63,7 @@ func TestWhyGangsWaitAfterEvictions(t *testing.T) {
 	got := map[string]string{}
 	got["the queue that lends"], _, _ = p.queues.Blocked("q-lends")
 	got["the gang that evicts"], _, _ = p.gangs.Blocked(wants.UID)
-	s := brewGroup(t)
+	s := newGroupEvictions(t)
 	closing := s.cluster.Open(s.registry, s.conf)
 	closing.Pauses = pausedGangs{"gang": true, "y": true}
 	closing.Run(vcpreempt.New())
@@ -91,7 +91,7 @@ func TestWhyAPausedGangDoesNotFit(t *testing.T) {
 		p.setAvoided(task)
 		var fit *api.FitError
 		if err := p.accepts(task, ssn.Nodes["n"]); !errors.As(err, &fit) {
-			t.Fatalf("the node is refused with %v", err)
+			t.Fatalf("the node is rejected with %v", err)
 		}
 		want := []string{"node(s) with resources being released; only idle resources count for the gang now"}
 		if diff := cmp.Diff(want, fit.Status.Reasons()); diff != "" {

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// helper is a plugin of a test's.
+// helper is a plugin that a test defines.
 type helper sessiontest.Plugin
 
 func (h helper) spec() framework.PluginSpec {
@@ -29,7 +29,7 @@ func (h helper) spec() framework.PluginSpec {
 	}}
 }
 
-// TestEachMemberTakesTheLeast: also those after the first one for which pods are evicted.
+// TestEachMemberTakesTheLeast checks the choice of victims for the first member and for further members.
 func TestEachMemberTakesTheLeast(t *testing.T) {
 	w := evicting(map[string]string{"n1": "9", "n2": "9"}, []runs{
 		{"n1", "a", 30, "4"}, {"n1", "b", 20, "4"}, {"n1", "c", 10, "1"}, {"n2", "d", 30, "4"}, {"n2", "e", 20, "4"}, {"n2", "f", 10, "1"},
@@ -40,13 +40,15 @@ func TestEachMemberTakesTheLeast(t *testing.T) {
 	}
 }
 
-// TestPodsThatPreemptDoesNotTakeCostNothing: a node does not come first because of a large pod of low priority that may not be evicted.
+// TestPodsThatPreemptDoesNotTakeCostNothing checks that a node is not preferred because of a large pod of low priority
+// that preempt may not evict.
 func TestPodsThatPreemptDoesNotTakeCostNothing(t *testing.T) {
 	for name, change := range map[string]func(*sessiontest.ClusterSpec){
 		"a pod of another queue": func(w *sessiontest.ClusterSpec) {
 			w.Queues = append(w.Queues, schedtest.MakeQueue().Name("other").Obj())
 			i := slices.IndexFunc(w.PodGroups, func(pg *v1beta1.PodGroup) bool { return pg.Name == "large" })
-			w.PodGroups[i].Spec.Queue, w.PodGroups[i].Status.Phase = "other", v1beta1.PodGroupPending // upstream takes up one queue only
+			// Upstream handles only one queue.
+			w.PodGroups[i].Spec.Queue, w.PodGroups[i].Status.Phase = "other", v1beta1.PodGroupPending
 		},
 		"a pod that is not preemptable": func(w *sessiontest.ClusterSpec) { w.Pods[2].Annotations[v1beta1.PodPreemptable] = "false" },
 	} {
@@ -62,7 +64,7 @@ func TestPodsThatPreemptDoesNotTakeCostNothing(t *testing.T) {
 	}
 }
 
-// TestReclaimTakesTheLeastForAQueueThatIsFull: upstream's reclaim does not ask whether a queue takes the task.
+// TestReclaimTakesTheLeastForAQueueThatIsFull: upstream's reclaim does not check whether the queue admits the task.
 func TestReclaimTakesTheLeastForAQueueThatIsFull(t *testing.T) {
 	w := evicting(map[string]string{"n1": "9"}, []runs{{"n1", "a", 30, "4"}, {"n1", "b", 20, "4"}, {"n1", "c", 10, "1"}}, 100, []wants{{"", "4"}})
 	w.Queues = append(w.Queues, schedtest.MakeQueue().Name("wants").Obj())
@@ -86,7 +88,8 @@ func TestReclaimTakesTheLeastForAQueueThatIsFull(t *testing.T) {
 	}
 }
 
-// TestAWithdrawnGangKeepsItsClaim: pods that were evicted for it before still leave. Another gang of its group, which has idle room, has no claim.
+// TestAWithdrawnGangKeepsItsClaim: evictions for a part of a group were withdrawn, but a pod that was evicted for the
+// gang before is still terminating. Another gang of the group, which fits idle resources, has no claim.
 func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 	running := []runs{{"n1", "low", 10, "1"}, {"n1", "low", 10, "1"}, {"n2", "high", 200, "1"}}
 	w := evicting(map[string]string{"n1": "2", "n2": "1", "n3": "1"}, running, 100, []wants{{"n1", "1"}, {"n1", "1"}})
@@ -94,7 +97,7 @@ func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 		w.Pods = append(w.Pods, schedtest.MakePod().Name(gang+"-0").Group(gang).Priority(100).Req(schedtest.Resources{"cpu": "1"}).NodeSelector("name", node).Obj())
 		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(gang).MinMember(1).PriorityClass("p100").Obj())
 	}
-	s := brew(t, w, strings.Replace(victimTiers, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+	s := newRepeatedEvictions(t, w, strings.Replace(victimTiers, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
 	gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}, {Gang: "ns/fits"}}}
 	s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
 		if job.Name == "gang" || job.Name == "y" || job.Name == "fits" {
@@ -110,7 +113,7 @@ func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 	ssn.Close()
 	got := s.plugin.claims["ns/gang"]
 	if len(ssn.Evicts()) > 0 || got == nil || len(got.nominees) == 0 {
-		t.Fatalf("evicted are %v, and the claim is %v, want none for a part of the group", ssn.Evicts(), got)
+		t.Fatalf("evicted %v with claim %v, want no eviction for a part of the group, and the former claim", ssn.Evicts(), got)
 	}
 	if diff := cmp.Diff(map[api.TaskID]bool{"ns-gang-0": true, "ns-gang-1": true}, got.nominees); diff != "" {
 		t.Errorf("nominees of the claim (-want +got):\n%s", diff)
@@ -119,12 +122,12 @@ func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 		t.Errorf("victims of the claim (-want +got):\n%s", diff)
 	}
 	if len(s.plugin.claims) != 1 {
-		t.Errorf("claims are %v, want that of the gang that had pods evicted", s.plugin.claims)
+		t.Errorf("the claims are %v, want only the claim of the gang for which pods were evicted", s.plugin.claims)
 	}
 }
 
-// TestNodesOnWhichNothingHelpsComeLast: upstream looks at each in the order of the scores. Pods of the gang's own priority stay, and a pod that
-// leaves is room already.
+// TestNodesOnWhichNothingHelpsComeLast: upstream tries nodes in the order of their scores. Nodes come last if all their
+// pods have at least the gang's priority, or if only terminating pods have a lower one.
 func TestNodesOnWhichNothingHelpsComeLast(t *testing.T) {
 	w := evicting(map[string]string{"n1": "2", "n2": "2", "n3": "2", "n4": "2"}, []runs{
 		{"n1", "high", 200, "2"}, {"n2", "low", 10, "1"}, {"n2", "low", 10, "1"}, {"n3", "equal", 100, "2"}, {"n4", "high", 200, "1"}, {"n4", "low", 10, "1"},

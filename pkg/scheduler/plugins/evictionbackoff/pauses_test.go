@@ -23,21 +23,23 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestAPausedGangEvictsOnlyForRoomThatItGets: one member of the gang waits for a pod that leaves without end, and a pod is evicted for the other. Others
-// take the room of that pod in the pause of the gang's namespace, so none is evicted then; but pods are for a gang that waits for no others.
+// TestAPausedGangEvictsOnlyForRoomThatItGets: one member of the gang waits for a pod that never terminates, and a pod
+// is evicted for the other member. During the pause of the gang's namespace, other gangs take the freed resources, so
+// no further pod is evicted for it. Pods are still evicted for a gang that waits for no other pods.
 func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 	for _, row := range []struct {
 		action, order string
 		want          []time.Duration
 	}{
 		{preempt, "allocate, preempt, reclaim", []time.Duration{0}}, {preempt, "preempt, reclaim, allocate", []time.Duration{0}}, {reclaim, "allocate, preempt, reclaim", []time.Duration{0}},
-		{reclaim, "reclaim, allocate, preempt", []time.Duration{0, 0}}, // upstream's reclaim also evicts a pod where the member would fit without
+		// Upstream's reclaim also evicts a pod if the member would fit without.
+		{reclaim, "reclaim, allocate, preempt", []time.Duration{0, 0}},
 	} {
 		action := row.action
 		t.Run(action+" in "+row.order, func(t *testing.T) {
 			w := evicting(map[string]string{"n1": "4", "n2": "4", "n3": "4"}, []runs{{"n1", "beside", 1, "1"}, {"n2", "low", 1, "4"}, {"n3", "aside", 1, "4"}}, 100, []wants{{"n1", "3"}, {"n2", "4"}})
 			w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())
-			w.Pods[0].Spec.NodeSelector = map[string]string{"name": "n1"} // so that it is made again there
+			w.Pods[0].Spec.NodeSelector = map[string]string{"name": "n1"} // so that its replacement runs there, too
 			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("late").MinMember(2).PriorityClass("p100").Obj())
 			if action == reclaim {
 				for _, podGroup := range w.PodGroups {
@@ -45,7 +47,7 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 				}
 				w.Queues = append(w.Queues, schedtest.MakeQueue().Name("gets").Obj(), schedtest.MakeQueue().Name("gives").Obj())
 			}
-			s := brew(t, w, strings.NewReplacer("preempt, reclaim", action, "  - name: proportion\n", "").Replace(fmt.Sprintf(tiers, Name, true)))
+			s := newRepeatedEvictions(t, w, strings.NewReplacer("preempt, reclaim", action, "  - name: proportion\n", "").Replace(fmt.Sprintf(tiers, Name, true)))
 			s.inOrder(row.order)
 			synctest.Test(t, func(t *testing.T) {
 				s.start = time.Now()
@@ -53,7 +55,8 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 					for time.Since(s.start) < until {
 						s.session()
 						for _, name := range []string{"ns/gang-0", "ns/gang-1"} {
-							s.update(name, func(pod *v1.Pod) { pod.Status.NominatedNodeName = "" }) // as of members that are made again
+							// As if the members were recreated.
+							s.update(name, func(pod *v1.Pod) { pod.Status.NominatedNodeName = "" })
 						}
 						time.Sleep(5 * time.Second)
 						s.leave()
@@ -70,7 +73,7 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 				}
 				s.evictions = nil
 				if play(12 * time.Minute); s.running("late") != 2 {
-					t.Errorf("%d members of a gang run that needs only the room of evicted pods, evicted at %v, want 2", s.running("late"), s.evictions)
+					t.Errorf("%d members run of a gang that needs only the resources of evicted pods, want 2; evicted at %v", s.running("late"), s.evictions)
 				}
 			})
 		})
@@ -82,15 +85,16 @@ type always struct{ framework.Pauses }
 
 func (always) Paused(*api.JobInfo) bool { return true }
 
-// inOrder has the sessions run their actions in the order.
+// inOrder makes the sessions run their actions in this order.
 func (s *repeatedEvictions) inOrder(order string) {
 	slices.SortFunc(s.actions, func(l, r vcframework.Action) int {
 		return strings.Index(order, l.Name()) - strings.Index(order, r.Name())
 	})
 }
 
-// TestAGangHoldsIdleNodesForAWhileInAnyOrder of the actions: one member of the gang waits for a pod that leaves without end, the other holds an idle
-// node that a pod of another namespace needs. There is no pod to evict.
+// TestAGangHoldsIdleNodesForAWhileInAnyOrder: one member of the gang waits for a pod that never terminates, and the
+// other holds an idle node that a pod of another namespace needs. No pod can be evicted. The order of actions makes no
+// difference.
 func TestAGangHoldsIdleNodesForAWhileInAnyOrder(t *testing.T) {
 	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim", "reclaim, preempt, allocate", "reclaim, allocate, preempt"} {
 		t.Run(order, func(t *testing.T) {
@@ -98,7 +102,7 @@ func TestAGangHoldsIdleNodesForAWhileInAnyOrder(t *testing.T) {
 			other := schedtest.MakePod().Name("other-0").Namespace("elsewhere").Group("other").Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj()
 			w.Pods = append(w.Pods, other, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Terminating().Obj())
 			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("other").Namespace("elsewhere").MinMember(1).Obj())
-			s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+			s := newRepeatedEvictions(t, w, fmt.Sprintf(tiers, Name, true))
 			s.inOrder(order)
 			synctest.Test(t, func(t *testing.T) {
 				s.start = time.Now()
@@ -107,34 +111,36 @@ func TestAGangHoldsIdleNodesForAWhileInAnyOrder(t *testing.T) {
 					time.Sleep(10 * time.Second)
 				}
 				if waited := time.Since(s.start); waited < 5*time.Minute || waited > 6*time.Minute {
-					t.Errorf("another namespace's pod is placed after %s, want between 5 and 6 minutes", waited)
+					t.Errorf("the pod of the other namespace is placed after %s, want between 5 and 6 minutes", waited)
 				}
 			})
 		})
 	}
 }
 
-// TestPreemptLeavesIdleNodesToAllocate: a gang that preempt pipelines on idle resources before allocate runs is bound in the same session.
+// TestPreemptLeavesIdleNodesToAllocate: a gang that preempt pipelines on idle resources before allocate runs is bound
+// in the same session.
 func TestPreemptLeavesIdleNodesToAllocate(t *testing.T) {
 	w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n2", "low", 10, "1"}}, 100, []wants{{"n1", "3"}, {"n2", "3"}})
-	s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+	s := newRepeatedEvictions(t, w, fmt.Sprintf(tiers, Name, true))
 	s.inOrder("preempt, reclaim, allocate")
 	if s.session(); s.running("gang") != 2 || len(s.last) > 0 {
 		t.Errorf("%d members run after a session, want 2; evicted are %v, want none", s.running("gang"), s.last)
 	}
 }
 
-// TestAGangThatEvictsKeepsItsNodes: one member takes the place of an evicted pod, and the other, or the other gang of its group, an idle node. allocate,
-// which runs after preempt, leaves both there: otherwise the member would not be nominated, and the evictions of the group would be withdrawn.
+// TestAGangThatEvictsKeepsItsNodes: one member takes the place of an evicted pod, and the other member, or the other
+// gang of its group, an idle node. allocate, which runs after preempt, keeps both placements. Otherwise the member
+// would not be nominated, and the evictions of the group would be withdrawn.
 func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 	for name, grouped := range map[string]bool{"a gang": false, "a gang group": true} {
 		t.Run(name, func(t *testing.T) {
 			var s *repeatedEvictions
 			if grouped {
-				s = brewGroup(t)
+				s = newGroupEvictions(t)
 			} else {
 				w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}, {"n2", "4"}})
-				s = brew(t, w, fmt.Sprintf(tiers, Name, true))
+				s = newRepeatedEvictions(t, w, fmt.Sprintf(tiers, Name, true))
 			}
 			s.inOrder("preempt, allocate, reclaim")
 			s.session()
@@ -145,19 +151,20 @@ func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 				t.Errorf("the member for which a pod was evicted is nominated to %q, want n1", got)
 			}
 			if other := map[bool]api.TaskID{false: "ns-gang-1", true: "ns-y-0"}[grouped]; !s.plugin.claims["ns/gang"].nominees[other] {
-				t.Errorf("%s does not keep its place in a pause", other)
+				t.Errorf("%s is no nominee of the claim, so it loses its place in a pause", other)
 			}
 		})
 	}
 }
 
-// brewGroup has a group of two gangs of one member: gang is for node n1, where a pod of low priority runs, and y for n2, which is idle.
-func brewGroup(t *testing.T) *repeatedEvictions {
+// newGroupEvictions has a group of two gangs of one member: gang needs node n1, where a pod of low priority runs, and y
+// needs n2, which is idle.
+func newGroupEvictions(t *testing.T) *repeatedEvictions {
 	t.Helper()
 	w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}})
 	w.Pods = append(w.Pods, schedtest.MakePod().Name("y-0").Group("y").Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj())
 	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("y").MinMember(1).PriorityClass("p100").Obj())
-	s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+	s := newRepeatedEvictions(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
 	gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
 	s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
 		return map[string]*binding.GangGroup{"gang": gangGroup, "y": gangGroup}[job.Name]
@@ -171,7 +178,8 @@ type pausedGangs map[string]bool
 func (p pausedGangs) IdleOnly(*api.JobInfo) bool   { return false }
 func (p pausedGangs) Paused(job *api.JobInfo) bool { return p[job.Name] }
 
-// TestAPausedGroupHoldsNoIdleNodeByEvicting: a pod is to be evicted for one gang of the group, and the other gang takes an idle node.
+// TestAPausedGroupHoldsNoIdleNodeByEvicting: one gang of the group needs an eviction, and the other gang an idle node.
+// During a pause, no pod is evicted for the group.
 func TestAPausedGroupHoldsNoIdleNodeByEvicting(t *testing.T) {
 	for name, tt := range map[string]struct {
 		paused pausedGangs
@@ -181,7 +189,7 @@ func TestAPausedGroupHoldsNoIdleNodeByEvicting(t *testing.T) {
 		"in a pause":     {paused: pausedGangs{"gang": true, "y": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := brewGroup(t)
+			s := newGroupEvictions(t)
 			ssn := s.cluster.Open(s.registry, s.conf)
 			ssn.Pauses = tt.paused
 			ssn.Run(vcpreempt.New())
@@ -193,8 +201,9 @@ func TestAPausedGroupHoldsNoIdleNodeByEvicting(t *testing.T) {
 	}
 }
 
-// TestATenantHoldsNoIdleNodesByEvictingItsOwnPods: each gang of the tenant needs an idle node and one where a pod of the tenant runs, which takes ten
-// minutes to end. Then the tenant deletes the gang, and the next one evicts the next pod. A pod of another namespace needs the idle node.
+// TestATenantHoldsNoIdleNodesByEvictingItsOwnPods: each gang of the tenant needs an idle node, and a node where a pod
+// of the tenant runs that takes ten minutes to terminate. Then the tenant deletes the gang, and the next gang evicts
+// the next pod. A pod of another namespace needs the idle node.
 func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
 		for _, form := range []string{"a new gang", "a new member", "the rest of a node"} {
@@ -202,7 +211,7 @@ func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 				w := evicting(map[string]string{"n1": "4", "n2": "4"}, nil, 100, nil)
 				w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p1", 1))
 				w.PodGroups = []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("low").MinMember(0).PriorityClass("p1").Obj()}
-				s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+				s := newRepeatedEvictions(t, w, fmt.Sprintf(tiers, Name, true))
 				s.inOrder(order)
 				add := func(pod *v1.Pod) {
 					s.cluster.Cache().AddPod(pod)
@@ -215,7 +224,7 @@ func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 						round := int(time.Since(s.start) / (10 * time.Minute))
 						low := fmt.Sprint("low-", round)
 						if s.pods["ns/"+low] == nil {
-							for name, pod := range s.pods { // of the round before
+							for name, pod := range s.pods { // pods of the former round
 								if pod.Namespace == schedtest.Namespace && (form != "a new member" || strings.HasPrefix(name, "ns/low")) {
 									s.cluster.Cache().DeletePod(pod)
 									delete(s.pods, name)
@@ -259,7 +268,7 @@ func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 						t.Errorf("pods are evicted at %v, want at least two", s.evictions)
 					}
 					if waited := time.Since(s.start); waited > 45*time.Minute {
-						t.Errorf("another namespace's pod is placed after %s, want at most 45 minutes", waited)
+						t.Errorf("the pod of the other namespace is placed after %s, want at most 45 minutes", waited)
 					}
 				})
 			})
@@ -267,9 +276,10 @@ func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 	}
 }
 
-// TestAGangThatGrowsHoldsNoIdleNodes: a gang of one pod evicts a pod of the tenant that takes ten minutes to end, and holds only the room of that pod.
-// Then its minimum rises, or another gang joins it, so that it needs an idle node, too. Ten minutes later the tenant does that with the next gang,
-// and then deletes this one. A pod of another namespace needs the idle node.
+// TestAGangThatGrowsHoldsNoIdleNodes: a gang of one pod evicts a pod of the tenant that takes ten minutes to terminate,
+// and holds only the resources of that pod. Then its minimum rises, or another gang joins it, so that it needs an idle
+// node, too. Ten minutes later the tenant does the same with the next gang, and then deletes this one. A pod of another
+// namespace needs the idle node.
 func TestAGangThatGrowsHoldsNoIdleNodes(t *testing.T) {
 	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
 		for _, grouped := range []bool{false, true} {
@@ -278,7 +288,7 @@ func TestAGangThatGrowsHoldsNoIdleNodes(t *testing.T) {
 				w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p1", 1))
 				w.PodGroups = []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("low").MinMember(0).PriorityClass("p1").Obj()}
 				groups := map[string]*binding.GangGroup{}
-				s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+				s := newRepeatedEvictions(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
 				s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup { return groups[job.Name] })}.spec())
 				s.inOrder(order)
 				add := func(pod *v1.Pod) {
@@ -337,7 +347,7 @@ func TestAGangThatGrowsHoldsNoIdleNodes(t *testing.T) {
 						t.Errorf("pods are evicted at %v, want at least two", s.evictions)
 					}
 					if waited := time.Since(s.start); s.running("other") == 0 || waited > 45*time.Minute {
-						t.Errorf("another namespace's pod is placed after %s: %t, want at most 45 minutes; evicted at %v", waited, s.running("other") > 0, s.evictions)
+						t.Errorf("the pod of the other namespace is placed after %s: %t, want at most 45 minutes; evicted at %v", waited, s.running("other") > 0, s.evictions)
 					}
 				})
 			})
@@ -345,14 +355,15 @@ func TestAGangThatGrowsHoldsNoIdleNodes(t *testing.T) {
 	}
 }
 
-// TestAPausedGangThatEvictedTakesNoRoomOfOthers: in a pause, a gang evicts a pod of the tenant that takes ten minutes to end. Its next member
-// would evict a small pod on a node where a pod of another namespace ends soon, and hold that pod's room for as long.
+// TestAPausedGangThatEvictedTakesNoRoomOfOthers: during a pause, a gang has evicted a pod of the tenant that takes ten
+// minutes to terminate. Its next member must not evict a small pod on a node where a pod of another namespace ends
+// soon: it would hold the resources of both pods.
 func TestAPausedGangThatEvictedTakesNoRoomOfOthers(t *testing.T) {
 	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
 		t.Run(order, func(t *testing.T) {
 			w := evicting(map[string]string{"n0": "4", "n1": "4"}, []runs{{"n0", "low", 1, "4"}, {"n1", "tiny", 1, "1"}}, 100, []wants{{"n0", "4"}})
 			w.Pods = append(w.Pods, schedtest.MakePod().Name("ends").Namespace("elsewhere").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())
-			s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+			s := newRepeatedEvictions(t, w, fmt.Sprintf(tiers, Name, true))
 			s.inOrder(order)
 			synctest.Test(t, func(t *testing.T) {
 				s.start = time.Now()
@@ -368,7 +379,7 @@ func TestAPausedGangThatEvictedTakesNoRoomOfOthers(t *testing.T) {
 				for range 6 {
 					time.Sleep(10 * time.Second)
 					if s.session(); len(s.last) > 0 {
-						t.Fatalf("evicted are %v, want none", s.last)
+						t.Fatalf("evicted %v, want none", s.last)
 					}
 				}
 			})
@@ -376,12 +387,12 @@ func TestAPausedGangThatEvictedTakesNoRoomOfOthers(t *testing.T) {
 	}
 }
 
-// TestAPausedGangWaitsForItsVictim: a pod is evicted for a gang that is paused, and no other while that pod ends.
+// TestAPausedGangWaitsForItsVictim: one pod is evicted for a paused gang, and no other while that pod terminates.
 func TestAPausedGangWaitsForItsVictim(t *testing.T) {
 	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
 		t.Run(order, func(t *testing.T) {
 			w := evicting(map[string]string{"n0": "4", "n1": "4"}, []runs{{"n0", "low", 1, "4"}, {"n1", "also", 2, "4"}}, 100, []wants{{"", "4"}})
-			s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+			s := newRepeatedEvictions(t, w, fmt.Sprintf(tiers, Name, true))
 			s.inOrder(order)
 			synctest.Test(t, func(t *testing.T) {
 				s.start = time.Now()

@@ -47,8 +47,8 @@ tiers:
   - name: nodeorder
 `
 
-// repeatedEvictions is a cluster in which a session follows each change at once. Evicted pods take different times to terminate, and are
-// then created again, as by their controllers.
+// repeatedEvictions is a cluster in which sessions follow one another quickly. Evicted pods take different times to
+// terminate, and are then recreated, as by their controllers.
 type repeatedEvictions struct {
 	cluster  *sessiontest.Cluster
 	registry *framework.Registry
@@ -64,12 +64,12 @@ type repeatedEvictions struct {
 	paused bool
 	// taken is called with a node on which an evicted pod has ended.
 	taken func(node string)
-	// evictions are the times of all of them, since the start; last is what the last session evicted.
+	// evictions are the times of all evictions since the start. last are the pods that the last session evicted.
 	evictions []time.Duration
 	last      []string
 }
 
-func brew(t *testing.T, w sessiontest.ClusterSpec, conf string) *repeatedEvictions {
+func newRepeatedEvictions(t *testing.T, w sessiontest.ClusterSpec, conf string) *repeatedEvictions {
 	t.Helper()
 	s := &repeatedEvictions{cluster: sessiontest.New(w), registry: framework.NewRegistry(), conf: conf, plugin: newPlugin(), pods: map[string]*v1.Pod{}, gone: map[string]time.Time{}}
 	t.Cleanup(s.cluster.Close)
@@ -85,7 +85,7 @@ func brew(t *testing.T, w sessiontest.ClusterSpec, conf string) *repeatedEvictio
 	return s
 }
 
-// session runs one session and lets its decisions come true.
+// session runs one session and applies its decisions.
 func (s *repeatedEvictions) session() {
 	ssn := s.cluster.Open(s.registry, s.conf)
 	if s.paused {
@@ -125,7 +125,7 @@ func (s *repeatedEvictions) update(name string, change func(*v1.Pod)) {
 	s.pods[name] = after
 }
 
-// leave lets the pods go whose time has come, and makes new ones for them.
+// leave deletes the pods whose termination has ended, and creates their replacements.
 func (s *repeatedEvictions) leave() {
 	for _, name := range slices.Sorted(maps.Keys(s.gone)) {
 		if time.Now().Before(s.gone[name]) {
@@ -148,8 +148,8 @@ func (s *repeatedEvictions) leave() {
 	}
 }
 
-// rage runs sessions for that long.
-func (s *repeatedEvictions) rage(d time.Duration) {
+// runFor runs sessions for this time.
+func (s *repeatedEvictions) runFor(d time.Duration) {
 	s.start = time.Now()
 	for time.Since(s.start) < d {
 		s.session()
@@ -167,22 +167,23 @@ func (s *repeatedEvictions) running(gang string) (n int) {
 	return n
 }
 
-// node adds a node with 2 cpus for queues and 2 more cpus that a pod of another scheduler holds. The share of a queue is
-// computed from all 4.
-func (w *world) node(name string) {
+// node adds a node with 2 cpus for queues, and 2 more cpus that a pod of another scheduler uses. The share of a queue
+// is computed from all 4.
+func (w *specBuilder) node(name string) {
 	w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "4", "memory": "64Gi", "pods": "50"}).Obj())
 	w.Pods = append(w.Pods, outsider("other-"+name, name, "2"))
 }
 
-// outsider is another scheduler's pod.
+// outsider returns a pod of another scheduler.
 func outsider(name, node, cpu string) *v1.Pod {
 	return schedtest.MakePod().Name(name).Scheduler("other").Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": cpu}).Obj()
 }
 
-type world struct{ sessiontest.ClusterSpec }
+// specBuilder builds a cluster with queues, gangs and nodes.
+type specBuilder struct{ sessiontest.ClusterSpec }
 
-// gang adds a gang and its pods, of which the first run on the nodes.
-func (w *world) gang(name, queue, cpu string, minMember int32, pods int, nodes ...string) {
+// gang adds a gang and its pods. The first pods run on the given nodes.
+func (w *specBuilder) gang(name, queue, cpu string, minMember int32, pods int, nodes ...string) {
 	if !slices.ContainsFunc(w.Queues, func(q *v1beta1.Queue) bool { return q.Name == queue }) {
 		w.Queues = append(w.Queues, schedtest.MakeQueue().Name(queue).Obj())
 	}
@@ -196,10 +197,10 @@ func (w *world) gang(name, queue, cpu string, minMember int32, pods int, nodes .
 	}
 }
 
-// lendersAndOwners has the shape of upstream's "Capacity Reclaim Case 11": two queues have taken the whole cluster when the
-// pods of two others come, some of which need a node for themselves.
+// lendersAndOwners is like upstream's "Capacity Reclaim Case 11": two queues use the whole cluster when pods of two
+// other queues are created, some of which need a whole node.
 func lendersAndOwners() sessiontest.ClusterSpec {
-	var w world
+	var w specBuilder
 	all := []string{"n1", "n2", "n3", "n4"}
 	for _, name := range all {
 		w.node(name)
@@ -213,50 +214,51 @@ func lendersAndOwners() sessiontest.ClusterSpec {
 	return w.ClusterSpec
 }
 
-// TestRegressionEvictionsStorm counts the evictions until all is at rest. What they make room for takes 6 of 8 cpus, of which
-// pods of 1 cpu hold all. Their queues have the smaller share once they have lost them, and so come first for what is free.
+// TestRegressionEvictionsStorm counts evictions until no more occur. The new pods need 6 of 8 cpus, and all 8 are used
+// by pods of 1 cpu. After the evictions, the queues of the victims have the smaller share, so they come first for free
+// resources.
 func TestRegressionEvictionsStorm(t *testing.T) {
 	t.Run("with nothing against it", func(t *testing.T) {
-		s := brew(t, lendersAndOwners(), fmt.Sprintf(tiers, "conformance", true))
+		s := newRepeatedEvictions(t, lendersAndOwners(), fmt.Sprintf(tiers, "conformance", true))
 		synctest.Test(t, func(t *testing.T) {
-			s.rage(10 * time.Second)
+			s.runFor(10 * time.Second)
 			if len(s.evictions) < 50 {
-				t.Errorf("%d pods were evicted: the scenario is none", len(s.evictions))
+				t.Errorf("only %d pods were evicted, so the scenario causes no repeated evictions", len(s.evictions))
 			}
 		})
 	})
-	for range 3 { // upstream looks at nodes in no order
-		s := brew(t, lendersAndOwners(), fmt.Sprintf(tiers, Name, true))
+	for range 3 { // upstream visits nodes in no order
+		s := newRepeatedEvictions(t, lendersAndOwners(), fmt.Sprintf(tiers, Name, true))
 		synctest.Test(t, func(t *testing.T) {
-			s.rage(time.Minute)
+			s.runFor(time.Minute)
 			for _, gang := range []string{"j3", "j4", "j5", "j6"} {
 				if got := s.running(gang); got != 1 {
 					t.Errorf("gang %s has %d pods running, want 1", gang, got)
 				}
 				if _, _, blocked := s.plugin.gangs.Blocked(api.JobID(schedtest.Namespace + "/" + gang)); blocked {
-					t.Errorf("gang %s waits although it got its room", gang)
+					t.Errorf("gang %s waits although it was placed", gang)
 				}
 			}
 			if len(s.evictions) > 8 {
-				t.Errorf("%d pods were evicted to make room of 6: %v", len(s.evictions), s.evictions)
+				t.Errorf("%d pods were evicted to free 6 cpus: %v", len(s.evictions), s.evictions)
 			}
 			if first := s.evictions[0]; first > 0 {
-				t.Errorf("the first eviction was after %s, want it at once", first)
+				t.Errorf("the first eviction was after %s, want it in the first session", first)
 			}
 			if len(s.plugin.claims) > 0 {
-				t.Errorf("claims are kept when all is at rest: %v", s.plugin.claims)
+				t.Errorf("claims remain after the last eviction: %v", s.plugin.claims)
 			}
 		})
 	}
 }
 
-// TestWaitsOutliveTheConfiguration: a reload rebuilds the plugin, and no gang evicts sooner because of it.
+// TestWaitsOutliveTheConfiguration checks that waits and claims survive a reload, which rebuilds the plugin.
 func TestWaitsOutliveTheConfiguration(t *testing.T) {
-	var w world
+	var w specBuilder
 	w.node("n")
 	w.gang("a", "q1", "1", 2, 2, "n", "n")
 	w.gang("b", "q2", "1", 2, 2)
-	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
+	s := newRepeatedEvictions(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 	spec := Spec()
 	reload := func() {
 		built, err := spec.New(nil, nil)
@@ -274,46 +276,47 @@ func TestWaitsOutliveTheConfiguration(t *testing.T) {
 		}
 		reload()
 		if _, _, blocked := s.plugin.gangs.Blocked(schedtest.Namespace + "/b"); !blocked || len(s.plugin.claims) != 1 {
-			t.Errorf("after a reload the gang that evicted waits: %t, and %d claims are known, want one", blocked, len(s.plugin.claims))
+			t.Errorf("after a reload the gang that evicted waits: %t, and %d claims exist, want one", blocked, len(s.plugin.claims))
 		}
 		if _, _, blocked := s.plugin.queues.Blocked("q1"); !blocked {
-			t.Error("after a reload the queue that was taken from does not wait")
+			t.Error("after a reload the queue of the victims does not wait")
 		}
 	})
 }
 
-// TestToAndFro: in this configuration two queues may take all from each other, and nothing but waiting ends that.
+// TestToAndFro: with this configuration two queues may reclaim everything from each other, and only waits end that.
 func TestToAndFro(t *testing.T) {
-	var w world
+	var w specBuilder
 	w.node("n")
 	w.gang("a", "q1", "1", 2, 2, "n", "n")
 	w.gang("b", "q2", "1", 2, 2)
-	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
+	s := newRepeatedEvictions(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 	synctest.Test(t, func(t *testing.T) {
-		s.rage(2 * time.Minute)
+		s.runFor(2 * time.Minute)
 		if len(s.evictions) < 2 || s.evictions[1] > 0 {
 			t.Errorf("evicted at %v, want both pods of a at once", s.evictions)
 		}
-		// A queue waits 1, 2, 4 ... s after each loss, so each has lost at most 7 times at that time.
+		// A queue waits 1, 2, 4 ... s after each loss, so each queue has lost at most 7 times by then.
 		if len(s.evictions) > 2*2*7 {
-			t.Errorf("%d pods were evicted in 2 minutes: %v", len(s.evictions), s.evictions)
+			t.Errorf("%d pods were evicted in 2 minutes, want at most 28: %v", len(s.evictions), s.evictions)
 		}
 	})
 }
 
-// TestAGangThatDidNotGetTheRoomWaits: another gang, which no claim excludes, takes the freed resources.
+// TestAGangThatDidNotGetTheRoomWaits: a pod that no claim excludes takes the freed resources, so the gang waits longer
+// after each eviction.
 func TestAGangThatDidNotGetTheRoomWaits(t *testing.T) {
-	var w world
+	var w specBuilder
 	all := []string{"n1", "n2", "n3", "n4"}
 	for _, name := range all {
 		w.node(name)
 	}
 	w.gang("lends", "q1", "2", 0, 4, all...)
 	w.gang("wants", "q2", "2", 1, 1)
-	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
+	s := newRepeatedEvictions(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 	s.taken = func(node string) { s.cluster.Cache().AddPod(outsider("thief-"+node, node, "2")) }
 	synctest.Test(t, func(t *testing.T) {
-		s.rage(time.Minute)
+		s.runFor(time.Minute)
 		var waits []time.Duration
 		for i, at := range s.evictions[:len(s.evictions)-1] {
 			waits = append(waits, (s.evictions[i+1] - at).Truncate(time.Second))
@@ -324,9 +327,10 @@ func TestAGangThatDidNotGetTheRoomWaits(t *testing.T) {
 	})
 }
 
-// TestAGangThatWasTakenFromDoesNotTakeItBack: the eviction leaves it partially bound, and gangs that are so go first too.
+// TestAGangThatWasTakenFromDoesNotTakeItBack: the eviction leaves a gang partially bound. Partially bound gangs are
+// placed first, but not before the gang that evicted the pod.
 func TestAGangThatWasTakenFromDoesNotTakeItBack(t *testing.T) {
-	var w world
+	var w specBuilder
 	all := []string{"n1", "n2", "n3"}
 	for _, name := range all {
 		w.node(name)
@@ -342,33 +346,34 @@ func TestAGangThatWasTakenFromDoesNotTakeItBack(t *testing.T) {
 	w.Pods[len(w.Pods)-1].Spec.NodeSelector = map[string]string{"leads": "yes"}
 	const second = "- plugins:\n  - name: "
 	conf := strings.Replace(fmt.Sprintf(tiers, Name, true), second+"priority", second+transaction.Name+"\n"+second+"priority", 1)
-	s := brew(t, w.ClusterSpec, conf)
+	s := newRepeatedEvictions(t, w.ClusterSpec, conf)
 	s.registry.RegisterPlugin(transaction.Spec(free{}))
 	synctest.Test(t, func(t *testing.T) {
-		s.rage(time.Minute)
+		s.runFor(time.Minute)
 		if got := s.running("wants"); got != 1 {
 			t.Errorf("the gang that evicted has %d pods running, want 1", got)
 		}
 		if len(s.evictions) != 1 {
-			t.Errorf("pods were evicted after %v, want one at once", s.evictions)
+			t.Errorf("pods were evicted after %v, want one eviction", s.evictions)
 		}
 	})
 }
 
-// free is a gate without waiting.
+// free is a gate that blocks no gang.
 type free struct{}
 
 func (free) Blocked(api.JobID) (string, bool) { return "", false }
 func (free) Avoid(api.JobID) []string         { return nil }
 
-// Waits hold for actions that evict. The wait of a queue holds for actions that evict from other queues.
+// TestWaitsAfterEvictions: the wait of a gang applies to actions that evict. The wait of a queue applies to actions
+// that evict from other queues.
 func TestWaitsAfterEvictions(t *testing.T) {
-	var w world
+	var w specBuilder
 	w.node("n")
 	w.gang("evicted", "q1", "1", 1, 1)
 	w.gang("lost", "q2", "1", 1, 1)
 	w.gang("neither", "q3", "1", 1, 1)
-	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, true))
+	s := newRepeatedEvictions(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, true))
 	synctest.Test(t, func(t *testing.T) {
 		s.plugin.gangs.Failed(schedtest.Namespace+"/evicted", "it evicted")
 		s.plugin.queues.Failed("q2", "its queue lost")
@@ -396,18 +401,19 @@ func TestWaitsAfterEvictions(t *testing.T) {
 		}
 		time.Sleep(firstWait)
 		if got := waiting(reclaim); len(got) > 0 {
-			t.Errorf("gangs that wait when the time is over: %v", got)
+			t.Errorf("gangs that still wait after the wait has ended: %v", got)
 		}
 	})
 }
 
-// TestClaim: a gang is placed first until its victims are gone and it has had its chance, or it is gone itself.
+// TestClaim checks that a gang is placed first until its victims have terminated and it has been tried once, or until
+// it is deleted.
 func TestClaim(t *testing.T) {
-	var w world
+	var w specBuilder
 	w.node("n")
 	w.gang("lends", "q1", "2", 0, 1, "n")
 	w.gang("wants", "q2", "2", 1, 1)
-	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
+	s := newRepeatedEvictions(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 	synctest.Test(t, func(t *testing.T) {
 		urgent := func() bool {
 			ssn := s.cluster.Open(s.registry, s.conf)
@@ -419,24 +425,24 @@ func TestClaim(t *testing.T) {
 		}
 		s.session()
 		if len(s.last) != 1 {
-			t.Fatalf("evicted %v, want the pod that lends", s.last)
+			t.Fatalf("evicted %v, want the pod of gang lends", s.last)
 		}
 		for range 2 {
 			if !urgent() {
-				t.Error("the gang is not placed first while its victim is leaving")
+				t.Error("the gang is not placed first while its victim terminates")
 			}
 		}
 		s.cluster.Cache().DeletePod(s.pods[s.last[0]])
 		if !urgent() {
-			t.Error("the gang is not placed first when its victim is gone")
+			t.Error("the gang is not placed first after its victim has terminated")
 		}
 		if urgent() {
-			t.Error("the gang is still placed first although it has had its chance")
+			t.Error("the gang is still placed first after it has been tried")
 		}
 		s.cluster.Cache().DeletePod(s.pods[schedtest.Namespace+"/wants-0"])
 		urgent()
 		if len(s.plugin.claims) > 0 {
-			t.Error("the claim of a gang without its pod is kept")
+			t.Error("the claim of a gang without pods still exists")
 		}
 		if reason, _, blocked := s.plugin.gangs.Blocked(schedtest.Namespace + "/wants"); blocked {
 			t.Errorf("the gang whose claim is closed waits: %s", reason)
@@ -444,17 +450,19 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// They do not depend on whether the session completes. A gang that waits for resources that other causes release has
-// evicted no pods. A queue does not wait if one of its own gangs evicted the pods.
+// TestClaimsAndWaitsAfterASession: claims and waits do not depend on whether the session completes. A gang that waits
+// for resources being released for other reasons has evicted no pods. A queue does not wait if one of its own gangs
+// evicted the pods.
 func TestClaimsAndWaitsAfterASession(t *testing.T) {
 	for action, taken := range map[string]bool{preempt: false, reclaim: true, "shuffle": false} {
-		var w world
+		var w specBuilder
 		w.node("n")
 		w.gang("lends", "q1", "1", 0, 2, "n", "n")
 		w.gang("wants", "q2", "1", 1, 1)
 		w.gang("follows", "q3", "1", 1, 1)
 		w.gang("idle", "q2", "1", 1, 1)
-		s := brew(t, w.ClusterSpec, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
+		// Predicates would accept only tasks that it filtered before.
+		s := newRepeatedEvictions(t, w.ClusterSpec, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack"))
 		synctest.Test(t, func(t *testing.T) {
 			ssn := s.cluster.Open(s.registry, s.conf)
 			ssn.Action = action
@@ -472,21 +480,21 @@ func TestClaimsAndWaitsAfterASession(t *testing.T) {
 				}
 			}
 			idle := ssn.Jobs[schedtest.Namespace+"/idle"]
-			for _, task := range idle.Tasks { // it had pods evicted in a trial, and has idle room now
+			for _, task := range idle.Tasks { // a trial evicted pods for the gang, which fits idle resources now
 				if err := idle.UpdateTaskStatus(task, api.Allocated); err != nil {
 					t.Fatal(err)
 				}
 			}
 			statement.Commit()
 			if action == reclaim {
-				ssn.Close() // and otherwise it panics
+				ssn.Close() // in the other cases the session panics before it closes
 			}
 			if action == "shuffle" {
 				if len(s.plugin.claims) > 0 {
-					t.Errorf("after %s, which evicts for nobody, there are the claims %v", action, s.plugin.claims)
+					t.Errorf("after action %s, which is no eviction action, the claims are %v, want none", action, s.plugin.claims)
 				}
 			} else if len(s.plugin.claims) != 1 || s.plugin.claims[schedtest.Namespace+"/wants"] == nil {
-				t.Errorf("after %s there are the claims %v, want that of the gang that had pods evicted", action, s.plugin.claims)
+				t.Errorf("after %s the claims are %v, want only the claim of the gang for which pods were evicted", action, s.plugin.claims)
 			}
 			if _, _, waits := s.plugin.queues.Blocked("q1"); waits != taken {
 				t.Errorf("after %s the queue of the victims waits: %t, want %t", action, waits, taken)

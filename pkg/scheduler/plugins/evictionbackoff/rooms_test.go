@@ -35,7 +35,8 @@ func gangOf(name api.JobID, statuses ...api.TaskStatus) *api.JobInfo {
 	return job
 }
 
-// roomOf returns a room with victims of so many GPUs for the gang, whose nominees are all of its tasks and a deleted one.
+// roomOf returns a room for the gang with victims of this number of GPUs. The nominees are all of the gang's tasks and
+// a deleted one.
 func roomOf(victims float64, gang *api.JobInfo) (*rooms, *room) {
 	own := newRoom()
 	sumOf(own.victims, "q").Add(gpus(victims))
@@ -53,15 +54,16 @@ func roomOf(victims float64, gang *api.JobInfo) (*rooms, *room) {
 	return r, own
 }
 
-// TestVictimsCountBeyondWhatTheirGangHolds: a nominee that holds a node since an earlier session takes the room of a victim, as one does that this
-// session places, until it is taken back. Pods of other gangs, and pods that are no nominees, take none.
+// TestVictimsCountBeyondWhatTheirGangHolds: each placed nominee uses the room of one victim, whether this session or an
+// earlier one placed it, until its placement is reverted. Pods of other gangs, and pods that are no nominees, use no
+// room.
 func TestVictimsCountBeyondWhatTheirGangHolds(t *testing.T) {
 	gang := gangOf("g", api.Running, api.Pending, api.Releasing)
 	r, own := roomOf(3, gang)
 	want := func(n float64, when string) {
 		t.Helper()
 		if !r.taken["q"].Equal(gpus(n), api.Zero) || !own.taken["q"].Equal(gpus(n), api.Zero) {
-			t.Errorf("%s: the victims use %v (their room %v) beyond what the gang holds, want %v", when, r.taken["q"], own.taken["q"], gpus(n))
+			t.Errorf("%s: the victims count with %v (their room with %v) in addition to the gang, want %v", when, r.taken["q"], own.taken["q"], gpus(n))
 		}
 	}
 	want(2, "at open")
@@ -74,11 +76,12 @@ func TestVictimsCountBeyondWhatTheirGangHolds(t *testing.T) {
 	r.updateRoom(gang.Tasks["g-1"], (*api.Resource).SubWithoutAssert)
 	want(2, "the nominee is taken back")
 	if !r.allocatable(&api.QueueInfo{UID: "q"}, &api.TaskInfo{Job: "gone"}) {
-		t.Error("the rooms refuse a pod whose gang no longer exists")
+		t.Error("a pod whose gang no longer exists is rejected")
 	}
 }
 
-// TestGangsWithACommonVictimShareARoom: also over several gangs, whatever the order in which they are added.
+// TestGangsWithACommonVictimShareARoom checks that gangs share a room if they have a common victim, also through other
+// gangs, whatever the order in which they are added.
 func TestGangsWithACommonVictimShareARoom(t *testing.T) {
 	victims := map[api.JobID][]api.TaskID{"a": {"1"}, "b": {"1", "2"}, "c": {"2", "3"}, "d": {"3"}, "e": {"4"}}
 	for _, order := range [][]api.JobID{{"a", "b", "c", "d", "e"}, {"a", "d", "e", "b", "c"}, {"e", "d", "a", "c", "b"}} {
@@ -92,11 +95,11 @@ func TestGangsWithACommonVictimShareARoom(t *testing.T) {
 		}
 		for _, gang := range []api.JobID{"b", "c", "d"} {
 			if s.first(gang) != s.first("a") {
-				t.Errorf("added as %v, gangs a and %s have no room in common", order, gang)
+				t.Errorf("added in order %v, gangs a and %s have no common room", order, gang)
 			}
 		}
 		if s.first("e") != "e" {
-			t.Errorf("added as %v, a gang whose victim no other has shares the room of %s", order, s.first("e"))
+			t.Errorf("added in order %v, a gang without common victims shares the room of %s", order, s.first("e"))
 		}
 	}
 }
@@ -116,36 +119,38 @@ func TestACommonVictimCountsOnce(t *testing.T) {
 		r.fill(own, gang, c, map[api.TaskID]api.JobID{"victim": "b"})
 	}
 	if !own.victims["q"].Equal(gpus(1), api.Zero) || len(own.leaving) != 1 {
-		t.Errorf("the room has %v of %d victims, want %v of one", own.victims["q"], len(own.leaving), gpus(1))
+		t.Errorf("the room has %v of %d victims, want %v of one victim", own.victims["q"], len(own.leaving), gpus(1))
 	}
 }
 
-// TestGangsOfAGroupCountTheirCommonRoomOnce: otherwise their victims would count twice, for the gangs and against them.
+// TestGangsOfAGroupCountTheirCommonRoomOnce: the gangs of a group have one common room. With two rooms, their victims
+// would count twice, for the gangs and against them.
 func TestGangsOfAGroupCountTheirCommonRoomOnce(t *testing.T) {
-	s := brewGroup(t)
+	s := newGroupEvictions(t)
 	ssn := s.cluster.Open(s.registry, s.conf)
 	defer ssn.Close()
 	shared := newRoom()
 	shared.leaving = []*api.TaskInfo{{UID: "victim"}}
 	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{"ns/gang": shared, "ns/y": shared}}
 	if own := r.own(ssn.Jobs["ns/gang"]); len(own) != 1 || own[0] != shared {
-		t.Errorf("the gang has %d rooms, want the one that it shares with its group", len(own))
+		t.Errorf("the gang has %d rooms, want one, which it shares with its group", len(own))
 	}
 	for _, r.binding = range []bool{false, true} {
 		if victims := r.leaving(&api.TaskInfo{Job: "ns/gang"}); (len(victims) == 0) != r.binding {
-			t.Errorf("plugins are asked whether the gang may be bound: %t; victims %v count as gone", r.binding, victims)
+			t.Errorf("during the check whether the gang may be bound: %t; ignored victims: %v", r.binding, victims)
 		}
 	}
 }
 
-// besideARoom opens a session in which gang, whose victim lends-0 of 4 cpus is terminating, and gang other of 2 cpus wait in one queue.
-// limit is the most cpus that the queue admits at once for a task and what counts beside it. It may be changed.
+// besideARoom opens a session in which two gangs of one queue are pending: gang, whose victim lends-0 of 4 cpus is
+// terminating, and other of 2 cpus. limit is the number of cpus up to which the queue admits a task together with all
+// that counts beside it. The test may change it.
 func besideARoom(t *testing.T, limit *float64) *sessiontest.Session {
 	t.Helper()
 	w := evicting(map[string]string{"n1": "4", "n2": "8"}, []runs{{node: "n1", job: "lends", priority: 1, cpu: "4"}}, 100, []wants{{"", "4"}})
 	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("other").MinMember(1).PriorityClass("p1").Obj())
 	w.Pods = append(w.Pods, schedtest.MakePod().Name("other-0").Group("other").Priority(1).Req(schedtest.Resources{"cpu": "2"}).Obj())
-	s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+	s := newRepeatedEvictions(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
 	s.registry.RegisterPlugin(helper{Open: func(ssn *framework.Session) {
 		ssn.AddAllocatableFn("helper", func(_ *api.QueueInfo, task *api.TaskInfo) bool { return task.Resreq.MilliCPU <= 1000**limit })
 	}}.spec())
@@ -177,8 +182,8 @@ func first(ssn *sessiontest.Session, gang api.JobID) *api.TaskInfo {
 	return nil
 }
 
-// TestARoomCountsAgainstOtherGangs: a queue admits another gang only beside the victims that run, or beside the gang that holds their
-// resources. The gang itself is admitted as if its victims were gone.
+// TestARoomCountsAgainstOtherGangs: a queue admits another gang only if it fits beside the running victims, or beside
+// the gang that holds their resources. The gang itself is admitted as if its victims had terminated.
 func TestARoomCountsAgainstOtherGangs(t *testing.T) {
 	limit := 6.0
 	ssn := besideARoom(t, &limit)
@@ -193,9 +198,10 @@ func TestARoomCountsAgainstOtherGangs(t *testing.T) {
 	admits(other, 6, true, "while the victim runs")
 	admits(other, 5.9, false, "while the victim runs")
 	admits(gang, 4, true, "while the victim runs")
-	for of, want := range map[*api.TaskInfo]int{gang: 1, other: 0} { // plugins that count devices leave the victims out for the gang alone
+	// Plugins that count devices ignore the victims only for the gang.
+	for of, want := range map[*api.TaskInfo]int{gang: 1, other: 0} {
 		if _, gone := ssn.QueueUse.Asked(of); len(gone) != want || want == 1 && gone[0].Name != "lends-0" {
-			t.Errorf("plugins are asked for %s as if %v were gone, want %d victims", of.Name, gone, want)
+			t.Errorf("plugins ignore victims %[2]v for %[1]s, want %[3]d victims", of.Name, gone, want)
 		}
 	}
 	if err := ssn.PrePredicateFn(gang); err != nil {
@@ -206,16 +212,16 @@ func TestARoomCountsAgainstOtherGangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	admits(other, 2, true, "the gang has as much as its victim")
-	for _, limit = range []float64{0, -1} { // the queue counts the gang's task already, so no more than 0 cpus are asked for
+	for _, limit = range []float64{0, -1} { // the queue counts the gang's task already, so 0 more cpus are requested
 		if ready := ssn.JobReady(ssn.Jobs["ns/gang"]); ready == (limit < 0) {
-			t.Errorf("a queue that admits at most %v cpus more lets the gang be bound while its victim runs: %t", limit, ready)
+			t.Errorf("with %v more cpus permitted in the queue, the gang may be bound while its victim runs: %t", limit, ready)
 		}
 	}
 	limit = 0
 	for capability, want := range map[string]bool{"8": true, "7.9": false} { // 4 of the victim and 4 of the gang
 		queue.Queue.Spec.Capability = v1.ResourceList{v1.ResourceCPU: resource.MustParse(capability)}
 		if ready := ssn.JobReady(ssn.Jobs["ns/gang"]); ready != want {
-			t.Errorf("a queue with a capability of %s cpus lets the gang be bound while its victim runs: %t, want %t", capability, ready, want)
+			t.Errorf("with a capability of %s cpus, the gang may be bound while its victim runs: %t, want %t", capability, ready, want)
 		}
 	}
 	queue.Queue.Spec.Capability = nil
@@ -224,16 +230,16 @@ func TestARoomCountsAgainstOtherGangs(t *testing.T) {
 	admits(other, 6, true, "the gang is taken back")
 }
 
-// A plugin that refuses the placed tasks of a gang, such as deviceshare for the devices of its queue, keeps the gang from being bound
-// while its victims run.
+// TestPluginsDecideWhetherAGangIsBoundBesideItsVictims: a plugin that rejects the placed tasks of a gang, such as
+// deviceshare for the devices of its queue, keeps the gang from being bound while its victims run.
 func TestPluginsDecideWhetherAGangIsBoundBesideItsVictims(t *testing.T) {
 	w := evicting(map[string]string{"n1": "4"}, nil, 100, []wants{{"n1", "4"}})
-	s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+	s := newRepeatedEvictions(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
 	full, asked := false, 0
 	s.registry.RegisterPlugin(helper{Open: func(ssn *framework.Session) {
 		ssn.AddAllocatableFn("helper", func(_ *api.QueueInfo, task *api.TaskInfo) bool {
 			if _, gone := ssn.QueueUse.Asked(task); slices.ContainsFunc(gone, func(of *api.TaskInfo) bool { return of.UID == "victim" }) {
-				t.Error("the plugin is to leave out a victim that still runs")
+				t.Error("the plugin is called without a victim that still runs")
 			}
 			asked++
 			return !full
@@ -247,7 +253,7 @@ func TestPluginsDecideWhetherAGangIsBoundBesideItsVictims(t *testing.T) {
 	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{gang.UID: own}, tiers: ssn.Tiers}
 	ssn.QueueUse.LeaveFor(r.leaving)
 	if !r.ready(gang) {
-		t.Error("a gang of which this session has placed nothing may not be bound")
+		t.Error("a gang without placements of this session is not ready")
 	}
 	for _, task := range gang.Tasks {
 		if err := gang.UpdateTaskStatus(task, api.Allocated); err != nil {
@@ -256,10 +262,10 @@ func TestPluginsDecideWhetherAGangIsBoundBesideItsVictims(t *testing.T) {
 	}
 	for _, full = range []bool{false, true} {
 		if got := r.ready(gang); got == full {
-			t.Errorf("a plugin refuses the gang: %t, it may be bound: %t", full, got)
+			t.Errorf("with a plugin that rejects the gang: %t, the gang may be bound: %t", full, got)
 		}
 	}
 	if asked != 2 {
-		t.Errorf("the plugin was asked %d times, want twice", asked)
+		t.Errorf("the plugin was called %d times, want 2", asked)
 	}
 }

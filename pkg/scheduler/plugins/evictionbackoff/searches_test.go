@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestNodesThatAPausedGangAvoids: those where resources were being released before the first search of the session, but not the nodes of the gang's own
-// victims, which other paused gangs avoid.
+// TestNodesThatAPausedGangAvoids: a paused gang avoids nodes where resources were being released before the first
+// search of the session, except the nodes of its own victims, which other paused gangs avoid.
 func TestNodesThatAPausedGangAvoids(t *testing.T) {
 	nodes := map[string]*api.NodeInfo{}
 	for name, releasing := range map[string]float64{"idle": 0, "evicted-for-own": 4000, "released": 1000} {
@@ -73,12 +73,13 @@ func TestOnlyActionsThatEvictTakeTurns(t *testing.T) {
 		s := newSearches(ssn, newTurns())
 		s.spent[round{action, "ns"}] = searchTime
 		if err := s.admit(&api.TaskInfo{Job: job.UID, Namespace: "ns"}); (err != nil) != waits {
-			t.Errorf("in %s, a gang of a namespace that has used up its time: %v, want that it waits: %t", action, err, waits)
+			t.Errorf("in %s, the result for a gang of a namespace without search time is %v, want an error: %t", action, err, waits)
 		}
 	}
 }
 
-// TestDeletedGangsLeaveARound: a namespace that gets new gangs in each session never finishes its round.
+// TestDeletedGangsLeaveARound: deleted gangs are dropped from a round. A namespace that gets new gangs in each session
+// would otherwise never finish its round.
 func TestDeletedGangsLeaveARound(t *testing.T) {
 	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{"other/gang": {UID: "other/gang", Namespace: "other"}}}, Action: preempt}
 	turns := newTurns()
@@ -92,18 +93,18 @@ func TestDeletedGangsLeaveARound(t *testing.T) {
 		}
 		s.spent[r] = searchTime
 		if err := s.admit(&api.TaskInfo{Job: "ns/late", Namespace: "ns"}); err == nil {
-			t.Fatal("a gang searches although its namespace has used up its time")
+			t.Fatal("a gang may search although its namespace has used up its time")
 		}
 		s.end()
 		if diff := cmp.Diff(map[round]map[string]bool{r: {string(id): true}}, turns.searched); diff != "" {
-			t.Errorf("gangs that have had their search (-want +got):\n%s", diff)
+			t.Errorf("gangs that were searched for (-want +got):\n%s", diff)
 		}
 		delete(ssn.Jobs, id)
 	}
 }
 
-// TestTheCostOfANodeIsThatOfItsLeastImportantVictims: pods of higher priority stay on a node as far as the preemptor fits beside them. Pods of gangs that
-// the session does not have are no victims.
+// TestTheCostOfANodeIsThatOfItsLeastImportantVictims: on a node, pods of higher priority are not evicted if the
+// preemptor fits without that. Pods of gangs that the session does not have are no victims.
 func TestTheCostOfANodeIsThatOfItsLeastImportantVictims(t *testing.T) {
 	jobs := map[api.JobID]*api.JobInfo{"high": {UID: "high", Queue: "q", Priority: 100}}
 	tasks := map[api.TaskID]*api.TaskInfo{}

@@ -22,7 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestNamespacesTakeTurnsToEvict: the search for a gang takes 60 ms. Gangs are searched for in order of their priority.
+// TestNamespacesTakeTurnsToEvict: the search for one gang takes 60 ms. Within a namespace, gangs are searched for in
+// the order of their priority.
 func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 	const search = 60 * time.Millisecond
 	tests := map[string]struct {
@@ -47,9 +48,10 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 	for name, tt := range tests {
 		for _, action := range []string{preempt, reclaim} {
 			t.Run(name+" in "+action, func(t *testing.T) {
-				var w world
+				var w specBuilder
 				w.node("n")
-				w.gang("runs", map[string]string{preempt: "q", reclaim: "lender"}[action], "2", 1, 1, "n") // upstream visits queues in no order
+				// Upstream visits queues in no order.
+				w.gang("runs", map[string]string{preempt: "q", reclaim: "lender"}[action], "2", 1, 1, "n")
 				for i, gang := range []string{"a", "b", "c", "d", "e"} {
 					w.waits(schedtest.Namespace, gang, int32(100-i))
 				}
@@ -59,7 +61,7 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 				if action == reclaim {
 					w.Queues = append(w.Queues, schedtest.MakeQueue().Name("q").Obj())
 				}
-				s := brew(t, w.ClusterSpec, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: predicates", "- name: predicates\n  - name: helper", 1))
+				s := newRepeatedEvictions(t, w.ClusterSpec, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: predicates", "- name: predicates\n  - name: helper", 1))
 				var mu sync.Mutex
 				var searched []string
 				s.registry.RegisterPlugin(helper{Open: func(ssn *framework.Session) {
@@ -104,8 +106,8 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 	}
 }
 
-// waits adds a gang of one pod that waits in queue q.
-func (w *world) waits(namespace, name string, priority int32) {
+// waits adds a pending gang of one pod to queue q.
+func (w *specBuilder) waits(namespace, name string, priority int32) {
 	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Namespace(namespace).Name(name).Queue("q").MinMember(1).
 		PriorityClass(fmt.Sprintf("p%d", priority)).Phase(v1beta1.PodGroupInqueue).Obj())
 	w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass(fmt.Sprintf("p%d", priority), priority))
@@ -113,7 +115,7 @@ func (w *world) waits(namespace, name string, priority int32) {
 		Req(schedtest.Resources{"cpu": "1"}).Obj())
 }
 
-// unique returns the names without those that were there before.
+// unique returns the names without repeated ones, in order.
 func unique(names []string) (once []string) {
 	seen := map[string]bool{}
 	for _, name := range names {

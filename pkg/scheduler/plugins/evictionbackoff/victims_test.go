@@ -36,17 +36,18 @@ tiers:
   - name: nodeorder
 `
 
-// runs is a pod of a job, with the priority of both, that runs on a node.
+// runs is a running pod: its node, its job, the priority of both, and its cpu.
 type runs struct {
 	node, job string
 	priority  int32
 	cpu       string
 }
 
-// wants is a member of the gang that waits: the node that it can be on, any if there is none.
+// wants is a pending member of the gang: the node that it needs, or "" for any node, and its cpu.
 type wants struct{ node, cpu string }
 
-// evicting is a world whose nodes are full of the running pods; those of each job may go one by one.
+// evicting returns a cluster with the running pods and a gang of the pending members. Each job's pods may be evicted
+// one by one.
 func evicting(cpu map[string]string, running []runs, priority int32, waiting []wants) sessiontest.ClusterSpec {
 	var w sessiontest.ClusterSpec
 	for _, name := range slices.Sorted(maps.Keys(cpu)) {
@@ -76,7 +77,8 @@ func evicting(cpu map[string]string, running []runs, priority int32, waiting []w
 	return w
 }
 
-// evicted runs preempt in the world and says of which priorities pods must go, by node, and where the gang's members are to go.
+// evicted runs preempt on the cluster. It returns the priorities of the evicted pods by node, and the nodes to which
+// the gang's members are nominated.
 func evicted(t *testing.T, w sessiontest.ClusterSpec, conf string) (gone map[string][]int32, on map[string]string) {
 	t.Helper()
 	names, on := evictedPods(t, w, conf)
@@ -92,7 +94,8 @@ func evicted(t *testing.T, w sessiontest.ClusterSpec, conf string) (gone map[str
 	return gone, on
 }
 
-// evictedPods runs preempt in the world: the pods that must go, and the nodes of those that take their place.
+// evictedPods runs preempt on the cluster. It returns the evicted pods, and the nodes of the pods that take their
+// place.
 func evictedPods(t *testing.T, w sessiontest.ClusterSpec, conf string) (gone []string, on map[string]string) {
 	t.Helper()
 	cluster := sessiontest.New(w)
@@ -105,7 +108,7 @@ func evictedPods(t *testing.T, w sessiontest.ClusterSpec, conf string) (gone []s
 	return ssn.Evicts(), ssn.Pipelined()
 }
 
-// The names are those of Koordinator's cases; the expected results are ours.
+// TestChoiceOfVictims has the names of Koordinator's cases. The expected results are ours.
 func TestChoiceOfVictims(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -162,7 +165,7 @@ func TestChoiceOfVictims(t *testing.T) {
 	}
 }
 
-// TestAFullQueueTakesMoreThanTheNodeNeeds: one pod less makes room on the node, and two in the queue.
+// TestAFullQueueTakesMoreThanTheNodeNeeds: one eviction makes enough room on the node, but the queue needs two.
 func TestAFullQueueTakesMoreThanTheNodeNeeds(t *testing.T) {
 	w := evicting(map[string]string{"n1": "4"}, []runs{{"n1", "a", 10, "1"}, {"n1", "b", 20, "1"}, {"n1", "c", 30, "1"}}, 100, []wants{{"", "2"}})
 	w.Queues = append(w.Queues, schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"cpu": "3"}).Obj())
@@ -175,7 +178,8 @@ func TestAFullQueueTakesMoreThanTheNodeNeeds(t *testing.T) {
 	}
 }
 
-// TestVictimsOfSeveralNodesAreAllTaken: the room of one node says nothing of what must go from another.
+// TestVictimsOfSeveralNodesAreAllTaken: victims are chosen for each node separately, so the room on one node spares no
+// victims on another.
 func TestVictimsOfSeveralNodesAreAllTaken(t *testing.T) {
 	w := evicting(map[string]string{"n1": "2", "n2": "2"}, []runs{{"n1", "a", 10, "2"}, {"n2", "b", 20, "2"}}, 100, []wants{{"", "2"}})
 	cluster := sessiontest.New(w)
@@ -192,13 +196,13 @@ func TestVictimsOfSeveralNodesAreAllTaken(t *testing.T) {
 		}
 		for _, preemptor := range ssn.Jobs[schedtest.Namespace+"/gang"].Tasks {
 			if got := ssn.Preemptable(preemptor, candidates); len(got) != want {
-				t.Errorf("victims on %s: %d, want %d", nodes, len(got), want)
+				t.Errorf("the number of victims on %s is %d, want %d", nodes, len(got), want)
 			}
 		}
 	}
 }
 
-// TestOnlyPreemptOrdersNodesByVictims: other actions take other victims, or none.
+// TestOnlyPreemptOrdersNodesByVictims: other actions evict other victims, or none.
 func TestOnlyPreemptOrdersNodesByVictims(t *testing.T) {
 	cluster := sessiontest.New(evicting(map[string]string{"n1": "2"}, []runs{{"n1", "a", 10, "2"}}, 100, []wants{{"", "2"}}))
 	defer cluster.Close()
@@ -216,7 +220,8 @@ func TestOnlyPreemptOrdersNodesByVictims(t *testing.T) {
 	}
 }
 
-// On random nodes, a member fits once its victims have gone, and would not fit without the eviction of any of them.
+// TestNoVictimIsNeedless checks on random nodes that a member fits after the evictions, and that it would not fit
+// without any one of them.
 func TestNoVictimIsNeedless(t *testing.T) {
 	evictions := 0
 	for seed := range uint64(100) {
@@ -248,11 +253,11 @@ func TestNoVictimIsNeedless(t *testing.T) {
 		for _, name := range gone {
 			evictions++
 			if freed-size[name] >= wanted {
-				t.Errorf("seed %d: %s is evicted though %d cpus are free without it, and %d are wanted", seed, name, freed-size[name], wanted)
+				t.Errorf("seed %d: %s is evicted although %d cpus are free without that, and %d are needed", seed, name, freed-size[name], wanted)
 			}
 		}
 		if node != "" && freed < wanted {
-			t.Errorf("seed %d: %d cpus are free on %s, %d are wanted", seed, freed, node, wanted)
+			t.Errorf("seed %d: %d cpus are free on %s after the evictions, but %d are needed", seed, freed, node, wanted)
 		}
 		if possible := slices.ContainsFunc(slices.Collect(maps.Keys(nodes)), func(name string) bool {
 			free := left[name]
@@ -264,15 +269,16 @@ func TestNoVictimIsNeedless(t *testing.T) {
 			}
 			return free >= wanted
 		}); possible != (node != "") {
-			t.Errorf("seed %d: it can be placed: %t, and it is on %q", seed, possible, node)
+			t.Errorf("seed %d: the member can be placed: %t, but it is nominated to %q", seed, possible, node)
 		}
 	}
 	if evictions < 40 {
-		t.Errorf("only %d evictions", evictions)
+		t.Errorf("only %d pods were evicted in all cases", evictions)
 	}
 }
 
-// TestTopologyAwarePreemptionIsLeftAlone: it narrows victims down in its own way.
+// TestTopologyAwarePreemptionIsLeftAlone: topology-aware preemption reduces the number of victims itself, so the plugin
+// does not.
 func TestTopologyAwarePreemptionIsLeftAlone(t *testing.T) {
 	for conf, want := range map[string]int{"": 1, "configurations:\n- name: preempt\n  arguments:\n    enableTopologyAwarePreemption: true\n": 3} {
 		cluster := sessiontest.New(evicting(map[string]string{"n1": "6"}, []runs{{"n1", "a", 30, "2"}, {"n1", "b", 20, "2"}, {"n1", "c", 10, "2"}}, 100, []wants{{"", "2"}}))
@@ -282,7 +288,7 @@ func TestTopologyAwarePreemptionIsLeftAlone(t *testing.T) {
 		ssn.Action = preempt
 		for _, preemptor := range ssn.Jobs[schedtest.Namespace+"/gang"].Tasks {
 			if got := ssn.Preemptable(preemptor, slices.Collect(maps.Values(ssn.Nodes["n1"].Tasks))); len(got) != want {
-				t.Errorf("with %q victims are %d, want %d", conf, len(got), want)
+				t.Errorf("with configuration %q the number of victims is %d, want %d", conf, len(got), want)
 			}
 		}
 		ssn.Close()

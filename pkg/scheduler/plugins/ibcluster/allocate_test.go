@@ -19,18 +19,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// allocate runs this project's action on the session.
+// allocate runs this project's action allocate on the session.
 func (f *fixture) allocate(t *testing.T, opts ...allocate.Option) {
 	t.Helper()
 	f.registry.RegisterAction(allocate.New(opts...))
 	action, ok := vcframework.GetAction("allocate")
 	if !ok {
-		t.Fatal("the action is not there after it was registered")
+		t.Fatal("action allocate does not exist after its registration")
 	}
 	f.Run(action)
 }
 
-// bindings shows where the gang's pods were put, by index: "0:a1 1:a2".
+// bindings lists the nodes of the gang's bound pods by index: "0:a1 1:a2".
 func (f *fixture) bindings(group string) string {
 	var parts []string
 	for pod, node := range f.Binds() {
@@ -41,10 +41,10 @@ func (f *fixture) bindings(group string) string {
 	return strings.Join(sorted(parts), " ")
 }
 
-// used takes cpu of a node for good.
+// used returns a pod that uses this cpu of the node and never ends.
 func used(node, cpu string) *v1.Pod { return big("used/"+node, node, cpu) }
 
-// sized makes the gang's pending pods of the cpu.
+// sized returns pending pods of the gang that request this cpu.
 func sized(cpu string, names ...string) []*v1.Pod {
 	pods := members(names...)
 	for _, pod := range pods {
@@ -59,7 +59,7 @@ func TestAllocate(t *testing.T) {
 	leaves := nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a s2 l3", "a4 ib-a s2 l3", "b1 ib-b s3 l4")
 	tests := map[string]struct {
 		nodes     []*v1.Node
-		gang      []string // its wishes
+		gang      []string // annotations of the plugin
 		minMember int32
 		pods      []*v1.Pod
 		arguments []string
@@ -126,7 +126,7 @@ func TestAllocate(t *testing.T) {
 			arguments: []string{"defaultMode: preferred"},
 			says:      "ib-b 2/3: 2 nodes filled by its members (cpu); ib-a: " + notListed,
 		},
-		"a preferred gang that lists a cluster in a world without any": {
+		"a preferred gang that lists a cluster although none exists": {
 			nodes: nodes("x"), gang: []string{"mode=preferred", "clusters=ib-b"}, minMember: 1, pods: members("g/0"),
 			says: "plugin ibcluster: required node group not found: no node has the labels ibcluster",
 		},
@@ -167,13 +167,14 @@ func TestAllocate(t *testing.T) {
 				t.Errorf("bindings (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.says, f.job("g").JobFitErrors); diff != "" {
-				t.Errorf("what is said (-want +got):\n%s", diff)
+				t.Errorf("message (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestNeighboursShareALeaf: in the order of ranks, whatever order the pods come in, every leaf is one stretch.
+// TestNeighboursShareALeaf checks that the members on each leaf have consecutive ranks, whatever the order in which the
+// pods are created.
 func TestNeighboursShareALeaf(t *testing.T) {
 	leafOf := map[string]string{"a1": "l1", "a2": "l2", "a3": "l3", "a4": "l3"}
 	f := open(t, sessiontest.ClusterSpec{
@@ -187,21 +188,21 @@ func TestNeighboursShareALeaf(t *testing.T) {
 		leaves = append(leaves, leafOf[f.Binds()["ns/g-"+rank]])
 	}
 	if hops := len(slices.Compact(slices.Clone(leaves))); hops != 3 || slices.Contains(leaves, "") {
-		t.Errorf("leaves in the order of ranks are %v, want each of the three in one stretch", leaves)
+		t.Errorf("the leaves in the order of ranks are %v, want consecutive ranks on each of three leaves", leaves)
 	}
 }
 
-// TestAnElasticGangUsesSeveralLeaves: what the first leaf has no room for goes to others in the same session, and groups that are
-// full are not tried for it, however many members there are.
+// TestAnElasticGangUsesSeveralLeaves: members that the first leaf has no room for are placed on other leaves in the
+// same session. Full groups are not tried for each of the many members.
 func TestAnElasticGangUsesSeveralLeaves(t *testing.T) {
 	const many = 200
 	tests := map[string]struct {
 		wish string
-		// large is how many members ask for a whole node, the others ask for 1 cpu.
+		// large is the number of members that request a whole node. The others request 1 cpu.
 		large int
-		// used is how much of each node others have.
+		// used is the cpu of each node that other pods use.
 		used string
-		// want is how many cpus are given.
+		// want is the sum of the placed members' cpus.
 		want int
 	}{
 		"required":                        {wish: "mode=required", want: 12},
@@ -240,17 +241,17 @@ func TestAnElasticGangUsesSeveralLeaves(t *testing.T) {
 				given += int(task.Resreq.MilliCPU / 1000)
 			}
 			if given != tt.want {
-				t.Errorf("%d cpus are given to members, want %d", given, tt.want)
+				t.Errorf("placed members have %d cpus, want %d", given, tt.want)
 			}
 			if misfits > 20 {
-				t.Errorf("%d trial placements in groups without room", misfits)
+				t.Errorf("%d trial placements in groups without room, want at most 20", misfits)
 			}
 		})
 	}
 }
 
-// TestAffinityGroupInOneSession: the second gang goes where the first of its affinity group was put in the same session,
-// or waits.
+// TestAffinityGroupInOneSession checks that the second gang is placed in the cluster of the first gang of its affinity
+// group, which the same session placed, or waits.
 func TestAffinityGroupInOneSession(t *testing.T) {
 	tests := map[string]struct {
 		second []*v1.Pod
@@ -279,15 +280,15 @@ func TestAffinityGroupInOneSession(t *testing.T) {
 				t.Errorf("bindings of the second (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.says, f.job("second").JobFitErrors); diff != "" {
-				t.Errorf("what is said (-want +got):\n%s", diff)
+				t.Errorf("message (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestNodesChangeTheirLabels: each session goes by the labels it finds.
+// TestNodesChangeTheirLabels checks that each session uses the current labels of nodes.
 func TestNodesChangeTheirLabels(t *testing.T) {
-	world := func(nodes []*v1.Node) sessiontest.ClusterSpec {
+	spec := func(nodes []*v1.Node) sessiontest.ClusterSpec {
 		return sessiontest.ClusterSpec{
 			Nodes: nodes, Pods: append(members("g/0@b1"), sized("4", "g/1")...), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()},
 		}
@@ -304,11 +305,11 @@ func TestNodesChangeTheirLabels(t *testing.T) {
 		{"the gang's node loses its label", nodes("a1 ib-a", "b1", "x ib-b"), ""},
 		{"the gang's node has its label again", nodes("a1 ib-a", "b1 ib-b", "x ib-b"), "1:x"},
 	}
-	first := world(steps[0].nodes)
+	first := spec(steps[0].nodes)
 	f := open(t, first)
 	for i, step := range steps {
 		if i > 0 {
-			next := world(step.nodes)
+			next := spec(step.nodes)
 			f.reopen(t, &next)
 		}
 		f.allocate(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestMalformedGangIsLeftOut: no action places, or evicts for, a gang of which it is not known where it may go.
+// TestMalformedGangIsLeftOut checks that no action places, or evicts for, a gang whose annotations are invalid.
 func TestMalformedGangIsLeftOut(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes:           two(),
@@ -36,7 +36,7 @@ func TestMalformedGangIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestRunningGangIsNotBothered: invalid annotations that have no effect are not reported.
+// TestRunningGangIsNotBothered checks that invalid annotations without an effect are not reported.
 func TestRunningGangIsNotBothered(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=hard", "affinity-group=ring").Obj()}, Pods: members("g/0@a1"),
@@ -46,7 +46,7 @@ func TestRunningGangIsNotBothered(t *testing.T) {
 	}
 }
 
-// TestForeignAnnotations: only those with the plugin's prefix are its business.
+// TestForeignAnnotations checks that the plugin ignores annotations without its prefix.
 func TestForeignAnnotations(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),

@@ -12,7 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// BenchmarkSession is 5,000 nodes in 40 clusters with 750 gangs of 4 that must each share one.
+// BenchmarkSession measures a session with 5,000 nodes in 40 clusters and 750 gangs of 4 members that must each share
+// one cluster.
 func BenchmarkSession(b *testing.B) {
 	var w sessiontest.ClusterSpec
 	var names []string

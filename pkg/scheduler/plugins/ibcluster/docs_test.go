@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// argumentsIn returns the plugin's arguments in a conf.
+// argumentsIn returns the plugin's arguments in a configuration.
 func argumentsIn(t *testing.T, text string) framework.Arguments {
 	t.Helper()
 	var conf struct {
@@ -35,11 +35,11 @@ func argumentsIn(t *testing.T, text string) framework.Arguments {
 			}
 		}
 	}
-	t.Fatal("the conf does not name the plugin")
+	t.Fatal("the configuration does not name the plugin")
 	return nil
 }
 
-// TestPage: the page agrees with the code.
+// TestPage checks that the plugin's page has the arguments, annotations, presets and event reasons of the code.
 func TestPage(t *testing.T) {
 	data, err := os.ReadFile("../../../../docs/plugins/ibcluster.md")
 	if err != nil {
@@ -48,14 +48,14 @@ func TestPage(t *testing.T) {
 	page := string(data)
 	example := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(page)[1]
 	if err := Spec().Validate(argumentsIn(t, example)); err != nil {
-		t.Errorf("the example: %v", err)
+		t.Errorf("the example is invalid: %v", err)
 	}
 	sample, err := os.ReadFile("../../../../config/samples/ibcluster.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := Spec().Validate(argumentsIn(t, string(sample))); err != nil {
-		t.Errorf("the sample: %v", err)
+		t.Errorf("the sample is invalid: %v", err)
 	}
 	var want []string
 	for _, preset := range topology.Presets() {
@@ -70,7 +70,7 @@ func TestPage(t *testing.T) {
 	want = append(want, malformedReason, ignoredReason, splitReason, twiceReason)
 	for _, text := range want {
 		if !strings.Contains(page, text) {
-			t.Errorf("the page lacks\n%s", text)
+			t.Errorf("the page does not contain\n%s", text)
 		}
 	}
 }

@@ -24,7 +24,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// TestGangsWithoutMinimumAreAdmitted: where no plugin waits for the gang's minimum some members may be placed.
+// TestGangsWithoutMinimumAreAdmitted: without a plugin that enforces the gang's minimum, some members may be placed
+// alone, so the gang is admitted.
 func TestGangsWithoutMinimumAreAdmitted(t *testing.T) {
 	g := gang("g", 3, "mode=required").MinResources(schedtest.Resources{"cpu": "7"}).Phase(v1beta1.PodGroupPending).Obj()
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("2500m", "g/0", "g/1", "g/2")})
@@ -32,12 +33,12 @@ func TestGangsWithoutMinimumAreAdmitted(t *testing.T) {
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
 	if got := f.job("g").PodGroup.Status.Phase; got != scheduling.PodGroupInqueue {
-		t.Errorf("it is %s, want Inqueue", got)
+		t.Errorf("the gang is %s, want Inqueue", got)
 	}
 }
 
-// TestAGangThatNoClusterHoldsLeavesRoomForOthers: its request is promised to it neither by the cluster nor by its queue, wherever
-// the conf has the plugin.
+// TestAGangThatNoClusterHoldsLeavesRoomForOthers checks that neither the cluster's capacity nor that of the queue is
+// counted for a gang that no InfiniBand cluster can hold, whatever the plugin's position in the configuration.
 func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
 	data, err := os.ReadFile("../../../../config/samples/ibcluster.conf")
 	if err != nil {
@@ -91,7 +92,8 @@ func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// The plugin votes before any other, and a panic during its vote is attributed to the gang.
+// TestAVoteSetsTheCurrentJob: the plugin votes before any other plugin, and a panic during its vote is attributed to
+// the gang.
 func TestAVoteSetsTheCurrentJob(t *testing.T) {
 	w := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a")}
 	for _, name := range []string{"g0", "g1"} {
@@ -106,10 +108,11 @@ func TestAVoteSetsTheCurrentJob(t *testing.T) {
 	}
 }
 
-// TestNoPlanIsVotedAgainst: members that were put on nodes, at random, have room there, whatever others there are.
+// TestNoPlanIsVotedAgainst checks on random nodes that a group has room for members that fill its nodes exactly,
+// whatever other members the gang has.
 func TestNoPlanIsVotedAgainst(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for world := range 2000 {
+	for cluster := range 2000 {
 		upstream := &vcframework.Session{TotalResource: api.EmptyResource()}
 		group := &topology.Group{Name: "a"}
 		pending := map[api.TaskID]*api.TaskInfo{}
@@ -143,13 +146,14 @@ func TestNoPlanIsVotedAgainst(t *testing.T) {
 		if counts := empty.classesOf(pending, needed); counts != nil {
 			w := empty.wanted(counts, needed)
 			if room := w.roomIn(empty.of(group)); room.members < needed {
-				t.Errorf("world %d: room for %d members, and %d were put there: %s", world, room.members, needed, w.describe(room, empty.of(group)))
+				t.Errorf("cluster %d: the group has room for %d members, want %d: %s", cluster, room.members, needed, w.describe(room, empty.of(group)))
 			}
 		}
 	}
 }
 
-// TestTriggerResourcesOfAJobWithoutPods: its minResources say what its pods will ask for.
+// TestTriggerResourcesOfAJobWithoutPods checks that the trigger resources are read from minResources while a gang has
+// no pods.
 func TestTriggerResourcesOfAJobWithoutPods(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asks schedtest.Resources
@@ -164,7 +168,7 @@ func TestTriggerResourcesOfAJobWithoutPods(t *testing.T) {
 			f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}}, "triggerResources: [rdma/hca]")
 			f.Run(enqueue.New())
 			if got := f.job("g").PodGroup.Status.Phase; got != tt.want {
-				t.Errorf("it is %s, want %s", got, tt.want)
+				t.Errorf("the gang is %s, want %s", got, tt.want)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// vip makes a pending pod of the gang g, which is of high priority.
+// vip returns a pending pod of gang g with a high priority.
 func vip(index, cpu string) *schedtest.PodBuilder {
 	return member("g/"+index, "").Req(schedtest.Resources{"cpu": cpu}).Priority(100)
 }
@@ -112,8 +112,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestGangIsNominatedToOneCluster: an action that evicts for one member after the other evicts in one cluster for all of
-// them, in the one that needs the fewest evictions.
+// TestGangIsNominatedToOneCluster: an action that evicts pods for one member after another evicts in one cluster for
+// all of them: the cluster that needs the fewest evictions.
 func TestGangIsNominatedToOneCluster(t *testing.T) {
 	tests := map[string]struct {
 		action vcframework.Action
@@ -124,7 +124,7 @@ func TestGangIsNominatedToOneCluster(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			for range 10 { // upstream looks at nodes in no order
+			for range 10 { // upstream visits nodes in no order
 				f := open(t, sessiontest.ClusterSpec{
 					Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "c1 ib-c", "c2 ib-c", "x"), PriorityClasses: classes(),
 					Queues:    []*v1beta1.Queue{schedtest.MakeQueue().Name("far").Obj()},
@@ -132,10 +132,10 @@ func TestGangIsNominatedToOneCluster(t *testing.T) {
 					Pods: append(vips("4", "0", "1"),
 						big("f/0", "a1", "4"), big("f/1", "a2", "2"), big("f/2", "a2", "2"),
 						big("f/3", "b1", "4"), big("f/4", "b2", "4"),
-						big("f/5", "c1", "4"), // c2 has none that may go, and no room
+						big("f/5", "c1", "4"), // c2 has no pod that may be evicted, and no room
 						member("other/0", "c2").Req(schedtest.Resources{"cpu": "4"}).Obj(), big("f/6", "x", "4")),
 				})
-				f.admitted("g/0") // what holds for allocate holds for no action that evicts
+				f.admitted("g/0") // a result for allocate must not be used for actions that evict
 				f.Run(tt.action)
 				if diff := cmp.Diff(map[string]string{"ns/g-0": "b", "ns/g-1": "b"}, clustersOf(f.Pipelined())); diff != "" {
 					t.Fatalf("clusters of the nominations (-want +got):\n%s", diff)
@@ -148,13 +148,13 @@ func TestGangIsNominatedToOneCluster(t *testing.T) {
 	}
 }
 
-// TestEvictionsGoOnElsewhere: the estimate does not ask all predicates. Where evictions have come to nothing they are not
-// tried for ever: the next session tries the next cluster, and the first again when all were tried.
+// TestEvictionsGoOnElsewhere: the estimate does not call all filters. If evictions in a cluster were not possible, the
+// next session tries the next cluster, and the first one again after all were tried.
 func TestEvictionsGoOnElsewhere(t *testing.T) {
 	beside := v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "friend"}}, TopologyKey: v1.LabelHostname,
 	}}}}
-	world := func(friend string) sessiontest.ClusterSpec {
+	spec := func(friend string) sessiontest.ClusterSpec {
 		return sessiontest.ClusterSpec{
 			Nodes: nodes("a1 ib-a", "b1 ib-b", "c1 ib-c"), PriorityClasses: classes(),
 			PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").PriorityClass("high").Obj(), filler("f").Obj(), gang("friend", 1).Obj()},
@@ -164,7 +164,7 @@ func TestEvictionsGoOnElsewhere(t *testing.T) {
 			},
 		}
 	}
-	f := open(t, world("c1"))
+	f := open(t, spec("c1"))
 	var targets []string
 	for range 4 {
 		f.Run(vcpreempt.New())
@@ -177,24 +177,25 @@ func TestEvictionsGoOnElsewhere(t *testing.T) {
 		f.reopen(t, nil)
 	}
 	if diff := cmp.Diff([]string{"ib-a", "ib-b", "ib-c"}, targets); diff != "" {
-		t.Errorf("where evictions were tried (-want +got):\n%s", diff)
+		t.Errorf("clusters in which evictions were tried (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"ns/g-0": "c1"}, f.Pipelined()); diff != "" {
 		t.Errorf("nominations (-want +got):\n%s", diff)
 	}
 	f.reopen(t, nil)
 	if len(f.plugin.tried) > 0 {
-		t.Errorf("what was tried is kept after it succeeded: %v", f.plugin.tried)
+		t.Errorf("tried clusters remain after the evictions succeeded: %v", f.plugin.tried)
 	}
 }
 
-// TestTriedIsForgotten: no state is kept of deleted gangs, and a gang that has tried every cluster starts again.
+// TestTriedIsForgotten checks that no state remains of deleted gangs, and that a gang that has tried every cluster
+// starts again.
 func TestTriedIsForgotten(t *testing.T) {
-	world := sessiontest.ClusterSpec{
+	spec := sessiontest.ClusterSpec{
 		Nodes: two(), PriorityClasses: classes(), Pods: append(vips("5", "0"), big("f/0", "a1", "4")),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").PriorityClass("high").Obj(), filler("f").Obj()},
 	}
-	f := open(t, world)
+	f := open(t, spec)
 	var targets []string
 	for range 4 {
 		f.Run(vcpreempt.New())
@@ -204,21 +205,22 @@ func TestTriedIsForgotten(t *testing.T) {
 		f.reopen(t, nil)
 	}
 	if diff := cmp.Diff([]string{"ib-a", "ib-b", "ib-a", "ib-b"}, targets); diff != "" {
-		t.Errorf("where evictions were tried (-want +got):\n%s", diff)
+		t.Errorf("clusters in which evictions were tried (-want +got):\n%s", diff)
 	}
-	world.Pods, world.PodGroups = nil, nil
-	f.reopen(t, &world)
+	spec.Pods, spec.PodGroups = nil, nil
+	f.reopen(t, &spec)
 	f.reopen(t, nil)
 	if len(f.plugin.tried) > 0 {
-		t.Errorf("what was tried is kept of a gang that is gone: %v", f.plugin.tried)
+		t.Errorf("tried clusters remain of a deleted gang: %v", f.plugin.tried)
 	}
 }
 
-// Backfill places a best-effort member while the other members wait. It is not bound there, so evictions for the gang
-// happen in a cluster where they are possible.
+// TestLauncherDoesNotDecideWhereEvictionsHappen: backfill places a best-effort member while the other members wait. It
+// is not bound there, so evictions for the gang happen in a cluster where they are possible.
 func TestLauncherDoesNotDecideWhereEvictionsHappen(t *testing.T) {
 	nodes := nodes("a1 ib-a", "b1 ib-b")
-	nodes[1].Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}} // so that backfill takes the other
+	// So that backfill chooses the other node.
+	nodes[1].Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}}
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: nodes, PriorityClasses: classes(),
 		PodGroups: []*v1beta1.PodGroup{
@@ -231,7 +233,7 @@ func TestLauncherDoesNotDecideWhereEvictionsHappen(t *testing.T) {
 	})
 	f.Run(vcbackfill.New())
 	if got := f.task("g/launcher"); got.NodeName != "a1" {
-		t.Fatalf("backfill put the launcher on %q, the test is about a1", got.NodeName)
+		t.Fatalf("backfill placed the launcher on %q, but the test needs it on a1", got.NodeName)
 	}
 	f.Run(vcpreempt.New())
 	if diff := cmp.Diff([]string{"ns/f-0"}, f.Evicts()); diff != "" {

@@ -15,13 +15,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// notWithCompany is what is wrong with a mode other than required in an affinity group.
+// notWithCompany returns the error of a mode other than required in an affinity group.
 func notWithCompany(mode string) string {
 	return fmt.Sprintf(`annotation ibcluster.volcano-prebind.io/mode: invalid value %q with ibcluster.volcano-prebind.io/affinity-group, `+
 		`must be "required" because the PodGroups of an affinity group must share one cluster`, mode)
 }
 
-// notWhereMostAre says why a gang that is in ib-a to ib-f, and in ib-f the most, may not go on in the groups.
+// notWhereMostAre returns the refusals of these groups for a gang in ib-a to ib-f that has most members in ib-f.
 func notWhereMostAre(groups ...string) []string {
 	var lines []string
 	for _, group := range groups {
@@ -234,8 +234,8 @@ func TestNodeGroups(t *testing.T) {
 	}
 }
 
-// TestNodeGroupsFollowTheSession: a gang that allocate takes up a second time goes where it was put at first, and is free
-// again when that was taken back.
+// TestNodeGroupsFollowTheSession: after a member was placed, the gang may use only that cluster. After the placement
+// was reverted, it may use all clusters again.
 func TestNodeGroupsFollowTheSession(t *testing.T) {
 	free := []string{"required true", "ib-a", "ib-b"}
 	f := open(t, sessiontest.ClusterSpec{
@@ -259,8 +259,8 @@ func TestNodeGroupsFollowTheSession(t *testing.T) {
 	check("taken back", "kin", free)
 }
 
-// TestNodeGroupsFollowEvictions: a gang is free again once the last member of its affinity group is evicted in the
-// session, be that one's annotations malformed or not.
+// TestNodeGroupsFollowEvictions: a gang may use all clusters again after the session evicted the last member of its
+// affinity group, even if the annotations of that member's gang are malformed.
 func TestNodeGroupsFollowEvictions(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
@@ -279,7 +279,8 @@ func TestNodeGroupsFollowEvictions(t *testing.T) {
 	}
 }
 
-// Placements of the session do not change the reported split, or each session would report it again.
+// TestSplitIsReportedAsOfTheSessionsStart: placements of the session do not change the reported split. Otherwise each
+// session would report it again.
 func TestSplitIsReportedAsOfTheSessionsStart(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0@a1", "g/1@b1", "g/2", "g/3"),
@@ -293,6 +294,6 @@ func TestSplitIsReportedAsOfTheSessionsStart(t *testing.T) {
 	f.place(t, "g/3", "a2").Discard()
 	f.groups("g")
 	if diff := cmp.Diff(want, f.events.Take()); diff != "" {
-		t.Errorf("events after one is placed (-want +got):\n%s", diff)
+		t.Errorf("events after one member is placed (-want +got):\n%s", diff)
 	}
 }

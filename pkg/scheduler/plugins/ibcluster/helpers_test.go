@@ -19,8 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// nodes makes nodes of "name cluster spine leaf", each with 4 cpu; a dash stands for a label that is missing, as do those
-// at the end.
+// nodes returns nodes from texts "name cluster spine leaf", with 4 cpu each. A dash, or a missing field at the end,
+// means that the node does not have the label.
 func nodes(texts ...string) []*v1.Node {
 	var list []*v1.Node
 	for _, text := range texts {
@@ -36,10 +36,10 @@ func nodes(texts ...string) []*v1.Node {
 	return list
 }
 
-// two are two clusters of two nodes, and a node in none.
+// two returns two clusters of two nodes, and a node without a cluster.
 func two() []*v1.Node { return nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x") }
 
-// gang makes a PodGroup whose minimum is the number of its pods, with the wishes "key=value" in annotations of the plugin.
+// gang returns a PodGroup with this minimum, and with annotations "key=value" of the plugin.
 func gang(name string, minMember int32, wishes ...string) *schedtest.PodGroupBuilder {
 	b := schedtest.MakePodGroup().Name(name).MinMember(minMember)
 	for _, wish := range wishes {
@@ -49,8 +49,8 @@ func gang(name string, minMember int32, wishes ...string) *schedtest.PodGroupBui
 	return b
 }
 
-// members makes pods of 1 cpu each: "group/index" is pending, "group/index@node" runs on the node, with a "!" at the end
-// it is being deleted there.
+// members returns pods of 1 cpu each: "group/index" is pending, "group/index@node" runs on the node, and with a "!" at
+// the end the pod is terminating there.
 func members(texts ...string) []*v1.Pod {
 	var list []*v1.Pod
 	for _, text := range texts {
@@ -73,7 +73,7 @@ func member(name, node string) *schedtest.PodBuilder {
 	return pod
 }
 
-// conf is a configuration with the plugin, whose arguments are lines "name: value".
+// conf returns a configuration with the plugin. Each of the plugin's arguments is a line "name: value".
 func conf(arguments ...string) string {
 	text := `
 actions: allocate
@@ -98,7 +98,7 @@ tiers:
 	return text
 }
 
-// fixture is a cluster with the plugin, which is the same in all its sessions, and the plugin's reports.
+// fixture is a cluster with the plugin and its events. All sessions use the same plugin instance.
 type fixture struct {
 	*sessiontest.Cluster
 	*sessiontest.Session
@@ -108,7 +108,7 @@ type fixture struct {
 	events   *schedtest.Events
 }
 
-// open opens a session on the world.
+// open opens a session on the cluster.
 func open(t *testing.T, w sessiontest.ClusterSpec, arguments ...string) *fixture {
 	t.Helper()
 	f := &fixture{Cluster: sessiontest.New(w), registry: framework.NewRegistry(), conf: conf(arguments...), events: &schedtest.Events{}}
@@ -131,7 +131,7 @@ func open(t *testing.T, w sessiontest.ClusterSpec, arguments ...string) *fixture
 	return f
 }
 
-// reopen closes the session and opens the next, on another world if there is one.
+// reopen closes the session and opens the next one. If w is set, it replaces the cluster's objects.
 func (f *fixture) reopen(t *testing.T, w *sessiontest.ClusterSpec) {
 	t.Helper()
 	f.Session.Close()
@@ -155,7 +155,7 @@ func (f *fixture) task(name string) *api.TaskInfo {
 	panic("no task " + name)
 }
 
-// admitted lists the nodes that the plugins' predicates let the task on.
+// admitted lists the nodes that the filters accept for the task.
 func (f *fixture) admitted(name string) string {
 	task := f.task(name)
 	if err := f.PrePredicateFn(task); err != nil {
@@ -171,7 +171,7 @@ func (f *fixture) admitted(name string) string {
 	return strings.Join(names, " ")
 }
 
-// groups shows what the plugin says of the gang's node groups, one line each.
+// groups returns the gang's permitted and refused node groups, one per line.
 func (f *fixture) groups(group string) []string {
 	placement, err := f.Placements.Of(f.job(group))
 	groups := placement.NodeGroups
@@ -191,7 +191,7 @@ func (f *fixture) groups(group string) []string {
 	return lines
 }
 
-// place puts the task on the node in a statement, which is not committed.
+// place allocates the task on the node in a statement, which is not committed.
 func (f *fixture) place(t *testing.T, name, node string) *vcframework.Statement {
 	t.Helper()
 	statement := vcframework.NewStatement(f.Session.Session.Session)

@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// hyperNodes are the clusters ib-a and ib-b of the nodes of two, with leaves.
+// hyperNodes returns the clusters ib-a and ib-b, which contain the nodes of two, with leaves.
 func hyperNodes() []*topologyv1alpha1.HyperNode {
 	return []*topologyv1alpha1.HyperNode{
 		schedtest.MakeHyperNode().Name("leaf-a1").TierName("leaf").Nodes("a1").Obj(),
@@ -51,13 +51,13 @@ func TestHyperNodes(t *testing.T) {
 				t.Errorf("groups (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.admitted, f.admitted("g/0")); diff != "" {
-				t.Errorf("nodes that are let in (-want +got):\n%s", diff)
+				t.Errorf("accepted nodes (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestHyperNodesThatFormNoTree: while it is not known which nodes are together, a gang that must lie together waits.
+// TestHyperNodesThatFormNoTree: if the HyperNodes form no tree, a gang that requires one cluster waits.
 func TestHyperNodesThatFormNoTree(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), HyperNodes: hyperNodes(), Pods: members("g/0", "h/0"),
@@ -66,7 +66,7 @@ func TestHyperNodesThatFormNoTree(t *testing.T) {
 	for _, hyperNode := range []*topologyv1alpha1.HyperNode{
 		schedtest.MakeHyperNode().Name("p").Tier(2).HyperNodes("q").Obj(), schedtest.MakeHyperNode().Name("q").Tier(1).HyperNodes("p").Obj(),
 	} {
-		_ = f.Cache().HyperNodesInfo.UpdateHyperNode(hyperNode) // fails for the circle
+		_ = f.Cache().HyperNodesInfo.UpdateHyperNode(hyperNode) // fails because the HyperNodes form a cycle
 	}
 	f.reopen(t, nil)
 	want := []string{"error: plugin ibcluster: the HyperNodes do not form a tree; see the events of HyperNodes and the scheduler's log"}
@@ -74,17 +74,17 @@ func TestHyperNodesThatFormNoTree(t *testing.T) {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"no wish"}, f.groups("h")); diff != "" {
-		t.Errorf("groups of one that can do without (-want +got):\n%s", diff)
+		t.Errorf("groups of the gang with mode=preferred (-want +got):\n%s", diff)
 	}
 	if got := f.admitted("g/0"); got != "" {
-		t.Errorf("nodes that are let in: %s, want none", got)
+		t.Errorf("accepted nodes: %s, want none", got)
 	}
 }
 
-// TestNodeInTwoHyperNodes: it belongs to the first by name, and an event says so once, and again when it is wrong in
-// another way or for the second time.
+// TestNodeInTwoHyperNodes: a node in two HyperNodes belongs to the first by name. An event reports this once, and again
+// if the error changes or returns.
 func TestNodeInTwoHyperNodes(t *testing.T) {
-	world := func(nodesOfB ...string) sessiontest.ClusterSpec {
+	spec := func(nodesOfB ...string) sessiontest.ClusterSpec {
 		return sessiontest.ClusterSpec{
 			Nodes: two(), Pods: members("g/0"), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()},
 			HyperNodes: []*topologyv1alpha1.HyperNode{
@@ -92,12 +92,12 @@ func TestNodeInTwoHyperNodes(t *testing.T) {
 			},
 		}
 	}
-	f := open(t, world("b1", "a1"), "source: hypernodes")
+	f := open(t, spec("b1", "a1"), "source: hypernodes")
 	event := "Warning NodeInTwoGroups ib-b: node a1 is in HyperNodes ib-a and ib-b of one tier; ib-a counts (first by name); list it in one of them"
 	check := func(step string, want ...string) {
 		t.Helper()
 		if diff := cmp.Diff("b1", f.admitted("g/0")); diff != "" {
-			t.Errorf("%s: nodes that are let in (-want +got):\n%s", step, diff)
+			t.Errorf("%s: accepted nodes (-want +got):\n%s", step, diff)
 		}
 		if diff := cmp.Diff(want, f.events.Take()); diff != "" {
 			t.Errorf("%s: events (-want +got):\n%s", step, diff)
@@ -106,9 +106,9 @@ func TestNodeInTwoHyperNodes(t *testing.T) {
 	check("at first", event)
 	f.reopen(t, nil)
 	check("again")
-	mended, twice := world("b1"), world("b1", "a1")
-	f.reopen(t, &mended)
-	check("mended")
+	fixed, twice := spec("b1"), spec("b1", "a1")
+	f.reopen(t, &fixed)
+	check("fixed")
 	f.reopen(t, &twice)
 	check("wrong for the second time", event)
 }

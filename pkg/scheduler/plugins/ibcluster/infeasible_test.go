@@ -17,15 +17,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestAnAdmittedGangThatNeverFits is infeasible, so that it keeps no resources from others, and allocate says the same of it.
+// TestAnAdmittedGangThatNeverFits checks that an admitted gang that fits no cluster is infeasible, so that no resources
+// are kept for it, and that allocate gives the same reason.
 func TestAnAdmittedGangThatNeverFits(t *testing.T) {
 	three := func(cpu string) []*v1.Pod { return sized(cpu, "g0/0", "g0/1", "g0/2") }
 	tests := map[string]struct {
 		wishes []string
 		pods   []*v1.Pod
-		// conf replaces the first by the second.
+		// conf is a text of the configuration and its replacement.
 		conf [2]string
-		// held is for how long no cluster holds it that did; not at all when 0.
+		// held is the time since a cluster could last hold the gang; 0 means that no cluster ever could.
 		held time.Duration
 		kept bool
 	}{
@@ -44,7 +45,7 @@ func TestAnAdmittedGangThatNeverFits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g0 := gang("g0", 3, append([]string{"mode=required"}, tt.wishes...)...).MinResources(schedtest.Resources{"cpu": "7500m"})
 			w := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x")}
-			// One without a cluster is beside those of both.
+			// Gang on-x does not need one cluster.
 			onX := gang("on-x", 1).MinResources(schedtest.Resources{"cpu": "2500m"})
 			w.PodGroups = []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupPending).Obj(), onX.Phase(v1beta1.PodGroupPending).Obj()}
 			f := open(t, w)
@@ -52,37 +53,37 @@ func TestAnAdmittedGangThatNeverFits(t *testing.T) {
 			f.reopen(t, nil)
 			f.Run(enqueue.New())
 			if phase := f.job("g0").PodGroup.Status.Phase; phase != scheduling.PodGroupInqueue {
-				t.Fatalf("it is %s before it has pods", phase)
+				t.Fatalf("the gang is %s before it has pods", phase)
 			}
 			w.PodGroups = []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupInqueue).Obj(), onX.Phase(v1beta1.PodGroupInqueue).Obj()}
 			if w.Pods = tt.pods; tt.held > 0 {
 				f.plugin.holdable["ns/g0"] = time.Now().Add(-tt.held)
 			}
 			f.Load(w)
-			for range 2 { // one unchanged world after the other
+			for range 2 { // two sessions without a change
 				f.reopen(t, nil)
 				if got := f.plugin.Infeasible(f.Session.Session, f.job("g0")); got == tt.kept {
-					t.Errorf("it is infeasible: %v", got)
+					t.Errorf("the gang is infeasible: %v", got)
 				}
 				groups := strings.Join(f.groups("g0"), "")
-				if told := strings.Contains(groups, "none of 2 node groups fits the 3 pods needed"); told == tt.kept && tt.pods != nil {
-					t.Errorf("allocate is told %q", groups)
+				if refused := strings.Contains(groups, "none of 2 node groups fits the 3 pods needed"); refused == tt.kept && tt.pods != nil {
+					t.Errorf("the node groups for allocate are %q", groups)
 				}
 			}
 		})
 	}
 }
 
-// TestPromisesAreForgottenWithTheirGangs: what is known of gangs that are gone does not pile up.
+// TestPromisesAreForgottenWithTheirGangs checks that no state remains of deleted gangs.
 func TestPromisesAreForgottenWithTheirGangs(t *testing.T) {
 	g := gang("g", 2, "mode=required").MinResources(schedtest.Resources{"cpu": "2"}).Phase(v1beta1.PodGroupInqueue).Obj()
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("1", "g/0", "g/1")})
 	if f.plugin.Infeasible(f.Session.Session, f.job("g")) || len(f.plugin.holdable) != 1 {
-		t.Errorf("a cluster holds it, and known is %v", f.plugin.holdable)
+		t.Errorf("a cluster can hold the gang, but the recorded gangs are %v", f.plugin.holdable)
 	}
 	f.reopen(t, &sessiontest.ClusterSpec{Nodes: two()})
 	f.Session.Close()
 	if len(f.plugin.holdable) != 0 {
-		t.Errorf("it is gone, and known is %v", f.plugin.holdable)
+		t.Errorf("the gang was deleted, but the recorded gangs are %v", f.plugin.holdable)
 	}
 }

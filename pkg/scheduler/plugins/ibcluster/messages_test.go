@@ -97,19 +97,20 @@ func TestArgumentErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := Spec().Validate(argumentsOf(t, tt.args))
 			if err == nil {
-				t.Fatal("no error")
+				t.Fatal("Validate returned no error")
 			}
 			if diff := cmp.Diff(strings.Join(tt.want, "\n"), err.Error()); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if _, err := New(argumentsOf(t, tt.args), nil); err == nil {
-				t.Error("the plugin is built all the same")
+				t.Error("New returned no error")
 			}
 		})
 	}
 }
 
-// TestNodesThatLeaveBeforeTheBind: a member whose node has left what its gang may lie in is not bound there.
+// TestNodesThatLeaveBeforeTheBind checks that a member is not bound to a node that left the permitted node groups after
+// the placement.
 func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 	const label, gone = "(by its label ibcluster) after the gang was placed", "; the gang must be in one node group"
 	flat := []string{"a1 ib-a", "a2 ib-a"}
@@ -150,7 +151,7 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 			nodes: deep, wishes: []string{"level=leaf", "clusters=ib-a"}, changes: map[string]string{"a2": "a2 ib-b s1 l1"},
 			want: []string{"0: goes on", "1: node a2 moved from ib-a/s1/l1 to ib-b/s1/l1 (by its labels ibcluster, spine, leaf) after the gang was placed" + gone},
 		},
-		"the cluster is not one of the list any more": {
+		"the cluster is not in the list": {
 			nodes: flat, wishes: []string{"mode=preferred", "clusters=ib-a,ib-c"}, changes: map[string]string{"a2": "a2 ib-b"},
 			want: []string{"0: goes on", "1: node a2 moved from ib-a to ib-b " + label + "; annotation " + ClustersAnnotation + " does not list that cluster"},
 		},
@@ -175,7 +176,7 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 			})
 			f.allocate(t)
 			if got := f.bindings("g"); got != "0:a1 1:a2" {
-				t.Fatalf("bindings %q", got)
+				t.Fatalf("the bindings are %q", got)
 			}
 			f.Load(sessiontest.ClusterSpec{Nodes: relabelled(tt.nodes, tt.changes)})
 			if diff := cmp.Diff(tt.want, f.prepare(t, "g")); diff != "" {
@@ -183,20 +184,20 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 			}
 			f.Session.Close()
 			if diff := cmp.Diff(tt.want, f.prepare(t, "g")); diff != "" {
-				t.Errorf("members once the session is closed (-want +got):\n%s", diff)
+				t.Errorf("members after the session was closed (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestWhichGangsAreAdmitted: of two clusters of 8 cpu and one of 4, beside a node in none.
+// TestWhichGangsAreAdmitted: the cluster has InfiniBand clusters with 8, 8 and 4 cpu, and a node in none of them.
 func TestWhichGangsAreAdmitted(t *testing.T) {
 	fabric := nodes("a1 ib-a s1", "a2 ib-a s2", "b1 ib-b", "b2 ib-b", "c1 ib-c", "x")
 	tests := map[string]struct {
 		gang *schedtest.PodGroupBuilder
-		// let reports whether the gang is admitted. message is its pending reason if it is not.
-		let     bool
-		message string
+		// admitted reports whether the gang is admitted. message is its pending reason if it is not.
+		admitted bool
+		message  string
 	}{
 		"what a cluster has": {gang("g", 8, "mode=required").MinResources(schedtest.Resources{"cpu": "8"}), true, ""},
 		"more than any has": {gang("g", 9, "mode=required").MinResources(schedtest.Resources{"cpu": "9"}), false,
@@ -216,20 +217,21 @@ func TestWhichGangsAreAdmitted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := open(t, sessiontest.ClusterSpec{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{tt.gang.Phase(v1beta1.PodGroupPending).Obj()}}, "levels: [ibcluster, spine, leaf]")
 			f.Run(enqueue.New())
-			if let := f.job("g").PodGroup.Status.Phase == scheduling.PodGroupInqueue; let != tt.let {
-				t.Errorf("let in: %t, want %t", let, tt.let)
+			if admitted := f.job("g").PodGroup.Status.Phase == scheduling.PodGroupInqueue; admitted != tt.admitted {
+				t.Errorf("the gang is admitted: %t, want %t", admitted, tt.admitted)
 			}
 			f.Session.Close()
 			reason, _ := f.Session.PendingReason("ns/g")
-			if tt.message != "" && reason.Message != tt.message { // an admitted gang waits for a reason of another package
+			// The pending reason of an admitted gang is from another package.
+			if tt.message != "" && reason.Message != tt.message {
 				t.Errorf("the gang waits because of %q, want %q", reason.Message, tt.message)
 			}
 		})
 	}
 }
 
-// TestMembersThatNoClusterHolds: minResources are no more than a cluster has. Clusters are two nodes of 4 cpu and 10 pods each, ib-c
-// has one of them.
+// TestMembersThatNoClusterHolds: minResources fit each cluster, but the members may not. The clusters have two nodes of
+// 4 cpu and 10 pods each; ib-c has only one node.
 func TestMembersThatNoClusterHolds(t *testing.T) {
 	fabric := nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "c1 ib-c", "x")
 	many := func(n int, cpu string) []*v1.Pod {
@@ -282,7 +284,8 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 				pod.Annotations = map[string]string{v1beta1.KubeGroupNameAnnotationKey: "g"}
 			}
 			g := gang("g", tt.minMember, append([]string{"mode=required"}, tt.wishes...)...).MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending)
-			busy := schedtest.MakePod().Name("busy").Req(schedtest.Resources{"cpu": "3"}).Node("a1").Phase(v1.PodRunning).Obj() // it will end
+			// Its resources count, because it will end.
+			busy := schedtest.MakePod().Name("busy").Req(schedtest.Resources{"cpu": "3"}).Node("a1").Phase(v1.PodRunning).Obj()
 			f := open(t, sessiontest.ClusterSpec{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{g.Obj()}, Pods: append(tt.pods, busy)})
 			f.Run(enqueue.New())
 			want := scheduling.PodGroupInqueue
@@ -290,18 +293,20 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 				want = scheduling.PodGroupPending
 			}
 			if got := f.job("g").PodGroup.Status.Phase; got != want {
-				t.Errorf("it is %s, want %s", got, want)
+				t.Errorf("the gang is %s, want %s", got, want)
 			}
 			f.Session.Close()
 			reason, _ := f.Session.PendingReason("ns/g")
-			if tt.message != "" && reason.Message != tt.message { // an admitted gang waits for a reason of another package
+			// The pending reason of an admitted gang is from another package.
+			if tt.message != "" && reason.Message != tt.message {
 				t.Errorf("the gang waits because of %q, want %q", reason.Message, tt.message)
 			}
 		})
 	}
 }
 
-// TestMessagesOfEvictions has what users read of nodes and node groups outside of the one in which an action evicts pods for the gang.
+// TestMessagesOfEvictions has the messages about nodes and node groups outside of the one in which an action evicts
+// pods for the gang.
 func TestMessagesOfEvictions(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0", "g/1")})
 	for _, action := range []string{preemptAction, reclaimAction} {

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// prepare runs what the session gave the members of the gang to do before they are bound, and shows what came of each by its index.
+// prepare runs the pre-bind steps of the gang's members. It returns the result of each member, by index.
 func (f *fixture) prepare(t *testing.T, group string) []string {
 	t.Helper()
 	handed := f.Handed()
@@ -35,7 +35,7 @@ func (f *fixture) prepare(t *testing.T, group string) []string {
 				said = err.Error()
 			}
 			if step.Plugin == Name && fmt.Sprint(step.PreCommitCheck(handed[pod].Task, handed[pod].Node)) != fmt.Sprint(err) {
-				t.Errorf("the last look says something else than %v", err)
+				t.Errorf("the pre-commit check returns another result than the pre-bind step: %v", err)
 			}
 		}
 		out = append(out, index+": "+said)
@@ -43,7 +43,7 @@ func (f *fixture) prepare(t *testing.T, group string) []string {
 	return out
 }
 
-// relabelled are the nodes of the texts after some were changed, by name; an empty text takes the node away.
+// relabelled returns the nodes of the texts with changes, by node name. An empty text removes the node.
 func relabelled(before []string, changes map[string]string) []*v1.Node {
 	var after []string
 	for _, text := range before {
@@ -58,7 +58,8 @@ func relabelled(before []string, changes map[string]string) []*v1.Node {
 	return nodes(after...)
 }
 
-// TestHyperNodesThatChangeBeforeTheBind: what counts is in which HyperNode of the gang's tier a node is, and not what that is in.
+// TestHyperNodesThatChangeBeforeTheBind: only the HyperNode of the gang's tier that contains the node counts, not the
+// HyperNodes above it.
 func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 	const gone = "; the gang must be in one node group"
 	leaf := func(name string, nodes ...string) *topologyv1alpha1.HyperNode {
@@ -67,14 +68,14 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 	cluster := func(name string, leaves ...string) *topologyv1alpha1.HyperNode {
 		return schedtest.MakeHyperNode().Name(name).Tier(2).TierName("cluster").HyperNodes(leaves...).Obj()
 	}
-	world := []*topologyv1alpha1.HyperNode{leaf("l1", "a1", "a2"), leaf("l2", "b1"), cluster("ib-a", "l1"), cluster("ib-b", "l2")}
+	initial := []*topologyv1alpha1.HyperNode{leaf("l1", "a1", "a2"), leaf("l2", "b1"), cluster("ib-a", "l1"), cluster("ib-b", "l2")}
 	tests := map[string]struct {
 		wishes []string
 		nodes  []*v1.Node
 		after  []*topologyv1alpha1.HyperNode
 		want   []string
 	}{
-		"nothing changed": {wishes: []string{"mode=required"}, after: world, want: []string{"0: goes on", "1: goes on"}},
+		"nothing changed": {wishes: []string{"mode=required"}, after: initial, want: []string{"0: goes on", "1: goes on"}},
 		"a node moves to a leaf of another cluster": {
 			wishes: []string{"mode=required"},
 			after:  []*topologyv1alpha1.HyperNode{leaf("l1", "a1"), leaf("l2", "b1", "a2"), cluster("ib-a", "l1"), cluster("ib-b", "l2")},
@@ -82,7 +83,7 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 		},
 		"a tier around the others": {
 			wishes: []string{"mode=required"},
-			after:  append(slices.Clone(world), schedtest.MakeHyperNode().Name("world").Tier(3).HyperNodes("ib-a", "ib-b").Obj()),
+			after:  append(slices.Clone(initial), schedtest.MakeHyperNode().Name("world").Tier(3).HyperNodes("ib-a", "ib-b").Obj()),
 			want:   []string{"0: goes on", "1: goes on"},
 		},
 		"the leaf moves with all its nodes": {
@@ -111,7 +112,7 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 			},
 		},
 		"the node is deleted, and its HyperNode still names it": {
-			wishes: []string{"mode=required"}, nodes: nodes("a1", "b1"), after: world,
+			wishes: []string{"mode=required"}, nodes: nodes("a1", "b1"), after: initial,
 			want: []string{"0: goes on", "1: node a2 no longer exists; it was in ib-a when the gang was placed"},
 		},
 		"a preferred gang": {wishes: []string{"mode=preferred"}, want: []string{"0: goes on", "1: goes on"}},
@@ -119,12 +120,12 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := sessiontest.ClusterSpec{
-				Nodes: nodes("a1", "a2", "b1"), HyperNodes: world, PodGroups: []*v1beta1.PodGroup{gang("g", 2, tt.wishes...).Obj()}, Pods: sized("4", "g/0", "g/1"),
+				Nodes: nodes("a1", "a2", "b1"), HyperNodes: initial, PodGroups: []*v1beta1.PodGroup{gang("g", 2, tt.wishes...).Obj()}, Pods: sized("4", "g/0", "g/1"),
 			}
 			f := open(t, before, "source: hypernodes")
 			f.allocate(t)
 			if got := f.bindings("g"); got != "0:a1 1:a2" {
-				t.Fatalf("bindings %q", got)
+				t.Fatalf("the bindings are %q", got)
 			}
 			after := before
 			after.HyperNodes = tt.after
@@ -139,43 +140,43 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 	}
 }
 
-// TestNoStepWhereNoGangIsBound: a step is a goroutine for each member, of all gangs of the session.
+// TestNoStepWhereNoGangIsBound: each step costs a goroutine per member, so gangs without a requirement have none.
 func TestNoStepWhereNoGangIsBound(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=preferred").Obj()}, Pods: members("g/0")})
 	f.allocate(t)
 	for _, step := range f.Handed()["ns/g-0"].Steps {
 		if step.Plugin == Name {
-			t.Error("there is a step")
+			t.Error("the member has a pre-bind step")
 		}
 	}
 }
 
-// TestAGangThatLosesANodeIsBoundWholeOrNotAtAll: its members ask at the same time.
+// TestAGangThatLosesANodeIsBoundWholeOrNotAtAll checks that all members fail, although their steps run concurrently.
 func TestAGangThatLosesANodeIsBoundWholeOrNotAtAll(t *testing.T) {
 	for source, hyperNodes := range map[string][]*topologyv1alpha1.HyperNode{"labels": nil, "hypernodes": hyperNodes()} {
 		t.Run(source, func(t *testing.T) {
 			names := []string{"g/0", "g/1", "g/2", "g/3", "g/4", "g/5", "g/6", "g/7"}
-			world := sessiontest.ClusterSpec{
+			spec := sessiontest.ClusterSpec{
 				Nodes: two(), HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{gang("g", 8, "mode=required").Obj()}, Pods: members(names...),
 			}
-			f := open(t, world, "source: "+source)
+			f := open(t, spec, "source: "+source)
 			f.allocate(t)
 			whole := sessiontest.Fate{Minimum: len(names)}
 			if result := f.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != len(names) {
-				t.Errorf("%d members bound while nothing changed, want %d", len(result.Bound), len(names))
+				t.Errorf("%d members are bound without a change, want %d", len(result.Bound), len(names))
 			}
 			left := f.Handed()["ns/g-7"].Node
-			world.Nodes = relabelled([]string{"a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x"}, map[string]string{left: left})
+			spec.Nodes = relabelled([]string{"a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x"}, map[string]string{left: left})
 			for _, hyperNode := range hyperNodes {
 				changed := hyperNode.DeepCopy()
 				changed.Spec.Members = slices.DeleteFunc(changed.Spec.Members, func(m topologyv1alpha1.MemberSpec) bool {
 					return m.Selector.ExactMatch != nil && m.Selector.ExactMatch.Name == left
 				})
-				world.HyperNodes = append(slices.DeleteFunc(slices.Clone(world.HyperNodes), func(h *topologyv1alpha1.HyperNode) bool { return h == hyperNode }), changed)
+				spec.HyperNodes = append(slices.DeleteFunc(slices.Clone(spec.HyperNodes), func(h *topologyv1alpha1.HyperNode) bool { return h == hyperNode }), changed)
 			}
-			f.Load(world)
+			f.Load(spec)
 			if result := f.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != 0 {
-				t.Errorf("%d members bound without node %s, want none", len(result.Bound), left)
+				t.Errorf("%d members are bound after node %s left the cluster, want none", len(result.Bound), left)
 			}
 		})
 	}

@@ -48,13 +48,14 @@ func TestPredicate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := open(t, sessiontest.ClusterSpec{Nodes: tt.nodes, PodGroups: []*v1beta1.PodGroup{tt.gang.Obj()}, Pods: tt.pods})
 			if diff := cmp.Diff(tt.want, f.admitted("g/0")); diff != "" {
-				t.Errorf("nodes that are let in (-want +got):\n%s", diff)
+				t.Errorf("accepted nodes (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestPredicateOfOneCandidate: outside of actions that evict, the only group that is left is not one where room is made.
+// TestPredicateOfOneCandidate checks the message for actions that do not evict if only one group is permitted: it must
+// not state that resources are freed there.
 func TestPredicateOfOneCandidate(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()}, Pods: members("g/0")})
 	const want = "node(s) outside of the node groups allowed for the gang"
@@ -63,8 +64,8 @@ func TestPredicateOfOneCandidate(t *testing.T) {
 	}
 }
 
-// TestPredicateFollowsTheSession: once a member is placed, or waits for a node, the others are held to its cluster, and no
-// longer when it is taken back.
+// TestPredicateFollowsTheSession: after one member is allocated or pipelined, the others may use only its cluster,
+// until the placement is reverted.
 func TestPredicateFollowsTheSession(t *testing.T) {
 	tests := map[string]func(f *fixture, statement *vcframework.Statement) error{
 		"allocated": func(f *fixture, s *vcframework.Statement) error { return s.Allocate(f.task("g/0"), f.Nodes["b2"]) },
@@ -79,7 +80,7 @@ func TestPredicateFollowsTheSession(t *testing.T) {
 			want := func(step, want string) {
 				t.Helper()
 				if diff := cmp.Diff(want, f.admitted("g/1")); diff != "" {
-					t.Errorf("%s, nodes that are let in (-want +got):\n%s", step, diff)
+					t.Errorf("%s, accepted nodes (-want +got):\n%s", step, diff)
 				}
 			}
 			want("at first", "a1 a2 b1 b2")
@@ -93,11 +94,11 @@ func TestPredicateFollowsTheSession(t *testing.T) {
 	}
 }
 
-// TestVerdictOutlivesAllocateOnlyIfItMust: preempt leaves out the nodes that allocate found beyond help. Those outside of
-// a cluster that the gang was only tried in are not.
+// TestVerdictOutlivesAllocateOnlyIfItMust: preempt skips nodes that allocate found unresolvable. Nodes outside of a
+// cluster in which the gang was only tried must not be unresolvable.
 func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 	tests := map[string]struct {
-		wishes []string // mode=required when there is none
+		wishes []string // nil means mode=required
 		pods   []*v1.Pod
 		place  bool
 		node   string
@@ -126,7 +127,7 @@ func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 			}
 			var fit *api.FitError
 			if err := f.PredicateFn(f.task("g/0"), f.Nodes[tt.node]); !errors.As(err, &fit) {
-				t.Fatalf("the node is let in, or for another reason is not: %v", err)
+				t.Fatalf("the node is accepted, or the error is no FitError: %v", err)
 			}
 			if diff := cmp.Diff(api.StatusSets{&tt.want}, fit.Status); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
@@ -135,21 +136,21 @@ func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 	}
 }
 
-// The clusters in these tests: ib-a is the better place for everything that is not held to ib-b.
+// In these tests, ib-a is the better cluster for every pod that need not be in ib-b.
 func classes() []*schedulingv1.PriorityClass {
 	return []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 100), schedtest.PriorityClass("low", 1)}
 }
 
-// filler is a PodGroup whose pods may all be evicted.
+// filler returns a PodGroup whose pods may all be evicted.
 func filler(name string) *schedtest.PodGroupBuilder { return gang(name, 0).PriorityClass("low") }
 
-// big makes a filler's pod, which takes the cpu.
+// big returns a filler's pod that uses this cpu.
 func big(name, node, cpu string) *v1.Pod {
 	return member(name, node).Req(schedtest.Resources{"cpu": cpu}).Priority(1).Obj()
 }
 
-// TestOtherActionsKeepMembersTogether: a member of a gang that runs in ib-b is not taken out of it by actions that know
-// nothing of clusters.
+// TestOtherActionsKeepMembersTogether: actions that do not know clusters must not place further members of a gang in
+// ib-b outside of ib-b.
 func TestOtherActionsKeepMembersTogether(t *testing.T) {
 	vip := gang("g", 2, "mode=required").PriorityClass("high")
 	crowded := two()
@@ -185,7 +186,8 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2", "ns/f-3"},
 		},
-		"preempt where another plugin would let it": { // the pod number of ib-a's nodes is exceeded, which evictions can help with
+		// The nodes of ib-a have too many pods, which is a reason that evictions could resolve.
+		"preempt where another plugin would let it": {
 			nodes: crowded, groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
 			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "1"), big("f/3", "b2", "3")),
@@ -218,7 +220,7 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			})
 			f.Run(tt.action)
 			if diff := cmp.Diff(tt.want, clustersOf(tt.where(f))); diff != "" {
-				t.Errorf("clusters of those placed (-want +got):\n%s", diff)
+				t.Errorf("clusters of the placed pods (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.evicts, sorted(f.Evicts())); diff != "" {
 				t.Errorf("evicted (-want +got):\n%s", diff)
@@ -227,7 +229,7 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 	}
 }
 
-// clustersOf shortens nodes to the letter of their cluster.
+// clustersOf replaces nodes by the letter of their cluster.
 func clustersOf(placed map[string]string) map[string]string {
 	for pod, node := range placed {
 		placed[pod] = node[:1]
@@ -240,7 +242,8 @@ func sorted(list []string) []string {
 	return list
 }
 
-// TestJobKey: only gangs that are held somewhere have verdicts of their own, and other ones once a member is placed.
+// TestJobKey checks that only gangs restricted to some clusters have their own cached results, and that these change
+// when a member is placed.
 func TestJobKey(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(),
@@ -268,7 +271,7 @@ func TestJobKey(t *testing.T) {
 	first := f.place(t, "required/0", "a1")
 	inA := key("required")
 	if inA == before {
-		t.Errorf("the key %q did not change with the first member, which holds the others to its cluster", inA)
+		t.Errorf("the key %q did not change with the first member, which restricts the others to its cluster", inA)
 	}
 	second := f.place(t, "required/1", "a2")
 	if got := key("required"); got != inA {
@@ -280,7 +283,7 @@ func TestJobKey(t *testing.T) {
 	second.Discard()
 	first.Discard()
 	if got := key("required"); got != before {
-		t.Errorf("the key is %q once all members are taken back, want %q again", got, before)
+		t.Errorf("after all placements were reverted the key is %q, want %q again", got, before)
 	}
 	f.place(t, "required/2", "b1")
 	if got := key("required"); got == inA {

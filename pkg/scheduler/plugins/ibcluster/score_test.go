@@ -49,7 +49,7 @@ func TestScore(t *testing.T) {
 			}
 			f := open(t, sessiontest.ClusterSpec{Nodes: deep, PodGroups: []*v1beta1.PodGroup{gang("g", 1, tt.wish).Obj()}, Pods: tt.pods}, tt.arguments...)
 			if !f.Placements.ScoredBeforeTrial() {
-				t.Error("the score is said to depend on the placement")
+				t.Error("the plugin declares that its score depends on the placement")
 			}
 			group := f.plugin.session.forest.Find(tt.group)
 			got, err := f.Placements.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: group, Fill: tt.fill})
@@ -63,7 +63,8 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestScoreCountsWhatTheSessionPlaced: what allocate places after the minimum finds its way to the members placed before.
+// TestScoreCountsWhatTheSessionPlaced checks that members placed beyond the minimum prefer the leaves of the members
+// placed before.
 func TestScoreCountsWhatTheSessionPlaced(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2"), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").Obj()},
@@ -90,8 +91,8 @@ func TestScoreCountsWhatTheSessionPlaced(t *testing.T) {
 	}
 }
 
-// TestAPreferredGangIsNotCountedAgain: members of a preferred gang that are placed outside of where most are do not cost a new
-// plan, for which all members are counted.
+// TestAPreferredGangIsNotCountedAgain: placing members of a preferred gang outside of the cluster with most members
+// must not build a new scope, because that counts all members again.
 func TestAPreferredGangIsNotCountedAgain(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=preferred").Obj()},
@@ -103,10 +104,10 @@ func TestAPreferredGangIsNotCountedAgain(t *testing.T) {
 	f.place(t, "g/1", "b1")
 	f.place(t, "g/2", "b2")
 	if p := s.scopeOf(job); p != before || p.members[b] != 2 || p.nominated[b] != 1 {
-		t.Errorf("the plan is another: %t, it counts %d members in ib-b, want 2, and %d nominated, want 1", p != before, p.members[b], p.nominated[b])
+		t.Errorf("the scope was built again: %t; it counts %d members in ib-b, want 2, and %d nominated, want 1", p != before, p.members[b], p.nominated[b])
 	}
 	f.place(t, "g/3", "b1")
 	if p := s.scopeOf(job); p.members[b] != 3 || p.nominated[b] != 0 {
-		t.Errorf("the plan counts %d members in ib-b, want 3, and %d nominated, want 0", p.members[b], p.nominated[b])
+		t.Errorf("the scope counts %d members in ib-b, want 3, and %d nominated, want 0", p.members[b], p.nominated[b])
 	}
 }

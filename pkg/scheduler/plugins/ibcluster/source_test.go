@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// sayingMember makes a member with annotations "key=value" of the plugin, as a template of a workload does.
+// sayingMember returns a pod with annotations "key=value" of the plugin, as the template of a workload would have.
 func sayingMember(name string, wishes ...string) *v1.Pod {
 	name, node, _ := strings.Cut(name, "@")
 	pod := member(name, node)
@@ -25,14 +25,14 @@ func sayingMember(name string, wishes ...string) *v1.Pod {
 	return pod.Obj()
 }
 
-// bound makes a pod one that has its node and does not run yet.
+// bound makes the pod a bound pod that does not run yet.
 func bound(pod *v1.Pod) *v1.Pod {
 	pod.Status.Phase = v1.PodPending
 	return pod
 }
 
-// Upstream's controllers create PodGroups of Deployments, StatefulSets and Jobs without the annotations of their
-// templates. Twelve pods with `mode: required` were spread over two clusters.
+// TestAnnotationsOfPodsAndPodGroups: upstream's controllers create the PodGroups of Deployments, StatefulSets and Jobs
+// without the annotations of their templates. Twelve pods with `mode: required` were once spread over two clusters.
 func TestAnnotationsOfPodsAndPodGroups(t *testing.T) {
 	const a, b = "ib-a", "ib-b"
 	tests := map[string]struct {
@@ -117,7 +117,7 @@ func TestAnnotationsOfPodsAndPodGroups(t *testing.T) {
 	}
 }
 
-// Pods may name affinity groups too, also pods of gangs that are placed.
+// TestAffinityGroupsOfPods: annotations of pods may name affinity groups, too, also those of placed pods.
 func TestAffinityGroupsOfPods(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
@@ -133,7 +133,7 @@ func TestAffinityGroupsOfPods(t *testing.T) {
 	}
 }
 
-// TestGangsWithUnlikePodsShareNoVerdict: the pods' annotations distinguish gangs whose PodGroups are equal.
+// TestGangsWithUnlikePodsShareNoVerdict: annotations of pods distinguish gangs whose PodGroups are equal.
 func TestGangsWithUnlikePodsShareNoVerdict(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
@@ -144,17 +144,17 @@ func TestGangsWithUnlikePodsShareNoVerdict(t *testing.T) {
 	})
 	key := func(name string) string { return f.Signers.JobKey(Name, f.job(name)) }
 	if key("free") != key("equal") {
-		t.Error("gangs without wishes share no verdicts")
+		t.Error("gangs without annotations do not share cached results")
 	}
 	if key("a") == key("b") || key("a") == key("free") {
-		t.Errorf("gangs with unlike pods share verdicts: keys %q, %q and %q", key("a"), key("b"), key("free"))
+		t.Errorf("gangs with unlike pods share cached results: keys %q, %q and %q", key("a"), key("b"), key("free"))
 	}
 	if got := f.admitted("a/0") + ", " + f.admitted("b/0"); got != "a1 a2, b1 b2" {
-		t.Errorf("admitted on %s", got)
+		t.Errorf("accepted nodes: %s", got)
 	}
 }
 
-// TestMessagesAreBounded: whatever a tenant writes, the messages about it are short.
+// TestMessagesAreBounded checks that messages about annotations are short, whatever a tenant writes.
 func TestMessagesAreBounded(t *testing.T) {
 	long := strings.Repeat("x,", 50_000)
 	many := make([]string, 2000)
@@ -175,7 +175,7 @@ func TestMessagesAreBounded(t *testing.T) {
 			})
 			events := f.events.Take()
 			if len(events) != 1 || len(events[0]) > 1024+len("Warning IBClusterAnnotationInvalid g: ") {
-				t.Errorf("%d events, the first of %d bytes, want one of 1,024 at the most", len(events), len(strings.Join(events, "\n")))
+				t.Errorf("%d events with %d bytes, want one with at most 1,024 bytes", len(events), len(strings.Join(events, "\n")))
 			}
 		})
 	}

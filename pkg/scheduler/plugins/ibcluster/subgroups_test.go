@@ -14,11 +14,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestSubGroupsInOneCluster: a cluster that holds what the gang needs is not refused because it does not hold all there is.
-// Nodes have 4 cpu.
+// TestSubGroupsInOneCluster checks that a cluster is permitted if it holds the required sub-groups, even if it does not
+// hold all of them. Nodes have 4 cpu.
 func TestSubGroupsInOneCluster(t *testing.T) {
 	required := func(minMember int32) *schedtest.PodGroupBuilder { return gang("g", minMember, "mode=required") }
-	// in makes pods of the sub-group that take a node each.
+	// in returns pods of the sub-group, with this cpu.
 	in := func(cell, cpu string, names ...string) []*v1.Pod {
 		pods := sized(cpu, names...)
 		for _, pod := range pods {

@@ -20,8 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// ofManyKinds are members of the gang g that ask for one thousandth of a cpu more each.
-func ofManyKinds(n, milliCPU int) []*v1.Pod {
+// ofManyClasses returns members of gang g whose requests differ by 1m cpu each.
+func ofManyClasses(n, milliCPU int) []*v1.Pod {
 	var pods []*v1.Pod
 	for i := range n {
 		pods = append(pods, sized(fmt.Sprintf("%dm", milliCPU+i), fmt.Sprint("g/", i))...)
@@ -29,19 +29,20 @@ func ofManyKinds(n, milliCPU int) []*v1.Pod {
 	return pods
 }
 
-// TestVoteOnManyKinds: of more classes than are compared, neighbours are taken for one. Clusters are two nodes of 4 cpu.
-func TestVoteOnManyKinds(t *testing.T) {
+// TestVoteOnManyTaskClasses: if a gang has more task classes than the vote compares, similar classes are merged.
+// Clusters have two nodes of 4 cpu.
+func TestVoteOnManyTaskClasses(t *testing.T) {
 	tests := map[string]struct {
 		minMember int32
 		pods      []*v1.Pod
-		told      string
+		message   string
 	}{
-		"as many as are needed fit": {2, ofManyKinds(200, 3900), ""},
-		"one too many is needed": {3, ofManyKinds(200, 2100),
+		"as many as are needed fit": {2, ofManyClasses(200, 3900), ""},
+		"one too many is needed": {3, ofManyClasses(200, 2100),
 			"none of 2 node groups fits the 3 pods needed, even when idle: ib-a fits 2 of the 200 that request cpu 2100m or more"},
-		"all are larger than a node": {1, ofManyKinds(200, 4001),
+		"all are larger than a node": {1, ofManyClasses(200, 4001),
 			"none of 2 node groups fits the 1 pod needed, even when idle: ib-a fits none of the 4 that request cpu 4001m or more"},
-		"their sum is too much": {19, ofManyKinds(200, 500),
+		"their sum is too much": {19, ofManyClasses(200, 500),
 			"none of 2 node groups fits the 19 pods needed, even when idle: ib-a has cpu 8, enough for 15 of them"},
 	}
 	for name, tt := range tests {
@@ -50,17 +51,18 @@ func TestVoteOnManyKinds(t *testing.T) {
 			f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: tt.pods})
 			f.Run(enqueue.New())
 			reason, _ := f.Session.Session.PendingReason("ns/g")
-			if tt.told == "" && strings.Contains(reason.Message, "even when idle") || tt.told != "" && reason.Message != tt.told {
-				t.Errorf("told %q, want %q", reason.Message, tt.told)
+			if tt.message == "" && strings.Contains(reason.Message, "even when idle") || tt.message != "" && reason.Message != tt.message {
+				t.Errorf("the message is %q, want %q", reason.Message, tt.message)
 			}
 		})
 	}
 }
 
-// TestTheVoteFollowsTheWorld: what is kept from session to session does not outlast what it is of.
-func TestTheVoteFollowsTheWorld(t *testing.T) {
+// TestTheVoteFollowsTheNodes checks that the state kept from session to session is dropped when the nodes that it
+// describes change.
+func TestTheVoteFollowsTheNodes(t *testing.T) {
 	fabric := func() []*v1.Node { return nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b") }
-	world := func(nodes []*v1.Node, minMember int32, wishes []string, minResources string, cpu string) *sessiontest.ClusterSpec {
+	spec := func(nodes []*v1.Node, minMember int32, wishes []string, minResources string, cpu string) *sessiontest.ClusterSpec {
 		g := gang("g", minMember, append([]string{"mode=required"}, wishes...)...).MinResources(schedtest.Resources{"cpu": minResources})
 		return &sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{g.Phase(v1beta1.PodGroupPending).Obj()}, Pods: sized(cpu, "g/0", "g/1", "g/2")}
 	}
@@ -69,41 +71,41 @@ func TestTheVoteFollowsTheWorld(t *testing.T) {
 	moved[0].Labels["ibcluster"] = "ib-b"
 	listed := []string{"clusters=ib-b"}
 	steps := []struct {
-		name  string
-		world *sessiontest.ClusterSpec
-		want  scheduling.PodGroupPhase
-		// kept reports whether nothing is recomputed.
+		name string
+		spec *sessiontest.ClusterSpec
+		want scheduling.PodGroupPhase
+		// kept reports whether the state is kept.
 		kept bool
 	}{
-		{"each node takes one of three", world(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, false},
-		{"nothing changed", world(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, true},
-		{"two are enough", world(fabric(), 2, nil, "7500m", "2500m"), scheduling.PodGroupInqueue, true},
-		{"members ask for less", world(fabric(), 3, nil, "7500m", "2"), scheduling.PodGroupInqueue, true},
-		{"as at first", world(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, true},
-		{"minResources are more", world(fabric(), 3, nil, "9", "2"), scheduling.PodGroupPending, true},
-		{"a node is larger", world(larger, 3, nil, "7500m", "2500m"), scheduling.PodGroupInqueue, false},
-		{"and is its cluster's", world(larger, 3, []string{"clusters=ib-a"}, "7500m", "2500m"), scheduling.PodGroupPending, true},
-		{"which is another", world(larger, 3, listed, "7500m", "2500m"), scheduling.PodGroupInqueue, true},
-		{"a node is in another cluster", world(moved, 3, listed, "7500m", "2500m"), scheduling.PodGroupInqueue, false},
-		{"and not in the one it was in", world(moved, 3, []string{"clusters=ib-a"}, "3", "2"), scheduling.PodGroupPending, true},
-		{"a node is away", world(moved[1:], 3, listed, "7500m", "2500m"), scheduling.PodGroupPending, false},
+		{"each node takes one of three", spec(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, false},
+		{"nothing changed", spec(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, true},
+		{"two are enough", spec(fabric(), 2, nil, "7500m", "2500m"), scheduling.PodGroupInqueue, true},
+		{"members ask for less", spec(fabric(), 3, nil, "7500m", "2"), scheduling.PodGroupInqueue, true},
+		{"as at first", spec(fabric(), 3, nil, "7500m", "2500m"), scheduling.PodGroupPending, true},
+		{"minResources are more", spec(fabric(), 3, nil, "9", "2"), scheduling.PodGroupPending, true},
+		{"a node is larger", spec(larger, 3, nil, "7500m", "2500m"), scheduling.PodGroupInqueue, false},
+		{"and is its cluster's", spec(larger, 3, []string{"clusters=ib-a"}, "7500m", "2500m"), scheduling.PodGroupPending, true},
+		{"which is another", spec(larger, 3, listed, "7500m", "2500m"), scheduling.PodGroupInqueue, true},
+		{"a node is in another cluster", spec(moved, 3, listed, "7500m", "2500m"), scheduling.PodGroupInqueue, false},
+		{"and not in the one it was in", spec(moved, 3, []string{"clusters=ib-a"}, "3", "2"), scheduling.PodGroupPending, true},
+		{"a node is away", spec(moved[1:], 3, listed, "7500m", "2500m"), scheduling.PodGroupPending, false},
 	}
 	f := open(t, sessiontest.ClusterSpec{})
 	for _, step := range steps {
 		before := f.plugin.empty
-		f.reopen(t, step.world)
+		f.reopen(t, step.spec)
 		f.Run(enqueue.New())
 		if got := f.job("g").PodGroup.Status.Phase; got != step.want {
-			t.Errorf("%s: it is %s, want %s", step.name, got, step.want)
+			t.Errorf("%s: the gang is %s, want %s", step.name, got, step.want)
 		}
 		if kept := f.plugin.empty == before; kept != step.kept {
-			t.Errorf("%s: kept is %t, want %t", step.name, kept, step.kept)
+			t.Errorf("%s: the state is kept: %t, want %t", step.name, kept, step.kept)
 		}
 	}
 }
 
-// TestEqualVotesAreFoundOnce: gangs that ask for the same share what was found, which is kept while one of them asks, and groups that
-// are alike are one.
+// TestEqualVotesAreFoundOnce: gangs with equal requests share a vote, which is kept while one of them needs it. Equal
+// groups share one result.
 func TestEqualVotesAreFoundOnce(t *testing.T) {
 	w := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "c1 ib-c")}
 	for _, name := range []string{"g", "h", "i"} {
@@ -113,8 +115,8 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 	f := open(t, w)
 	f.Run(enqueue.New())
 	e := f.plugin.empty
-	if len(e.votes) != 2 || len(e.equivalent) != 2 { // on minResources and on members, of two nodes and of one
-		t.Errorf("%d votes and %d groups", len(e.votes), len(e.equivalent))
+	if len(e.votes) != 2 || len(e.equivalent) != 2 { // on minResources and on members; groups of two nodes and of one
+		t.Errorf("%d votes and %d groups are recorded, want 2 and 2", len(e.votes), len(e.equivalent))
 	}
 	for key := range e.votes {
 		e.votes[key] = "what was found"
@@ -122,18 +124,18 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
 	if reason, _ := f.Session.Session.PendingReason("ns/h"); !strings.HasSuffix(reason.Message, "what was found") {
-		t.Errorf("found anew: %q", reason.Message)
+		t.Errorf("the vote was computed again: %q", reason.Message)
 	}
-	// The vote on minResources now refuses the gangs, so the vote on members is not called.
+	// The vote on minResources now rejects the gangs, so the vote on members is not called.
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
 	if f.plugin.empty != e || len(e.votes) != 1 || len(e.lastVotes) != 1 {
-		t.Errorf("kept are %d votes of this session and %d of the last", len(e.votes), len(e.lastVotes))
+		t.Errorf("%d votes of this session and %d of the last are kept, want 1 and 1", len(e.votes), len(e.lastVotes))
 	}
 }
 
-// TestKindsAreForgotten: there is no end to what gangs may ask for.
-func TestKindsAreForgotten(t *testing.T) {
+// TestTaskClassesAreForgotten checks that unused task classes are dropped, because their number has no limit.
+func TestTaskClassesAreForgotten(t *testing.T) {
 	w := sessiontest.ClusterSpec{Nodes: two(), Pods: sized("5", "g/0"),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending).Obj()}}
 	f := open(t, w)
@@ -145,17 +147,18 @@ func TestKindsAreForgotten(t *testing.T) {
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
 	if f.plugin.empty != e || len(e.classes) > 1 {
-		t.Errorf("%d kinds are known", len(e.classes))
+		t.Errorf("%d task classes are kept, want at most 1", len(e.classes))
 	}
 	if got := f.job("g").PodGroup.Status.Phase; got != scheduling.PodGroupPending {
-		t.Errorf("it is %s, want Pending", got)
+		t.Errorf("the gang is %s, want Pending", got)
 	}
 }
 
-// TestNoLargePlanIsVotedAgainst: many unlike members that were put on nodes, at random, have room there.
+// TestNoLargePlanIsVotedAgainst checks that a cluster is large enough for many unlike members that fill its random
+// nodes exactly.
 func TestNoLargePlanIsVotedAgainst(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
-	for world := range 30 {
+	for cluster := range 30 {
 		var list []*v1.Node
 		var pods []*v1.Pod
 		for n := range 10 + rnd.IntN(10) {
@@ -173,7 +176,7 @@ func TestNoLargePlanIsVotedAgainst(t *testing.T) {
 		f := open(t, sessiontest.ClusterSpec{Nodes: list, PodGroups: []*v1beta1.PodGroup{g}, Pods: slices.Clone(pods)})
 		f.Run(enqueue.New())
 		if reason, refused := f.Session.Session.PendingReason(api.JobID("ns/g")); refused {
-			t.Errorf("world %d: %s", world, reason.Message)
+			t.Errorf("cluster %d: %s", cluster, reason.Message)
 		}
 		f.Session.Close()
 	}

@@ -18,9 +18,9 @@ import (
 
 const benchNodes = 5000
 
-// benchWorld has nodes with 10 pods each, in so many zones, and two pending pods: "plain", and "service" of the
-// Service job-1.
-func benchWorld(zones int) sessiontest.ClusterSpec {
+// benchCluster has nodes with 10 pods each, spread over this number of zones, and two pending pods: "plain", and
+// "service", which Service job-1 selects.
+func benchCluster(zones int) sessiontest.ClusterSpec {
 	w := sessiontest.ClusterSpec{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}}
 	for i := range benchNodes {
 		node := fmt.Sprintf("n%04d", i)
@@ -36,14 +36,14 @@ func benchWorld(zones int) sessiontest.ClusterSpec {
 	return w
 }
 
-// BenchmarkScores asks upstream's plugin and ours for the score of one node, of 5,000 nodes beside one another, and
-// opens them on a session of 5,000 nodes.
+// BenchmarkScores compares upstream's plugin with ours on 5,000 nodes. It scores one node, scores all nodes in a batch,
+// and opens a session.
 func BenchmarkScores(b *testing.B) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects()})
 	defer cluster.Close()
 	opens := map[string]func(*sessiontest.Cluster, string) *sessiontest.Session{"upstream": openUpstream, "ours": openOurs}
 	for _, zones := range []int{1, 3} {
-		cluster.Load(benchWorld(zones))
+		cluster.Load(benchCluster(zones))
 		for _, whose := range []string{"upstream", "ours"} {
 			ssn := opens[whose](cluster, confOf(false))
 			pending := tasks(ssn, api.Pending)
@@ -67,7 +67,7 @@ func benchNode(b *testing.B, ssn *sessiontest.Session, task *api.TaskInfo) {
 	}
 }
 
-// benchBatch goes through the session, which sums up the plugins' scores in a map of its own.
+// benchBatch scores all nodes through the session, which adds up the plugins' scores in its own map.
 func benchBatch(b *testing.B, ssn *sessiontest.Session, task *api.TaskInfo) {
 	b.ReportAllocs()
 	for b.Loop() {

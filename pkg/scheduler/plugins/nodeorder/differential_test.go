@@ -22,7 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// confOf has the plugin with the weights, one "name: value" each, and the predicates plugin before it.
+// confOf returns a configuration that has the plugin with these weights, each as "name: value", after plugin
+// predicates.
 func confOf(predicates bool, weights ...string) string {
 	conf := "actions: allocate\ntiers:\n- plugins:\n"
 	if predicates {
@@ -59,12 +60,12 @@ func openOurs(c *sessiontest.Cluster, conf string) *sessiontest.Session {
 	return c.Open(r, conf)
 }
 
-// addImages puts images on the nodes as a session that knew them would have them; upstream's do not.
+// addImages adds images to the nodes of the session, because upstream's sessions do not report images.
 func addImages(ssn *sessiontest.Session) {
 	for name, node := range ssn.NodeMap {
 		states := map[string]*fwk.ImageStateSummary{}
 		for image, size := range map[string]int64{"small:latest": 5 << 20, "large:v1": 700 << 20, "reg:5000/huge:latest": 9000 << 20} {
-			if (len(image)+int(name[len(name)-1]))%3 != 0 { // some of the nodes
+			if (len(image)+int(name[len(name)-1]))%3 != 0 { // only some nodes have the image
 				states[image] = &fwk.ImageStateSummary{Size: size, NumNodes: 1 + len(image)%7}
 			}
 		}
@@ -72,10 +73,10 @@ func addImages(ssn *sessiontest.Session) {
 	}
 }
 
-// sessions are two on one snapshot: upstream's plugin and ours.
+// sessions are two sessions on one snapshot, with upstream's plugin and with ours.
 type sessions struct{ upstream, ours *sessiontest.Session }
 
-// tasks lists the session's tasks in the status by name.
+// tasks returns the session's tasks in this status, by name.
 func tasks(ssn *sessiontest.Session, status api.TaskStatus) map[string]*api.TaskInfo {
 	out := map[string]*api.TaskInfo{}
 	for _, job := range ssn.Jobs {
@@ -94,7 +95,7 @@ func nodesOf(ssn *sessiontest.Session, names []string) []*api.NodeInfo {
 	return out
 }
 
-// scores are what a session says of a task.
+// scores are the scores that a session computes for a task.
 type scores struct {
 	Node     map[string]float64
 	Batch    map[string]float64
@@ -120,19 +121,18 @@ func scoresOf(ssn *sessiontest.Session, task *api.TaskInfo, candidates []string)
 	return out
 }
 
-// TestScoresAreUpstreams puts random pods and random nodes before upstream's plugin and ours, before and after pods
-// are placed in the session: both say the same of each pod and node, errors included.
+// TestScoresAreUpstreams compares the scores of upstream's plugin and ours for random pods on random nodes, before and
+// after the session places pods. Scores and errors must be equal.
 //
-// The scores of tasks that the plugin does not call uncacheable must not change on other nodes than the one on which
-// something was placed.
+// If the plugin does not call a task uncacheable, placing another task must change the task's scores on no other node.
 func TestScoresAreUpstreams(t *testing.T) {
-	const worlds, nodes, pending = 150, 9, 24
+	const clusters, nodes, pending = 150, 9, 24
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects()})
 	t.Cleanup(cluster.Close)
 	compared, uncacheable := 0, 0
-	for seed := range uint64(worlds) {
+	for seed := range uint64(clusters) {
 		d := dice{rand.New(rand.NewPCG(seed, 1))}
-		cluster.Load(d.world(nodes, pick(d, 2, 6, 24), pending))
+		cluster.Load(d.cluster(nodes, pick(d, 2, 6, 24), pending))
 		conf := confOf(d.oneIn(2), d.weights()...)
 		s := sessions{openUpstream(cluster, conf), openOurs(cluster, conf)}
 		if d.oneIn(3) {
@@ -140,7 +140,7 @@ func TestScoresAreUpstreams(t *testing.T) {
 			addImages(s.ours)
 		}
 		all := slices.Sorted(maps.Keys(s.ours.Nodes))
-		for range d.IntN(5) { // before anything was asked
+		for range d.IntN(5) { // before the first score
 			s.change(t, d, all)
 		}
 		for range 6 {
@@ -181,7 +181,7 @@ func TestScoresAreUpstreams(t *testing.T) {
 	t.Logf("%d pairs of pod and candidates compared, %d of them uncacheable", compared, uncacheable)
 }
 
-// change places or evicts a task in both sessions, and returns the node.
+// change places or evicts the same task in both sessions, and returns the node.
 func (s sessions) change(t *testing.T, d dice, nodes []string) string {
 	t.Helper()
 	status := pick(d, api.Pending, api.Pending, api.Running)
@@ -202,7 +202,7 @@ func (s sessions) change(t *testing.T, d dice, nodes []string) string {
 				t.Fatal(err)
 			}
 		} else {
-			_ = stmt.Allocate(task, ssn.Nodes[node]) // what does not fit is placed nonetheless
+			_ = stmt.Allocate(task, ssn.Nodes[node]) // pods are placed even if they do not fit
 		}
 		if undo {
 			stmt.Discard()

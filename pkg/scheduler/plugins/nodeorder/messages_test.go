@@ -11,7 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestMessages has the errors of weights, which stand in the answer of --validate-conf and in event ConfigRejected.
+// TestMessages has the errors of invalid weights. They appear in the output of --validate-conf and in event
+// ConfigRejected.
 func TestMessages(t *testing.T) {
 	validate := func(args framework.Arguments) string { return fmt.Sprint(Spec().Validate(args)) }
 	got := map[string]string{

@@ -23,8 +23,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// worldOf has the pods, all of one gang, on nodes n0, n1, ... in the zones; "" is none.
-func worldOf(pods []*v1.Pod, zones ...string) sessiontest.ClusterSpec {
+// clusterOf returns a cluster with the pods, all of one gang, and one node for each zone: n0, n1 and so on. A node with
+// zone "" has no zone label.
+func clusterOf(pods []*v1.Pod, zones ...string) sessiontest.ClusterSpec {
 	w := sessiontest.ClusterSpec{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}, Pods: pods}
 	for i, zone := range zones {
 		b := schedtest.MakeNode().Name("n" + string(rune('0'+i)))
@@ -50,8 +51,8 @@ func podAffinity(preferred bool, app string) v1.Affinity {
 	}}}
 }
 
-// TestTasksThatAreUncacheable: few are. That those which are not have scores that stand whatever is placed elsewhere is
-// TestScoresAreUpstreams'.
+// TestTasksThatAreUncacheable checks which tasks the plugin calls uncacheable. TestScoresAreUpstreams checks that other
+// tasks keep their scores when pods are placed on other nodes.
 func TestTasksThatAreUncacheable(t *testing.T) {
 	spread := func(key string, when v1.UnsatisfiableConstraintAction) *v1.Pod {
 		pod := gangPod().Label("job", "1").Obj()
@@ -97,26 +98,26 @@ func TestTasksThatAreUncacheable(t *testing.T) {
 	t.Cleanup(cluster.Close)
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			cluster.Load(worldOf(append(tt.others, tt.pod), tt.zones...))
+			cluster.Load(clusterOf(append(tt.others, tt.pod), tt.zones...))
 			ssn := openOurs(cluster, confOf(true, tt.weights...))
 			defer ssn.Close()
 			if got := ssn.Signers.Scope(nodeorder.Name, tasks(ssn, api.Pending)["p"]) == framework.Uncached; got != tt.want {
-				t.Errorf("uncacheable is %v, want %v", got, tt.want)
+				t.Errorf("uncacheable: %v, want %v", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestFirstPodWithAffinityOfANode: upstream does not learn of nodes that get their first pod with affinity in the session,
-// whenever in it a task is first scored.
+// TestFirstPodWithAffinityOfANode: upstream's plugin ignores a node that gets its first pod with affinity during the
+// session, whether a task was scored before that or not. The scores of ours must be equal.
 func TestFirstPodWithAffinityOfANode(t *testing.T) {
 	likesX := podAffinity(true, "x")
-	world := worldOf([]*v1.Pod{
+	spec := clusterOf([]*v1.Pod{
 		schedtest.MakePod().Name("placed").Node("n0").Phase(v1.PodRunning).Affinity(likesX).Obj(),
 		schedtest.MakePod().Name("first").Group("g").Affinity(likesX).Obj(),
 		gangPod().Label("app", "x").Obj(),
 	}, "", "", "")
-	cluster := sessiontest.New(world)
+	cluster := sessiontest.New(spec)
 	t.Cleanup(cluster.Close)
 	s := sessions{openUpstream(cluster, confOf(true)), openOurs(cluster, confOf(true))}
 	defer s.upstream.Close()
@@ -133,19 +134,19 @@ func TestFirstPodWithAffinityOfANode(t *testing.T) {
 		got = append(got, scoresOf(ssn, pending["p"], []string{"n0", "n1", "n2"}))
 	}
 	if got[0].Batch["n0"] == got[0].Batch["n1"] {
-		t.Errorf("upstream scores both nodes %v: nothing is shown", got[0].Batch["n0"])
+		t.Errorf("upstream scores both nodes %v, so the test shows nothing", got[0].Batch["n0"])
 	}
 	if diff := cmp.Diff(got[0], got[1]); diff != "" {
 		t.Errorf("scores (-upstream +ours):\n%s", diff)
 	}
 }
 
-// TestNodesAreScoredAtOnce: upstream's actions score nodes from several goroutines.
+// TestNodesAreScoredAtOnce checks concurrent scoring, because upstream's actions score nodes from several goroutines.
 func TestNodesAreScoredAtOnce(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects()})
 	t.Cleanup(cluster.Close)
 	d := dice{rand.New(rand.NewPCG(3, 3))}
-	cluster.Load(d.world(200, 100, 20))
+	cluster.Load(d.cluster(200, 100, 20))
 	theirs, ours := openUpstream(cluster, confOf(true)), openOurs(cluster, confOf(true))
 	defer theirs.Close()
 	defer ours.Close()
@@ -167,7 +168,7 @@ func TestNodesAreScoredAtOnce(t *testing.T) {
 }
 
 func TestScoringANodeAllocatesNothing(t *testing.T) {
-	cluster := sessiontest.New(worldOf([]*v1.Pod{gangPod().Obj()}, "", ""))
+	cluster := sessiontest.New(clusterOf([]*v1.Pod{gangPod().Obj()}, "", ""))
 	t.Cleanup(cluster.Close)
 	ssn := openOurs(cluster, confOf(true))
 	defer ssn.Close()
@@ -178,11 +179,11 @@ func TestScoringANodeAllocatesNothing(t *testing.T) {
 		}
 	})
 	if allocations != 0 {
-		t.Errorf("%v allocations per node, want none", allocations)
+		t.Errorf("scoring a node makes %v allocations, want none", allocations)
 	}
 }
 
-// TestExampleOfThePage: the page's conf is valid, and has each argument with its default.
+// TestExampleOfThePage checks that the page's example is a valid configuration that has each argument with its default.
 func TestExampleOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/plugins/nodeorder.md")
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestPreferredTermsAreNotParsedToSignATask: parsed they take several times the pod's memory, of each pod that waits.
+// TestPreferredTermsAreNotParsedToSignATask checks that the signature of a task does not parse preferred terms. The
+// parsed terms of each pending pod would take several times the memory of the pod.
 func TestPreferredTermsAreNotParsedToSignATask(t *testing.T) {
 	preferring := func(terms int) *v1.Pod {
 		weighted := make([]v1.WeightedPodAffinityTerm, terms)
@@ -23,6 +24,6 @@ func TestPreferredTermsAreNotParsedToSignATask(t *testing.T) {
 	one, many := preferring(1), preferring(100)
 	few := testing.AllocsPerRun(10, func() { newPod(one) })
 	if got := testing.AllocsPerRun(10, func() { newPod(many) }); got > few {
-		t.Errorf("a pod with 100 terms takes %v allocations, want the %v of one with a single term", got, few)
+		t.Errorf("a pod with 100 terms needs %v allocations, want %v as for a pod with 1 term", got, few)
 	}
 }

@@ -22,7 +22,8 @@ const gpu = "nvidia.com/gpu"
 
 var namespaces = []string{"ns", "other"}
 
-// objects are the Services and controllers of all random worlds: some select pods, some no pod, one has no selector.
+// objects are the Services and controllers of all random clusters. Some select pods, some select no pod, and one has no
+// selector.
 func objects() []runtime.Object {
 	service := func(namespace, name string, selector map[string]string) *v1.Service {
 		return &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1.ServiceSpec{Selector: selector}}
@@ -46,14 +47,14 @@ func objects() []runtime.Object {
 	return out
 }
 
-// dice make random worlds.
+// dice generates random clusters.
 type dice struct{ *rand.Rand }
 
 func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
 
 func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-func (d dice) world(nodes, placed, pending int) sessiontest.ClusterSpec {
+func (d dice) cluster(nodes, placed, pending int) sessiontest.ClusterSpec {
 	var w sessiontest.ClusterSpec
 	zones := pick(d, []string{""}, []string{"z1"}, []string{"z1"}, []string{"z1", "z2", "z3"}, []string{"z1", "z2", ""})
 	hosts, shunned := !d.oneIn(4), d.oneIn(2)
@@ -74,7 +75,7 @@ func (d dice) world(nodes, placed, pending int) sessiontest.ClusterSpec {
 				pod.DeletionTimestamp = &schedtest.Created
 			}
 			if d.oneIn(4) {
-				pod.Annotations = nil // of no gang
+				pod.Annotations = nil // a pod without a gang
 			}
 		}
 		w.Pods = append(w.Pods, pod)
@@ -122,7 +123,7 @@ func (d dice) pod(name string, affine bool) *v1.Pod {
 	if d.oneIn(3) {
 		pod.Spec.InitContainers = d.containers("i", 1+d.IntN(3))
 		for i := range pod.Spec.InitContainers {
-			if d.oneIn(2) { // a sidecar
+			if d.oneIn(2) { // a sidecar container
 				pod.Spec.InitContainers[i].RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
 			}
 		}
@@ -186,7 +187,7 @@ func (d dice) constraints() []v1.TopologySpreadConstraint {
 	return out
 }
 
-// affinity may have preferred and required node and pod affinity, some of which cannot be read.
+// affinity returns random preferred and required node and pod affinity. Some terms cannot be parsed.
 func (d dice) affinity(pods bool) *v1.Affinity {
 	if d.oneIn(2) {
 		return nil
@@ -250,7 +251,7 @@ func (d dice) podTerms() (preferred []v1.WeightedPodAffinityTerm, required []v1.
 }
 
 func (d dice) selector() *metav1.LabelSelector {
-	if d.oneIn(30) { // cannot be read
+	if d.oneIn(30) { // this selector cannot be parsed
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Sometimes"}}}
 	}
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(d, "a", "b", "c")}}

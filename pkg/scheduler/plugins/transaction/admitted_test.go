@@ -33,8 +33,9 @@ func (gang neverFits) Infeasible(_ *framework.Session, job *api.JobInfo) bool {
 	return job.UID == api.JobID(gang)
 }
 
-// TestAdmittedGangsLimitTheirNamespace: the node has 8 cpus and 8 GPUs, gang ns/g of queue q is admitted, and gang w asks. Queue q may use 4 cpus and its
-// parent 5. The fake plugin capacity refuses nothing.
+// TestAdmittedGangsLimitTheirNamespace: the node has 8 cpus and 8 GPUs. Gang g of namespace ns and queue q is admitted,
+// and gang w requests admission. Queue q may use 4 cpus and its parent queue 5. The fake plugin capacity refuses
+// nothing.
 func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 	const (
 		ofQueue   = "not admitted: admitted gangs of namespace ns already wait for cpu 2 of 4 in the capability of queue q, and minResources asks for 3"
@@ -58,24 +59,25 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 		return schedtest.MakePod().Name("g-0").Group("g").Req(schedtest.Resources{"cpu": cpu})
 	}
 	tests := map[string]struct {
-		// has are the minResources of the admitted gang, which is of queue in, or q if that is empty. now reports that it is
-		// admitted in the session, before w asks.
+		// has are the minResources of gang g. in is the queue of g; empty means q. If now is true, g is admitted in the
+		// same session, before w is.
 		has v1.ResourceList
 		in  string
 		now bool
 		pod *schedtest.PodBuilder
-		// asks, namespace and queue are those of w.
+		// asks, namespace and queue are the minResources, namespace and queue of gang w.
 		asks             v1.ResourceList
 		namespace, queue string
 		nested           bool
-		// without is the name of the plugin, if it is not capacity, and never that the admitted gang never fits.
-		// plugin limits admissions, unless it is off; capacity if it is empty. factor is its overcommit-factor.
+		// plugin is the plugin that limits admissions; empty means capacity. off disables its vote. factor is its
+		// overcommit-factor.
 		plugin string
 		off    bool
 		factor float64
 		// groups are the gang groups of g and w.
 		groups [2]string
-		// phase is the phase of g; Inqueue if it is empty. third are the minResources of an admitted gang of queue free.
+		// phase is the phase of g; empty means Inqueue. third are the minResources of a third gang, which is admitted
+		// to queue free. never reports whether g can never fit the cluster.
 		phase v1beta1.PodGroupPhase
 		third v1.ResourceList
 		never bool
@@ -174,14 +176,14 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 					ssn.Jobs["ns/g"].PodGroup.Status.Phase = scheduling.PodGroupInqueue
 				}
 				if got := ssn.JobEnqueueable(job); got != (tt.want == "") {
-					t.Errorf("admitted: %v", got)
+					t.Errorf("the gang is admitted: %t, want %t", got, tt.want == "")
 				}
 			})
 			if got := c.registry.PendingReasons()[asks]; tt.want != "" && (got.Reason != framework.NotEnqueued || got.Message != tt.want) {
 				t.Errorf("got  %v,\nwant %q", got, tt.want)
 			}
 			if len(job.Tasks) > 0 {
-				t.Errorf("after the session the gang has tasks without pods: %v", job.Tasks)
+				t.Errorf("after the session the gang still has tasks without pods: %v", job.Tasks)
 			}
 		})
 	}

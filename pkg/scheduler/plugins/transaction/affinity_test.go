@@ -14,7 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAffinityIsReadOnce: the filter says of each node what it says when it reads the pod itself, and does not read it again.
+// TestAffinityIsReadOnce checks that the filter parses the affinity of a pod only once, and that its results are those
+// of a filter that parses the affinity for each node.
 func TestAffinityIsReadOnce(t *testing.T) {
 	needs := func(key string, terms ...v1.NodeSelectorTerm) *v1.Pod {
 		pod := schedtest.MakePod().Name("p").Obj()
@@ -61,17 +62,18 @@ func TestAffinityIsReadOnce(t *testing.T) {
 				filter := &nodeaffinity.NodeAffinity{}
 				got[node] = filter.Filter(context.Background(), state, tt.pod, info).IsSuccess()
 				alone[node] = filter.Filter(context.Background(), fresh, tt.pod, info).IsSuccess()
-				// Had it read the pod again, it would take one that asks for nothing everywhere.
+				// A filter that parsed the pod's affinity again would accept this pod, which requires no label, on all
+				// nodes.
 				read[node] = filter.Filter(context.Background(), state, needs(""), info).IsSuccess()
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(alone, got); diff != "" {
-				t.Errorf("nodes (-read for each +read once):\n%s", diff)
+				t.Errorf("nodes (-parsed for each node +parsed once):\n%s", diff)
 			}
 			if diff := cmp.Diff(got, read); diff != "" {
-				t.Errorf("the pod was read again (-once +again):\n%s", diff)
+				t.Errorf("the affinity was parsed again (-parsed once +second pod):\n%s", diff)
 			}
 		})
 	}

@@ -15,8 +15,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestANewLeaderCompletesTheGroupThatACrashLeft, and not the one of which a whole gang was evicted: its pods were created after the other
-// gang was bound.
+// TestANewLeaderCompletesTheGroupThatACrashLeft checks that a new leader places the rest of a partially bound group
+// first after a crash. If a whole gang was evicted instead, it does not: the pods of that gang were created after the
+// other gang was bound.
 func TestANewLeaderCompletesTheGroupThatACrashLeft(t *testing.T) {
 	bound := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, tt := range map[string]struct {
@@ -45,7 +46,7 @@ func TestANewLeaderCompletesTheGroupThatACrashLeft(t *testing.T) {
 			for range 2 {
 				session(func(ssn *framework.Session) {
 					if got := ssn.Placements.IsPlacedFirst(ssn.Jobs["ns/y"]); got != tt.want {
-						t.Errorf("the gang goes first: %t, want %t", got, tt.want)
+						t.Errorf("the gang is placed first: %t, want %t", got, tt.want)
 					}
 				})
 			}

@@ -22,7 +22,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAGangThatWasTakenFromWaitsInItsOrder: the room that preemption makes is not for the gang that lost it.
+// TestAGangThatWasTakenFromWaitsInItsOrder checks that a gang is not placed first after preempt or reclaim evicted one
+// of its members. The freed resources are for the preemptor.
 func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 	for action, first := range map[string]bool{"preempt": false, "reclaim": false, "": true} {
 		t.Run("evicted by "+action, func(t *testing.T) {
@@ -42,7 +43,7 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 				evict := func(name string) {
 					session(func(ssn *framework.Session) {
 						if ssn.Action = action; action == "" {
-							return // its owner deletes it
+							return // its owner deletes the pod
 						}
 						if err := ssn.Evict(ssn.Jobs["ns/g"].Tasks[api.TaskID("ns-"+name)], "another gang needs the room"); err != nil {
 							t.Error(err)
@@ -55,10 +56,10 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 					return urgent
 				}
 				evict("g-1")
-				session(nil) // its controller takes its time
+				session(nil) // the controller has not created the replacement yet
 				c.AddPod(pod("2").Obj())
 				if got := urgent(); got != first {
-					t.Errorf("the gang goes first: %t, want %t", got, first)
+					t.Errorf("the gang is placed first: %t, want %t", got, first)
 				}
 				message := conditionOf(c.Jobs["ns/g"]).Message
 				group := func(uid types.UID) *v1beta1.PodGroup {
@@ -66,18 +67,18 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 					pg.UID = uid
 					return pg
 				}
-				for i, inOneSession := range []bool{false, true} { // its user deletes the PodGroup and creates it again
+				for i, inOneSession := range []bool{false, true} { // its user deletes and recreates the PodGroup
 					c.DeletePodGroupV1beta1(group(types.UID(fmt.Sprint(i))))
 					if !inOneSession {
 						session(nil)
 					}
 					c.AddPodGroupV1beta1(group(types.UID(fmt.Sprint(i + 1))))
 					if action != "" && urgent() {
-						t.Error("the gang goes first with a new PodGroup")
+						t.Error("the gang is placed first after its PodGroup was recreated")
 					}
 				}
 				if usual := strings.HasSuffix(message, "its remaining pods are scheduled in the usual order, because they request more than the gang has lost, or members were evicted, or were lost under a former leader"); usual == first {
-					t.Errorf("it is said to wait in its usual order: %t, want %t: %s", usual, !first, message)
+					t.Errorf("the condition says that the gang is scheduled in the usual order: %t, want %t: %s", usual, !first, message)
 				}
 
 				c.DeletePod(pod("2").Obj())
@@ -86,7 +87,7 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 				c.DeletePod(runs("2"))
 				c.AddPod(pod("3").Obj())
 				if !urgent() {
-					t.Error("a gang that lost a member, and was whole since it was taken from, does not go first")
+					t.Error("a gang that was completed after an eviction, and then lost a member, is not placed first")
 				}
 
 				c.evicted = nil
@@ -99,15 +100,15 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				session(nil)
 				if last := c.evicted[len(c.evicted)-1]; !strings.Contains(last, "partially bound for more than") {
-					t.Errorf("the gang is not evicted for being bound in part for too long; evicted: %q", c.evicted)
+					t.Errorf("the gang is not evicted after the limit of partially bound gangs; evicted: %q", c.evicted)
 				}
 			})
 		})
 	}
 }
 
-// TestANewLeaderCompletesWhatACrashLeft: a new leader completes gangs that a crash left partially bound, and not gangs that lost members in
-// another way. The times when pods were created and bound distinguish them.
+// TestANewLeaderCompletesWhatACrashLeft checks that a new leader completes gangs that a crash left partially bound, and
+// not gangs that lost members in another way. The leader compares the times when pods were created and bound.
 func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
 	bound := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	member := func(n string, created time.Duration) *v1.Pod {
@@ -129,7 +130,7 @@ func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
 	large.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 	tests := map[string]struct {
 		pods []*v1.Pod
-		// later come after the leader's first session.
+		// later are the pods that are created after the leader's first session.
 		later []*v1.Pod
 		want  bool
 	}{
@@ -156,18 +157,19 @@ func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
 			for range 2 {
 				session(func(ssn *framework.Session) {
 					if got := ssn.Placements.IsPlacedFirst(ssn.Jobs["ns/g"]); got != tt.want {
-						t.Errorf("the gang goes first: %t, want %t", got, tt.want)
+						t.Errorf("the gang is placed first: %t, want %t", got, tt.want)
 					}
 				})
 			}
 			if conditionOf(c.Jobs["ns/g"]) == nil {
-				t.Error("the gang is not said to be bound in part")
+				t.Error("the gang has no condition PartiallyBound")
 			}
 		})
 	}
 }
 
-// TestAForgedConditionDecidesNothing: tenants may write, and delete, the condition that says since when a gang is partially bound.
+// TestAForgedConditionDecidesNothing checks that the time limit does not depend on condition PartiallyBound, which a
+// tenant may write or delete.
 func TestAForgedConditionDecidesNothing(t *testing.T) {
 	tests := map[string]func(pg *api.PodGroup, partiallyBound *scheduling.PodGroupCondition){
 		"dated in the past": func(_ *api.PodGroup, c *scheduling.PodGroupCondition) {
@@ -186,7 +188,7 @@ func TestAForgedConditionDecidesNothing(t *testing.T) {
 					session := sessions(t, c, time.Minute)
 					session(nil)
 					if inFlight {
-						c.book("half", "1", api.Binding)
+						c.setStatus("half", "1", api.Binding)
 						session(nil)
 					}
 					for i := range 7 {
@@ -198,7 +200,7 @@ func TestAForgedConditionDecidesNothing(t *testing.T) {
 						}
 						session(nil)
 						if want := i >= 5; (len(c.evicted) > 0) != want {
-							t.Fatalf("after %d s members are evicted: %v, want it after 60", 10*(i+1), c.evicted)
+							t.Fatalf("after %d s the evictions are %v, want them after more than 60 s", 10*(i+1), c.evicted)
 						}
 					}
 				})

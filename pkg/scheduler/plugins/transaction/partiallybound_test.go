@@ -18,8 +18,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// book books a gang's member.
-func (c *fakeCache) book(gang, n string, status api.TaskStatus) {
+// setStatus sets the status of a gang's member in the cache.
+func (c *fakeCache) setStatus(gang, n string, status api.TaskStatus) {
 	c.t.Helper()
 	job := c.Jobs[api.JobID("ns/"+gang)]
 	if err := job.UpdateTaskStatus(job.Tasks[api.TaskID("ns-"+gang+"-"+n)], status); err != nil {
@@ -27,8 +27,8 @@ func (c *fakeCache) book(gang, n string, status api.TaskStatus) {
 	}
 }
 
-// TestWhichGangsAreBoundInPart: a gang is placed first because a transaction bound a part of it, not because a user has changed
-// the gang since.
+// TestWhichGangsAreBoundInPart checks that a gang is placed first if a transaction bound only a part of it, and not if
+// a user changed the gang afterwards.
 func TestWhichGangsAreBoundInPart(t *testing.T) {
 	group := func(minMember int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().MinMember(minMember) }
 	waits := func(n string) *schedtest.PodBuilder { return schedtest.MakePod().Name("g-" + n).Group("g") }
@@ -76,37 +76,38 @@ func TestWhichGangsAreBoundInPart(t *testing.T) {
 				c.AddPod(pod.Obj())
 			}
 			if tt.binding != "" {
-				c.book("g", tt.binding, api.Binding)
+				c.setStatus("g", tt.binding, api.Binding)
 			}
 			sessions(t, c, 0)(func(ssn *framework.Session) {
 				job := ssn.Jobs["ns/g"]
 				if got := ssn.Placements.IsPlacedFirst(job); got != tt.want {
-					t.Errorf("the gang goes first: %t, want %t", got, tt.want)
+					t.Errorf("the gang is placed first: %t, want %t", got, tt.want)
 				}
-				if told := conditionOf(job) != nil; told != tt.want {
-					t.Errorf("the gang is said to be bound in part: %t, want %t", told, tt.want)
+				if reported := conditionOf(job) != nil; reported != tt.want {
+					t.Errorf("the gang has condition PartiallyBound: %t, want %t", reported, tt.want)
 				}
 			})
 		})
 	}
 }
 
-// TestPartiallyBoundConditionStays: as long as the gang is short of its minimum, also while it is being bound, and no longer.
+// TestPartiallyBoundConditionStays checks that the condition stays until the gang reaches its minimum, also while its
+// remaining members are being bound.
 func TestPartiallyBoundConditionStays(t *testing.T) {
 	c := newCache(t)
 	session := sessions(t, c, 0)
 	says := func(when string, want bool) {
 		t.Helper()
 		session(nil)
-		told := strings.Contains(strings.Join(conditionsOf(c, "half"), " "), string(PartiallyBound))
-		if told != want {
-			t.Errorf("%s the gang is said to be bound in part: %t, want %t", when, told, want)
+		reported := strings.Contains(strings.Join(conditionsOf(c, "half"), " "), string(PartiallyBound))
+		if reported != want {
+			t.Errorf("%s the gang has condition PartiallyBound: %t, want %t", when, reported, want)
 		}
 	}
 	says("at first", true)
-	c.book("half", "1", api.Binding)
+	c.setStatus("half", "1", api.Binding)
 	says("while it is being completed", true)
-	c.book("half", "1", api.Bound)
+	c.setStatus("half", "1", api.Bound)
 	says("once it is whole", false)
 }
 
@@ -122,7 +123,7 @@ func TestPartiallyBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 	tests := map[string]struct {
 		limit time.Duration
 		waits time.Duration
-		// between happens between the first session and the one after the wait.
+		// between runs between the first session and the wait.
 		between func(c *fakeCache)
 		want    []string
 	}{
@@ -135,14 +136,14 @@ func TestPartiallyBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 		}},
 		"not one that is being completed": {limit: time.Minute, waits: time.Hour, between: func(c *fakeCache) {
 			c.AddPod(schedtest.MakePod().Name("half-2").Group("half").Obj())
-			c.book("half", "1", api.Binding)
+			c.setStatus("half", "1", api.Binding)
 		}},
 		"one whose rest is stuck in its transaction": {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
-			c.book("half", "1", api.Binding)
+			c.setStatus("half", "1", api.Binding)
 			c.session(nil)
 		}},
 		"one whose rest is stuck while the configuration changes": {limit: time.Minute, waits: 31 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
-			c.book("half", "1", api.Binding)
+			c.setStatus("half", "1", api.Binding)
 			c.session(nil)
 			time.Sleep(30 * time.Second)
 			c.reload()
@@ -150,12 +151,12 @@ func TestPartiallyBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 		}},
 		"not one whose rest is on its way for a moment": {limit: time.Minute, waits: 59 * time.Second, between: func(c *fakeCache) {
 			time.Sleep(time.Hour)
-			c.book("half", "1", api.Binding)
+			c.setStatus("half", "1", api.Binding)
 			c.session(nil)
 		}},
 		"not one whose rest is being bound again": {limit: time.Minute, waits: 31 * time.Second, between: func(c *fakeCache) {
 			for _, status := range []api.TaskStatus{api.Binding, api.Pending, api.Binding} {
-				c.book("half", "1", status)
+				c.setStatus("half", "1", status)
 				c.session(nil)
 				if status == api.Binding {
 					time.Sleep(28 * time.Second)
@@ -163,9 +164,9 @@ func TestPartiallyBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 			}
 		}},
 		"one that was tried in between": {limit: time.Minute, waits: 61 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
-			c.book("half", "1", api.Binding)
+			c.setStatus("half", "1", api.Binding)
 			c.session(nil)
-			c.book("half", "1", api.Pending)
+			c.setStatus("half", "1", api.Pending)
 			c.session(nil)
 		}},
 		"one that another configuration found": {limit: time.Minute, waits: 31 * time.Second, want: []string{reason}, between: func(c *fakeCache) {
@@ -189,7 +190,7 @@ func TestPartiallyBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 				c.session = sessions(t, c, tt.limit)
 				c.session(nil)
 				if len(c.evicted) != 0 {
-					t.Errorf("evicted by the first session: %v", c.evicted)
+					t.Errorf("the first session evicted %v, want no eviction", c.evicted)
 				}
 				if tt.between != nil {
 					tt.between(c)
@@ -204,7 +205,8 @@ func TestPartiallyBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
 	}
 }
 
-// TestAMemberThatIsNotEvictedKeepsNoOther: their resources are of no use to it.
+// TestAMemberThatIsNotEvictedKeepsNoOther: if the API server rejects the eviction of one member, the other members are
+// still evicted. Their resources are of no use to a partial gang.
 func TestAMemberThatIsNotEvictedKeepsNoOther(t *testing.T) {
 	c := newCache(t)
 	c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name("half").Queue("b").MinMember(3).Obj())
@@ -216,12 +218,12 @@ func TestAMemberThatIsNotEvictedKeepsNoOther(t *testing.T) {
 		c.refuses = 1
 		session(nil)
 		if len(c.evicted) != 1 {
-			t.Errorf("evicted: %v, although the API server rejects the eviction of one of two members", c.evicted)
+			t.Errorf("evicted %v, want one member: the API server rejected the eviction of the other", c.evicted)
 		}
 	})
 }
 
-// TestTheTimeLimitStartsOver: a gang that was whole in between has its full time again.
+// TestTheTimeLimitStartsOver checks that the time limit starts again for a gang that was complete in between.
 func TestTheTimeLimitStartsOver(t *testing.T) {
 	c := newCache(t)
 	waiting := schedtest.MakePod().Name("half-1").Group("half")
@@ -238,12 +240,13 @@ func TestTheTimeLimitStartsOver(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		session(nil)
 		if len(c.evicted) != 0 {
-			t.Errorf("evicted 40 s after it became partial again: %v", c.evicted)
+			t.Errorf("evicted 40 s after the gang became partially bound again: %v", c.evicted)
 		}
 	})
 }
 
-// TestAGangThatIsCompletedAtLastIsNotEvicted: the session has found room for the rest of it.
+// TestAGangThatIsCompletedAtLastIsNotEvicted checks that a gang is not evicted if the session places its remaining
+// members.
 func TestAGangThatIsCompletedAtLastIsNotEvicted(t *testing.T) {
 	c := newCache(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -259,35 +262,37 @@ func TestAGangThatIsCompletedAtLastIsNotEvicted(t *testing.T) {
 			}
 		})
 		if len(c.evicted) > 0 {
-			t.Errorf("evicted: %v", c.evicted)
+			t.Errorf("evicted %v, want no eviction", c.evicted)
 		}
 	})
 }
 
-// The event may have been lost. The recorder drops repeated events.
+// TestPartiallyBoundIsRecordedInEverySession: each session records the event again, because an earlier one may have
+// been lost. The recorder drops repeated events.
 func TestPartiallyBoundIsRecordedInEverySession(t *testing.T) {
 	c := newCache(t)
 	session := sessions(t, c, 0)
-	told := map[string]int{}
+	recorded := map[string]int{}
 	for range 3 {
 		session(nil)
 		for _, event := range c.events.Take() {
 			if strings.HasPrefix(event, "Warning PartiallyBound half: Gang is partially bound (1 of minMember 2)") {
-				told[event]++
+				recorded[event]++
 			}
 		}
 	}
-	if len(told) != 1 {
-		t.Errorf("%d different events, want one that says what is missing: %v", len(told), told)
+	if len(recorded) != 1 {
+		t.Errorf("%d different events, want one that states the missing members: %v", len(recorded), recorded)
 	}
-	for event, n := range told {
+	for event, n := range recorded {
 		if n != 3 {
-			t.Errorf("told the recorder %d times in 3 sessions: %s", n, event)
+			t.Errorf("the event was recorded %d times in 3 sessions: %s", n, event)
 		}
 	}
 }
 
-// A gang whose pending pods were deleted keeps the condition PartiallyBound, and no further event is recorded.
+// TestAGangWithoutPendingPodsIsNotReportedPartiallyBound: a gang whose pending pods were deleted keeps condition
+// PartiallyBound, but no further event is recorded.
 func TestAGangWithoutPendingPodsIsNotReportedPartiallyBound(t *testing.T) {
 	c := newCache(t)
 	session := sessions(t, c, 0)
@@ -297,10 +302,10 @@ func TestAGangWithoutPendingPodsIsNotReportedPartiallyBound(t *testing.T) {
 	session(nil)
 	for _, event := range c.events.Take() {
 		if strings.Contains(event, partiallyBoundReason) {
-			t.Errorf("told: %s", event)
+			t.Errorf("an event was recorded: %s", event)
 		}
 	}
 	if !slices.Contains(conditionsOf(c, "half"), string(PartiallyBound)) {
-		t.Error("it is not said to be bound in part")
+		t.Error("the gang has no condition PartiallyBound")
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// A gang without a bound member is placed first while other gangs of its group are bound. A crash can leave such a group.
+// TestGroupsBoundInPart checks that a gang without bound members is placed first if other gangs of its group are bound.
+// A crash can leave such a group.
 func TestGroupsBoundInPart(t *testing.T) {
 	const xy = `["ns/x","ns/y"]`
 	podGroup := func(name, group string) *v1beta1.PodGroup {
@@ -42,14 +43,14 @@ func TestGroupsBoundInPart(t *testing.T) {
 		pods []*schedtest.PodBuilder
 		want bool
 	}{
-		"a crash left it":                      {podGroup("x", xy), podGroup("y", xy), bound, true},
-		"the other is of another group by now": {podGroup("x", xy), podGroup("y", `["ns/w","ns/y"]`), bound, false},
-		"the first was bound by itself":        {podGroup("x", xy), podGroup("y", xy), []*schedtest.PodBuilder{runs("x", "0", "ns/x"), runs("x", "1", "ns/x"), pod("y", "0"), pod("y", "1")}, false},
-		"no member of the other waits":         {podGroup("x", xy), podGroup("y", xy), bound[:2], false},
-		"no member is bound":                   {podGroup("x", xy), podGroup("y", xy), bound[2:], false},
-		"the first is gone":                    {podGroup("z", xy), podGroup("y", xy), bound[2:], false},
-		"the list cannot be read any more":     {podGroup("x", xy), podGroup("y", `["ns/x"`), bound, false},
-		"the first was whole with its group, and nobody is configured who says so": {satisfied(podGroup("x", xy)), podGroup("y", xy), bound, true},
+		"a crash left it":                        {podGroup("x", xy), podGroup("y", xy), bound, true},
+		"the other gang is now in another group": {podGroup("x", xy), podGroup("y", `["ns/w","ns/y"]`), bound, false},
+		"the first was bound by itself":          {podGroup("x", xy), podGroup("y", xy), []*schedtest.PodBuilder{runs("x", "0", "ns/x"), runs("x", "1", "ns/x"), pod("y", "0"), pod("y", "1")}, false},
+		"no member of the other waits":           {podGroup("x", xy), podGroup("y", xy), bound[:2], false},
+		"no member is bound":                     {podGroup("x", xy), podGroup("y", xy), bound[2:], false},
+		"the first is gone":                      {podGroup("z", xy), podGroup("y", xy), bound[2:], false},
+		"the list cannot be parsed now":          {podGroup("x", xy), podGroup("y", `["ns/x"`), bound, false},
+		"the first was whole with its group, but plugin coscheduling is not configured": {satisfied(podGroup("x", xy)), podGroup("y", xy), bound, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -62,15 +63,16 @@ func TestGroupsBoundInPart(t *testing.T) {
 			sessions(t, c, 0)(func(ssn *framework.Session) {
 				job := ssn.Jobs["ns/y"]
 				if got := ssn.Placements.IsPlacedFirst(job); got != tt.want {
-					t.Errorf("the gang goes first: %t, want %t", got, tt.want)
+					t.Errorf("the gang is placed first: %t, want %t", got, tt.want)
 				}
-				if told := conditionOf(job) != nil; told != tt.want {
-					t.Errorf("the gang is said to be bound in part: %t, want %t", told, tt.want)
+				if reported := conditionOf(job) != nil; reported != tt.want {
+					t.Errorf("the gang has condition PartiallyBound: %t, want %t", reported, tt.want)
 				}
 			})
 		})
 	}
-	// wasWhole has the scheduler that reads what PodGroups say of gangs that were whole.
+	// wasWhole reports whether gang y is placed first if gang x has this condition, which the plugin coscheduling sets
+	// on gangs that were complete.
 	wasWhole := func(condition, reason string) bool {
 		c := newCache(t)
 		x := podGroup("x", xy)
@@ -87,7 +89,7 @@ func TestGroupsBoundInPart(t *testing.T) {
 	for condition, want := range map[string]bool{gangs.SatisfiedCondition: false, gangs.WholeCondition: false, "Other": true} {
 		t.Run("the first was whole with its group: "+condition, func(t *testing.T) {
 			if got := wasWhole(condition, ""); got != want {
-				t.Errorf("the next run of the other goes first: %t, want %t", got, want)
+				t.Errorf("gang y is placed first: %t, want %t", got, want)
 			}
 		})
 	}
@@ -108,13 +110,13 @@ func TestGroupsBoundInPart(t *testing.T) {
 			session(nil)
 			reason := evictionReason(true, time.Minute)
 			if diff := cmp.Diff([]string{"x-0: " + reason, "x-1: " + reason}, ofGang(c.evicted, "x")); diff != "" || before > 0 {
-				t.Errorf("%d were evicted before the limit, and after it (-want +got):\n%s", before, diff)
+				t.Errorf("%d pods were evicted before the limit, want none; evicted after it (-want +got):\n%s", before, diff)
 			}
 		})
 	})
 }
 
-// ofGang are the evictions of the gang's members, in order.
+// ofGang returns the evictions of the gang's members, in order.
 func ofGang(evicted []string, gang string) []string {
 	set := map[string]bool{}
 	for _, text := range evicted {
@@ -131,7 +133,8 @@ func ofGang(evicted []string, gang string) []string {
 	return own
 }
 
-// TestEvictionsAtTheEndAreSent: also where gangs of the session are placed together, for whose sake actions' evictions are held until then.
+// TestEvictionsAtTheEndAreSent checks that evictions of partially bound gangs are sent when the session closes.
+// Evictions of actions are deferred in a session with gang groups.
 func TestEvictionsAtTheEndAreSent(t *testing.T) {
 	c := newCache(t)
 	gangGroup := &binding.GangGroup{ID: "g", Gangs: []binding.GangTerms{{Gang: "ns/waits"}, {Gang: "ns/whole"}}}
@@ -148,12 +151,13 @@ func TestEvictionsAtTheEndAreSent(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		session(open)
 		if len(c.evicted) == 0 {
-			t.Error("nobody of the gang that is bound in part for too long is evicted")
+			t.Error("no member is evicted of the gang that was partially bound for longer than the limit")
 		}
 	})
 }
 
-// TestGroupsAreParsedOnceForEachVersion: a tenant's list of gangs may be long, and sessions are frequent.
+// TestGroupsAreParsedOnceForEachVersion checks that the list of a group is parsed once for each version of the
+// PodGroup. A tenant's list may be long, and sessions are frequent.
 func TestGroupsAreParsedOnceForEachVersion(t *testing.T) {
 	c := newCache(t)
 	pg := schedtest.MakePodGroup().Name("x").Queue("a").MinMember(1).Annotation(gangs.GroupsAnnotation, `["ns/x","ns/y"]`).Obj()
@@ -173,6 +177,6 @@ func TestGroupsAreParsedOnceForEachVersion(t *testing.T) {
 	changed.Annotations[gangs.GroupsAnnotation] = `["ns/x","ns/z"]`
 	c.UpdatePodGroupV1beta1(pg, changed)
 	if parsed(); p.groups["ns/x"].gangs[1].Name != "z" {
-		t.Errorf("the gangs after the list was changed: %v", p.groups["ns/x"].gangs)
+		t.Errorf("after the list was changed, the gangs are %v", p.groups["ns/x"].gangs)
 	}
 }

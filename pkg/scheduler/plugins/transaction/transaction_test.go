@@ -23,7 +23,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// fakeCache is upstream's cache without its writes. It keeps who was evicted, and is the gate, too.
+// fakeCache is upstream's cache without its API writes. It records evicted pods, and implements the gate that blocks
+// gangs.
 type fakeCache struct {
 	*vccache.SchedulerCache
 	t       *testing.T
@@ -36,9 +37,9 @@ type fakeCache struct {
 	// session runs a session, and reload loads the configuration again.
 	session func(f func(ssn *framework.Session))
 	reload  func()
-	// registry is that of the sessions.
+	// registry is the registry of the sessions.
 	registry *framework.Registry
-	// part implements interfaces of the framework for the other plugins; nil for none.
+	// part implements interfaces of the framework for the other plugins; nil means none.
 	part any
 	// opens is called when the other plugins open; it may be nil.
 	opens func(ssn *framework.Session)
@@ -50,7 +51,7 @@ func (c *fakeCache) AddToTransaction(*vccache.BindContext, *binding.GangGroup, m
 func (c *fakeCache) SealTransactions()                             {}
 func (c *fakeCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
 
-// UpdateJobStatus writes the status down, as the API server would.
+// UpdateJobStatus stores the status in the cache, as the API server would.
 func (c *fakeCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInfo, error) {
 	c.Jobs[job.UID].PodGroup.Status = *job.PodGroup.Status.DeepCopy()
 	return job, nil
@@ -74,8 +75,8 @@ func (c *fakeCache) Blocked(gang api.JobID) (string, bool) {
 
 func (c *fakeCache) Avoid(gang api.JobID) []string { return c.avoid[gang] }
 
-// newCache makes a cache with the queues a, b and c, the node n, and for each of these a gang of two that needs both:
-// "half" is partially bound, "whole" runs, "waits" waits.
+// newCache returns a cache with the queues a, b and c and the node n. Each queue has a gang of two pods with a minimum
+// of 2: "half" is partially bound, "whole" runs, and "waits" is pending.
 func newCache(t *testing.T) *fakeCache {
 	t.Helper()
 	cluster := schedtest.NewCluster()
@@ -100,7 +101,8 @@ func newCache(t *testing.T) *fakeCache {
 	return c
 }
 
-// sessions runs sessions, one by one, of the profile that c.reload has put in force last. It has put one in force.
+// sessions returns a function that runs a session with the profile of the last call of c.reload. It calls c.reload
+// once.
 func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.PluginOption) (session func(f func(ssn *framework.Session))) {
 	t.Helper()
 	registry := framework.NewRegistry()
@@ -108,7 +110,8 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	for _, other := range others {
 		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 			plugin := &sessiontest.Plugin{Called: other.Name, Part: c.part, Open: c.opens}
-			if checker, ok := c.part.(framework.InfeasibilityChecker); ok { // the framework asks the plugin itself
+			// The framework checks whether the plugin itself implements the interface.
+			if checker, ok := c.part.(framework.InfeasibilityChecker); ok {
 				return struct {
 					*sessiontest.Plugin
 					framework.InfeasibilityChecker
@@ -145,11 +148,11 @@ func TestPartiallyBoundGangComesFirst(t *testing.T) {
 		}
 		for _, job := range jobs {
 			if urgent := ssn.Placements.IsPlacedFirst(job); urgent != (job.Name == "half") {
-				t.Errorf("gang %s is urgent: %t", job.Name, urgent)
+				t.Errorf("gang %s is placed first: %t", job.Name, urgent)
 			}
 		}
 		if ssn.QueueOrderFn(ssn.Queues["b"], ssn.Queues["a"]) {
-			t.Error("the queue of the gang that is bound in part comes first")
+			t.Error("the queue of the partially bound gang comes first")
 		}
 		phases := map[string]scheduling.PodGroupPhase{}
 		for _, job := range jobs {
@@ -159,7 +162,7 @@ func TestPartiallyBoundGangComesFirst(t *testing.T) {
 			"half": scheduling.PodGroupInqueue, "whole": scheduling.PodGroupPending, "waits": scheduling.PodGroupPending,
 		}
 		if diff := cmp.Diff(want, phases); diff != "" {
-			t.Errorf("phases, the gang bound in part is let in (-want +got):\n%s", diff)
+			t.Errorf("phases, want only the partially bound gang admitted (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -172,20 +175,21 @@ func TestBlockedGangIsLeftOut(t *testing.T) {
 			result := ssn.JobValid(job)
 			if uid != "ns/waits" {
 				if result != nil {
-					t.Errorf("gang %s is left out: %+v", uid, result)
+					t.Errorf("gang %s is left out: %+v, want only ns/waits left out", uid, result)
 				}
 				continue
 			}
 			want := &api.ValidateResult{Reason: "BindBackoff", Message: "it failed a moment ago"}
 			if diff := cmp.Diff(want, result); diff != "" {
-				t.Errorf("verdict on the gang that waits (-want +got):\n%s", diff)
+				t.Errorf("verdict on gang ns/waits (-want +got):\n%s", diff)
 			}
 		}
 	})
 }
 
-// TestAnOpeningSessionValidatesNoGangs: upstream asks only to create cycle states, and a plugin may look at each of a gang's tasks to answer. Once
-// the session is open every gang is validated, and a task has a cycle state once filters may ask for it.
+// TestAnOpeningSessionValidatesNoGangs: upstream validates gangs when a session opens, only to create cycle states,
+// which may be slow because a plugin may look at each task. Here all gangs are validated once the session is open, and
+// a task has a cycle state before filters need it.
 func TestAnOpeningSessionValidatesNoGangs(t *testing.T) {
 	c, asked := newCache(t), map[string]bool{}
 	c.opens = func(ssn *framework.Session) {
@@ -204,11 +208,11 @@ func TestAnOpeningSessionValidatesNoGangs(t *testing.T) {
 			for uid, task := range ssn.Jobs["ns/waits"].Tasks {
 				err := ssn.PrePredicateFn(task)
 				if state := ssn.GetCycleState(uid); err != nil || state != ssn.GetCycleState(uid) {
-					t.Errorf("task %s has no cycle state that lasts, or is refused: %v", uid, err)
+					t.Errorf("task %s has no stable cycle state, or the filter returned an error: %v", uid, err)
 				}
 			}
 			if verdict := ssn.JobValid(ssn.Jobs["ns/whole"]); verdict != nil || !asked["whole"] {
-				t.Errorf("the verdict on the running gang is %+v, and the other plugin was asked: %t", verdict, asked["whole"])
+				t.Errorf("the verdict on the running gang is %+v, want none; the other plugin was called: %t", verdict, asked["whole"])
 			}
 		})
 	}
@@ -234,7 +238,8 @@ func TestGangAvoidsTheNodesItFailedOn(t *testing.T) {
 	})
 }
 
-// TestPluginsThatRecordTurnsHaveNoVote: the plugin is asked before all others, and notes whose turn it is.
+// TestPluginsThatRecordTurnsHaveNoVote: the plugin's vote on admission is called first, to record the current job, and
+// does not change the result.
 func TestPluginsThatRecordTurnsHaveNoVote(t *testing.T) {
 	for vote, want := range map[int]bool{util.Permit: true, util.Abstain: true, util.Reject: false} {
 		c := newCache(t)
@@ -243,13 +248,13 @@ func TestPluginsThatRecordTurnsHaveNoVote(t *testing.T) {
 			ssn.Tiers = append(ssn.Tiers, conf.Tier{Plugins: []conf.PluginOption{{Name: "voter", EnabledJobEnqueued: &yes}}})
 			ssn.AddJobEnqueueableFn("voter", func(any) int { return vote })
 			if got := ssn.JobEnqueueable(ssn.Jobs["ns/waits"]); got != want {
-				t.Errorf("a gang is let in when another plugin votes %d: %t, want %t", vote, got, want)
+				t.Errorf("with vote %d of another plugin the gang is admitted: %t, want %t", vote, got, want)
 			}
 		})
 	}
 }
 
-// A panic is attributed to the gang of the last call.
+// TestTurns checks that votes, filters and placements set the current job. A panic is attributed to that gang.
 func TestTurns(t *testing.T) {
 	c := newCache(t)
 	sessions(t, c, 0)(func(ssn *framework.Session) {
@@ -257,14 +262,14 @@ func TestTurns(t *testing.T) {
 		job := ssn.Jobs["ns/waits"]
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			for what, do := range map[string]func() error{
-				"it is asked whether to let it in":    func() error { ssn.JobEnqueueable(job); return nil },
-				"it is asked which nodes may have it": func() error { return ssn.PrePredicateFn(task) },
-				"it is placed, and taken back": func() error {
+				"the plugin votes on the gang": func() error { ssn.JobEnqueueable(job); return nil },
+				"the task is filtered":         func() error { return ssn.PrePredicateFn(task) },
+				"the task is placed and released": func() error {
 					if err := statement.Allocate(task, ssn.Nodes["n"]); err != nil {
 						return err
 					}
 					if turn := c.registry.CurrentJob(); turn != job.UID {
-						t.Errorf("when it is placed it is the turn of %q", turn)
+						t.Errorf("when the task is placed the current job is %q", turn)
 					}
 					ssn.SetCurrentJob("")
 					return statement.UnAllocate(task)
@@ -275,7 +280,7 @@ func TestTurns(t *testing.T) {
 					t.Fatal(err)
 				}
 				if turn := c.registry.CurrentJob(); turn != job.UID {
-					t.Errorf("when %s it is the turn of %q, want %q", what, turn, job.UID)
+					t.Errorf("when %s the current job is %q, want %q", what, turn, job.UID)
 				}
 			}
 			return

@@ -16,7 +16,8 @@ func point(utilization, score any) map[any]any {
 	return map[any]any{"utilization": utilization, "score": score}
 }
 
-// TestScores: by the volumes found, or by what is left of what they are made from; and not at all unless the conf asks for it.
+// TestScores checks scores by the size of the found volumes, or by the remaining capacity for new volumes. Without the
+// argument the plugin does not score.
 func TestScores(t *testing.T) {
 	packs := framework.Arguments{weightArgument: 3, shapeArgument: []any{point(0, 0), point(100, 10)}}
 	wide := local("v", "n1")
@@ -50,9 +51,9 @@ func TestScores(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, tc.args, with(someNodes("n1", "n2"), tc.objects), func(w *world) {
+			run(t, tc.args, with(someNodes("n1", "n2"), tc.objects), func(w *testCluster) {
 				if w.plugin.scores() != (tc.args != nil) {
-					t.Errorf("scores is %v", w.plugin.scores())
+					t.Errorf("the plugin scores nodes: %v", w.plugin.scores())
 				}
 				got := map[string]float64{}
 				for name, node := range w.session.users.nodes {

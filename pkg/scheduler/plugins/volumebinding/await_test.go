@@ -17,11 +17,11 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestABoundVolumeIsNotGivenAwayBeforeInformersShowIt: claims and volumes come by different watches. Until that of volumes shows a volume
-// as reserved it is free for all who look there, and so its claim is held.
+// TestABoundVolumeIsNotGivenAwayBeforeInformersShowIt: claims and volumes have separate watches. Until the watch of
+// volumes shows the reservation, the volume looks free to the plugin, so the claim stays held.
 func TestABoundVolumeIsNotGivenAwayBeforeInformersShowIt(t *testing.T) {
 	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "local"), local("v", "n1")})
-	run(t, nil, objects, func(w *world) {
+	run(t, nil, objects, func(w *testCluster) {
 		first := member("g-0", "c")
 		w.mustPlace(first, "n1")
 		show := w.holdBack()
@@ -30,7 +30,7 @@ func TestABoundVolumeIsNotGivenAwayBeforeInformersShowIt(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.open()
 		if w.fits(member("g-1", "d"), "n1") == "" {
-			t.Error("the volume of the first claim is given to the second")
+			t.Error("the second claim gets the volume of the first")
 		}
 		show()
 		if err := end(); err != nil {
@@ -39,14 +39,14 @@ func TestABoundVolumeIsNotGivenAwayBeforeInformersShowIt(t *testing.T) {
 		w.nothingAssumed()
 		w.open()
 		if w.fits(member("g-1", "d"), "n1") == "" {
-			t.Error("the volume is free")
+			t.Error("the second claim gets the bound volume")
 		}
 	})
 }
 
-// TestAVolumeThatIsMadeIsAwaited: a pod is not bound before its node's plugins can know the volume, and is at once when they do.
+// TestAVolumeThatIsMadeIsAwaited: the step ends as soon as informers show the new volume, and not before.
 func TestAVolumeThatIsMadeIsAwaited(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *testCluster) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
 		end := w.preBind(task)
@@ -54,7 +54,7 @@ func TestAVolumeThatIsMadeIsAwaited(t *testing.T) {
 		w.provision("c")
 		time.Sleep(time.Minute)
 		if w.plugin.volumes.assumptions.of(task.Pod.UID) == nil {
-			t.Error("the step has ended, and nobody knows the volume")
+			t.Error("the step has ended before informers showed the volume")
 		}
 		began := time.Now()
 		show()
@@ -62,21 +62,22 @@ func TestAVolumeThatIsMadeIsAwaited(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took > 0 {
-			t.Errorf("the step ended %v after the volume was known", took)
+			t.Errorf("the step ended %v after informers showed the volume", took)
 		}
 	})
 }
 
-// A bind that can no longer succeed does not hold a gang for the whole time limit of the step.
+// TestEndOfTheWaitForVolumes: a bind that can no longer succeed does not hold a gang for the whole time limit of the
+// step.
 func TestEndOfTheWaitForVolumes(t *testing.T) {
 	cases := map[string]struct {
 		class     string
-		meanwhile func(w *world)
+		meanwhile func(w *testCluster)
 		want      string
 	}{
 		"the claim has lost its volume": {
 			class: "made",
-			meanwhile: func(w *world) {
+			meanwhile: func(w *testCluster) {
 				w.change("c", func(c *v1.PersistentVolumeClaim) {
 					boundTo("gone")(c)
 					c.Status.Phase = v1.ClaimLost
@@ -84,35 +85,35 @@ func TestEndOfTheWaitForVolumes(t *testing.T) {
 			},
 			want: `claim "c" (storage class "made") has lost its volume "gone"`,
 		},
-		"the claim is deleted":              {class: "made", meanwhile: func(w *world) { w.remove("c") }, want: `claim "c" (storage class "made") was deleted`},
-		"the claim of a volume is deleted":  {class: "local", meanwhile: func(w *world) { w.remove("c") }, want: `claim "c" (storage class "local") was deleted`},
-		"the volume is deleted":             {class: "local", meanwhile: func(w *world) { w.removeVolume("v") }, want: `volume "v" of claim "c" (storage class "local") was deleted`},
-		"the volume is taken back":          {class: "local", meanwhile: func(w *world) { w.setVolume("v", func(v *v1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, want: `volume "v" is no longer reserved for claim "c" (storage class "local")`},
-		"the node is gone":                  {class: "made", meanwhile: func(w *world) { w.removeNode("n1") }, want: `node n1 no longer exists`},
-		"the pod is gone":                   {class: "made", meanwhile: func(w *world) { w.removePod("g-0") }, want: `pod "g-0" not found`},
-		"the volume is made out of reach":   {class: "made", meanwhile: func(w *world) { w.provisionOn("c", "n2") }, want: `volume "made-for-c" of claim "c" (storage class "made"): the node cannot access it`},
-		"the claim is recreated, and bound": {class: "local", meanwhile: func(w *world) { w.remake("c"); w.bind("c", "v") }, want: `claim "c" (storage class "local") was deleted and recreated`},
-		"the claim is recreated":            {class: "local", meanwhile: func(w *world) { w.remake("c") }, want: `claim "c" (storage class "local") was deleted and recreated`},
+		"the claim is deleted":              {class: "made", meanwhile: func(w *testCluster) { w.remove("c") }, want: `claim "c" (storage class "made") was deleted`},
+		"the claim of a volume is deleted":  {class: "local", meanwhile: func(w *testCluster) { w.remove("c") }, want: `claim "c" (storage class "local") was deleted`},
+		"the volume is deleted":             {class: "local", meanwhile: func(w *testCluster) { w.removeVolume("v") }, want: `volume "v" of claim "c" (storage class "local") was deleted`},
+		"the volume is taken back":          {class: "local", meanwhile: func(w *testCluster) { w.setVolume("v", func(v *v1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, want: `volume "v" is no longer reserved for claim "c" (storage class "local")`},
+		"the node is gone":                  {class: "made", meanwhile: func(w *testCluster) { w.removeNode("n1") }, want: `node n1 no longer exists`},
+		"the pod is gone":                   {class: "made", meanwhile: func(w *testCluster) { w.removePod("g-0") }, want: `pod "g-0" not found`},
+		"the volume is made out of reach":   {class: "made", meanwhile: func(w *testCluster) { w.provisionOn("c", "n2") }, want: `volume "made-for-c" of claim "c" (storage class "made"): the node cannot access it`},
+		"the claim is recreated, and bound": {class: "local", meanwhile: func(w *testCluster) { w.remake("c"); w.bind("c", "v") }, want: `claim "c" (storage class "local") was deleted and recreated`},
+		"the claim is recreated":            {class: "local", meanwhile: func(w *testCluster) { w.remake("c") }, want: `claim "c" (storage class "local") was deleted and recreated`},
 		"the claim is bound to a volume that the node does not reach": {
 			class:     "local",
-			meanwhile: func(w *world) { w.bind("c", "far") },
+			meanwhile: func(w *testCluster) { w.bind("c", "far") },
 			want:      `volume "far" of claim "c" (storage class "local"): the node cannot access it`,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			objects := with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("c", tc.class), local("v", "n1"), local("far", "n2")})
-			run(t, nil, objects, func(w *world) {
+			run(t, nil, objects, func(w *testCluster) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
 				end, began := w.preBind(task), time.Now()
 				tc.meanwhile(w)
 				err := end()
 				if err == nil || err.Error() != tc.want {
-					t.Errorf("the step: %v, want %s", err, tc.want)
+					t.Errorf("the step returned %v, want %s", err, tc.want)
 				}
 				if took := time.Since(began); took > 0 {
-					t.Errorf("the step took %v", took)
+					t.Errorf("the step took %v, want it to end at once", took)
 				}
 				w.rollBack(task)
 				w.nothingAssumed()
@@ -121,11 +122,12 @@ func TestEndOfTheWaitForVolumes(t *testing.T) {
 	}
 }
 
-// TestABoundClaimsDeletedVolumeEndsTheStep: nothing wakes the step for a claim that was bound before, so it must not wait for its volume.
+// TestABoundClaimsDeletedVolumeEndsTheStep: no event wakes the step for a claim that was bound before, so it must not
+// wait for the claim's volume.
 func TestABoundClaimsDeletedVolumeEndsTheStep(t *testing.T) {
 	volume, claim := local("v", "n1"), schedtest.UnboundClaim("c", "local")
 	schedtest.BindVolume(claim, volume)
-	run(t, nil, with(someNodes("n1"), []runtime.Object{claim, volume, schedtest.UnboundClaim("d", "made")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{claim, volume, schedtest.UnboundClaim("d", "made")}), func(w *testCluster) {
 		task := member("g-0", "c", "d")
 		w.mustPlace(task, "n1")
 		end, began := w.preBind(task), time.Now()
@@ -138,9 +140,10 @@ func TestABoundClaimsDeletedVolumeEndsTheStep(t *testing.T) {
 	})
 }
 
-// TestAClaimThatIsBoundBeforeTheStep: no further event of the claim arrives, so the step must look before it waits.
+// TestAClaimThatIsBoundBeforeTheStep: no further event of the claim arrives, so the step must check the claim before it
+// waits.
 func TestAClaimThatIsBoundBeforeTheStep(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *testCluster) {
 		first, second := member("g-0", "c"), member("g-1", "c")
 		w.mustPlace(first, "n1")
 		w.mustPlace(second, "n1")
@@ -157,12 +160,12 @@ func TestAClaimThatIsBoundBeforeTheStep(t *testing.T) {
 	})
 }
 
-// TestAllOfThemAreAwaited: one bound claim of several is not all.
+// TestAllOfThemAreAwaited checks that the step waits until all claims are bound, not only one.
 func TestAllOfThemAreAwaited(t *testing.T) {
 	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made"), local("v", "n1")})
 	for first, second := range map[string]string{"c": "d", "d": "c"} {
 		t.Run(first+" first", func(t *testing.T) {
-			run(t, nil, objects, func(w *world) {
+			run(t, nil, objects, func(w *testCluster) {
 				bind := map[string]func(){"c": func() { w.bind("c", "v") }, "d": func() { w.provision("d") }}
 				task := member("g-0", "c", "d")
 				w.mustPlace(task, "n1")
@@ -170,7 +173,7 @@ func TestAllOfThemAreAwaited(t *testing.T) {
 				bind[first]()
 				time.Sleep(10 * time.Second)
 				if w.plugin.volumes.assumptions.of(task.Pod.UID) == nil {
-					t.Fatalf("the step has ended, and claim %s is not bound", second)
+					t.Fatalf("the step has ended although claim %s is not bound", second)
 				}
 				bind[second]()
 				if err := end(); err != nil {
@@ -181,36 +184,37 @@ func TestAllOfThemAreAwaited(t *testing.T) {
 	}
 }
 
-// TestABoundClaimThatIsDeletedEndsTheWait: claims that were bound when the pod was placed are looked at, too.
+// TestABoundClaimThatIsDeletedEndsTheWait checks that the step also watches claims that were bound when the pod was
+// placed.
 func TestABoundClaimThatIsDeletedEndsTheWait(t *testing.T) {
 	cases := map[string]struct {
-		meanwhile func(w *world)
+		meanwhile func(w *testCluster)
 		want      string
 	}{
-		"deleted":         {func(w *world) { w.remove("b") }, `claim "b" (storage class "local") was deleted`},
-		"recreated":       {func(w *world) { w.remake("b") }, `claim "b" (storage class "local") was deleted and recreated`},
-		"no longer bound": {func(w *world) { w.change("b", func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "" }) }, `claim "b" (storage class "local") is no longer bound`},
+		"deleted":         {func(w *testCluster) { w.remove("b") }, `claim "b" (storage class "local") was deleted`},
+		"recreated":       {func(w *testCluster) { w.remake("b") }, `claim "b" (storage class "local") was deleted and recreated`},
+		"no longer bound": {func(w *testCluster) { w.change("b", func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "" }) }, `claim "b" (storage class "local") is no longer bound`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			objects := with(someNodes("n1"), []runtime.Object{claimLike("b", "local", boundTo("v")), local("v", "n1"), schedtest.UnboundClaim("c", "made")})
-			run(t, nil, objects, func(w *world) {
+			run(t, nil, objects, func(w *testCluster) {
 				task := member("g-0", "b", "c")
 				w.mustPlace(task, "n1")
 				end := w.preBind(task)
 				tc.meanwhile(w)
 				w.change("c", func(c *v1.PersistentVolumeClaim) { c.Labels = map[string]string{"an": "event"} })
 				if err := end(); err == nil || err.Error() != tc.want {
-					t.Errorf("the step: %v, want %s", err, tc.want)
+					t.Errorf("the step returned %v, want %s", err, tc.want)
 				}
 			})
 		})
 	}
 }
 
-// TestTheEndOfAStepEndsItsWait: the step's own wait ends with it.
+// TestTheEndOfAStepEndsItsWait checks that the wait for the volumes ends with the step's context.
 func TestTheEndOfAStepEndsItsWait(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *testCluster) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
 		a := w.plugin.volumes.assumptions.beginPreBind(task.Pod.UID)
@@ -220,17 +224,17 @@ func TestTheEndOfAStepEndsItsWait(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-ended:
-			t.Fatalf("the wait is over: %v", err)
+			t.Fatalf("the wait ended before its context: %v", err)
 		default:
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("the wait ends with %v", err)
+			t.Errorf("the wait ended with %v", err)
 		}
 	})
 }
 
-func (w *world) removeVolume(name string) {
+func (w *testCluster) removeVolume(name string) {
 	w.t.Helper()
 	if err := w.kube.CoreV1().PersistentVolumes().Delete(w.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
@@ -238,7 +242,7 @@ func (w *world) removeVolume(name string) {
 	synctest.Wait()
 }
 
-func (w *world) removeNode(name string) {
+func (w *testCluster) removeNode(name string) {
 	w.t.Helper()
 	if err := w.kube.CoreV1().Nodes().Delete(w.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
@@ -246,7 +250,7 @@ func (w *world) removeNode(name string) {
 	synctest.Wait()
 }
 
-func (w *world) removePod(name string) {
+func (w *testCluster) removePod(name string) {
 	w.t.Helper()
 	if err := w.kube.CoreV1().Pods(schedtest.Namespace).Delete(w.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
@@ -254,19 +258,19 @@ func (w *world) removePod(name string) {
 	synctest.Wait()
 }
 
-// remake replaces the claim by another one of the same name. No informer sees that there was none in between.
-func (w *world) remake(name string) {
+// remake replaces the claim by another one of the same name. Informers see no deletion in between.
+func (w *testCluster) remake(name string) {
 	w.t.Helper()
-	anew := w.claim(name)
-	anew.UID, anew.Annotations = "another", nil
-	if err := w.kube.Tracker().Update(v1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), anew, anew.Namespace); err != nil {
+	recreated := w.claim(name)
+	recreated.UID, recreated.Annotations = "another", nil
+	if err := w.kube.Tracker().Update(v1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), recreated, recreated.Namespace); err != nil {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
 }
 
-// provisionOn makes the claim's volume on another node than was asked for.
-func (w *world) provisionOn(claim, node string) {
+// provisionOn creates the claim's volume on another node than the selected one.
+func (w *testCluster) provisionOn(claim, node string) {
 	w.t.Helper()
 	c := w.claim(claim)
 	made := schedtest.FreeVolume("made-for-"+claim, *c.Spec.StorageClassName, node)

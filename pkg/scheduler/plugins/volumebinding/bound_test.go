@@ -13,14 +13,15 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// attached makes the volume one of a CSI driver.
+// attached makes the volume a volume of this CSI driver.
 func attached(driver, handle string) func(*v1.PersistentVolume) {
 	return func(pv *v1.PersistentVolume) {
 		pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}}
 	}
 }
 
-// TestBoundClaimsOfEqualVolumesHaveOneKey: a gang that starts again with its volumes is placed as a batch.
+// TestBoundClaimsOfEqualVolumesHaveOneKey: bound claims of equal volumes have the same signature, so a restarted gang
+// with its volumes is placed as one task class.
 func TestBoundClaimsOfEqualVolumesHaveOneKey(t *testing.T) {
 	labelled := func(pv *v1.PersistentVolume) { pv.Labels = map[string]string{v1.LabelTopologyZone: "a"} }
 	onNode := func(node string) func(*v1.PersistentVolume) {
@@ -57,17 +58,18 @@ func TestBoundClaimsOfEqualVolumesHaveOneKey(t *testing.T) {
 				schedtest.BindVolume(bound, pv)
 				objects = append(objects, pv, bound, pods[i])
 			}
-			run(t, nil, objects, func(w *world) {
+			run(t, nil, objects, func(w *testCluster) {
 				key := func(i int) string { return w.session.SignVolume(pods[i], &pods[i].Spec.Volumes[0]) }
 				if same := key(0) == key(1); same != tc.same {
-					t.Errorf("%q and %q, want one key: %v", key(0), key(1), tc.same)
+					t.Errorf("the signatures are %q and %q, want them equal: %v", key(0), key(1), tc.same)
 				}
 			})
 		})
 	}
 }
 
-// TestReach: a pod with local volumes goes where all of them are, and no plugin need be asked about other nodes.
+// TestReach checks the nodes to which a pod is restricted by its local volumes. Other plugins are not called for other
+// nodes.
 func TestReach(t *testing.T) {
 	bound := func(name string, mutate func(*v1.PersistentVolume), nodes ...string) []runtime.Object {
 		pv, claim := schedtest.FreeVolume("v-"+name, "local", nodes...), schedtest.UnboundClaim(name, "local")
@@ -93,7 +95,7 @@ func TestReach(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1", "n2", "n3"), tc.objects), func(w *world) {
+			run(t, nil, with(someNodes("n1", "n2", "n3"), tc.objects), func(w *testCluster) {
 				task := member("g-0", tc.claims...)
 				if err := w.session.prePredicate(task); err != nil {
 					t.Fatal(err)
@@ -103,15 +105,15 @@ func TestReach(t *testing.T) {
 				if reach != nil {
 					got = reach.Nodes
 					if reach.Refusal.Status[0].Plugin != Name {
-						t.Errorf("the refusal is of %q", reach.Refusal.Status[0].Plugin)
+						t.Errorf("the refusal is attributed to plugin %q", reach.Refusal.Status[0].Plugin)
 					}
 				}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("reaches (-want +got):\n%s", diff)
+					t.Errorf("reached nodes (-want +got):\n%s", diff)
 				}
 				for _, node := range []string{"n1", "n2", "n3"} {
 					if fits := w.fits(task, node) == ""; reach != nil && fits != slices.Contains(got, node) {
-						t.Errorf("the predicate on %s says %v", node, fits)
+						t.Errorf("the filter accepts node %s: %v", node, fits)
 					}
 				}
 			})

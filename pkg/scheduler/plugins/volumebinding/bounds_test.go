@@ -14,7 +14,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestClaimsThatTakeLongToBeLookedAt are refused, and told apart by their names alone.
+// TestClaimsThatTakeLongToBeLookedAt checks the limits on the size of a claim's selector and access modes.
 func TestClaimsThatTakeLongToBeLookedAt(t *testing.T) {
 	values := func(n int) func(*v1.PersistentVolumeClaim) {
 		return func(c *v1.PersistentVolumeClaim) {
@@ -51,7 +51,8 @@ func TestClaimsThatTakeLongToBeLookedAt(t *testing.T) {
 	}
 }
 
-// TestDisksAreLookedAtAlone: other volumes conflict with none, and nobody attaches more than a hundred.
+// TestDisksAreLookedAtAlone: only disks can conflict with disks of other pods, and a pod may have only a limited number
+// of them.
 func TestDisksAreLookedAtAlone(t *testing.T) {
 	disk := func(name, id string) v1.Volume {
 		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: id}}}

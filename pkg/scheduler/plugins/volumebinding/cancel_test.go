@@ -20,8 +20,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// heedful are clients whose step is cancelled while they write, and that write nothing once their context has ended: the API server may make such
-// a write later.
+// heedful are clients that cancel the step before each write, and do not write if the context of the write has ended.
+// The API server may otherwise make such a write later.
 type (
 	heedful struct {
 		kubernetes.Interface
@@ -64,18 +64,19 @@ func (h heedfulVolumes) Update(ctx context.Context, volume *v1.PersistentVolume,
 	return h.PersistentVolumeInterface.Update(ctx, volume, options)
 }
 
-// TestAWriteIsNotCutOff: a step that is cancelled in its midst knows what was written, so that its rollback finds it.
+// TestAWriteIsNotCutOff: a write continues if the step is cancelled, so that the step knows the result and the rollback
+// withdraws it.
 func TestAWriteIsNotCutOff(t *testing.T) {
 	for class, want := range map[string]string{"local": "persistentvolumes v", "made": "persistentvolumeclaims c"} {
 		t.Run(class, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1"), []runtime.Object{local("v", "n1"), schedtest.UnboundClaim("c", class)}), func(w *world) {
+			run(t, nil, with(someNodes("n1"), []runtime.Object{local("v", "n1"), schedtest.UnboundClaim("c", class)}), func(w *testCluster) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
 				w.written()
 				ctx, cancel := context.WithCancel(w.t.Context())
 				w.plugin.volumes.writer.kube = heedful{w.kube, w.kube.CoreV1(), cancel}
 				if err := w.plugin.PreBind(ctx, task, "n1"); !errors.Is(err, context.Canceled) {
-					t.Errorf("the step: %v", err)
+					t.Errorf("the step returned %v", err)
 				}
 				if diff := cmp.Diff([]string{want}, w.written()); diff != "" {
 					t.Errorf("writes (-want +got):\n%s", diff)
@@ -89,10 +90,10 @@ func TestAWriteIsNotCutOff(t *testing.T) {
 	}
 }
 
-// TestACancelledStepWritesNoMore than what it is about to.
+// TestACancelledStepWritesNoMore checks that a cancelled step ends after its current write.
 func TestACancelledStepWritesNoMore(t *testing.T) {
 	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made"), schedtest.UnboundClaim("d", "made"), schedtest.UnboundClaim("e", "made")})
-	run(t, nil, objects, func(w *world) {
+	run(t, nil, objects, func(w *testCluster) {
 		task := member("g-0", "c", "d", "e")
 		w.mustPlace(task, "n1")
 		w.written()
@@ -102,19 +103,20 @@ func TestACancelledStepWritesNoMore(t *testing.T) {
 			return false, nil, nil
 		})
 		if err := w.plugin.PreBind(ctx, task, "n1"); err == nil {
-			t.Error("the step came to its end")
+			t.Error("the cancelled step succeeded")
 		}
 		if wrote := w.written(); len(wrote) != 1 {
-			t.Errorf("written: %v, want the first claim alone", wrote)
+			t.Errorf("wrote %v, want only the first claim", wrote)
 		}
 	})
 }
 
-// TestAStepThatIsRolledBackWhileItRunsWritesNoMore: nothing would withdraw that.
+// TestAStepThatIsRolledBackWhileItRunsWritesNoMore: the rollback has already run, so nothing would withdraw further
+// writes.
 func TestAStepThatIsRolledBackWhileItRunsWritesNoMore(t *testing.T) {
 	for _, class := range []string{"local", "made"} {
 		t.Run(class, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", class), local("v", "n1")}), func(w *world) {
+			run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", class), local("v", "n1")}), func(w *testCluster) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
 				begun := w.plugin.volumes.assumptions.beginPreBind(task.Pod.UID)
@@ -123,19 +125,20 @@ func TestAStepThatIsRolledBackWhileItRunsWritesNoMore(t *testing.T) {
 				ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 				defer cancel()
 				if err := w.plugin.volumes.bind(ctx, task.Pod, begun); !errors.Is(err, errGivenUp) {
-					t.Errorf("the step: %v", err)
+					t.Errorf("the step returned %v", err)
 				}
 				if list := w.written(); len(list) > 0 {
-					t.Errorf("wrote %v", list)
+					t.Errorf("wrote %v, want no writes", list)
 				}
 			})
 		})
 	}
 }
 
-// TestAVolumeThatIsAnothersByNow was the claim's when its pod was placed.
+// TestAVolumeThatIsAnothersByNow: the volume was reserved for the claim when its pod was placed, and is now reserved
+// for another claim.
 func TestAVolumeThatIsAnothersByNow(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *testCluster) {
 		reserve := func(name string, uid types.UID) {
 			w.setVolume("v", func(v *v1.PersistentVolume) {
 				v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: schedtest.Namespace, Name: name, UID: uid}
@@ -149,7 +152,7 @@ func TestAVolumeThatIsAnothersByNow(t *testing.T) {
 		began := time.Now()
 		err := w.preBind(task)()
 		if err == nil || err.Error() != `volume "v" is no longer reserved for claim "c" (storage class "local")` || time.Since(began) > time.Minute {
-			t.Errorf("after %v: %v", time.Since(began), err)
+			t.Errorf("after %v the step returned %v", time.Since(began), err)
 		}
 	})
 }

@@ -37,33 +37,33 @@ const (
 	provisioner   = "disks.example.com"
 )
 
-// world is an API server in memory with the plugin on its informers, and a session open on its nodes. Versions are counted, and an
-// update of an older version is refused.
-type world struct {
+// testCluster is an API server in memory, the plugin with its informers, and an open session. The API server counts
+// versions, and rejects updates of an older version.
+type testCluster struct {
 	t       *testing.T
 	kube    *kubefake.Clientset
 	factory informers.SharedInformerFactory
 	plugin  *plugin
 	session *session
-	// jobs are those of the sessions that are opened.
+	// jobs are the jobs of the sessions that are opened.
 	jobs map[api.JobID]*api.JobInfo
 
-	// events are those that the plugin recorded.
+	// events are the events that the plugin recorded.
 	events *schedtest.Events
 
 	writes  sync.Mutex
 	version int
 	// woken counts the sessions that the plugin requested.
 	woken atomic.Int64
-	// gate delays the informers' events of volumes; nil delays none.
+	// gate delays the informers' events of volumes; nil delays no events.
 	gate chan struct{}
 }
 
-// run makes the world in a bubble of its own and has the test act in it.
-func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act func(w *world)) {
+// run calls act with a new cluster, in a synctest bubble.
+func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act func(w *testCluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, kube: kubefake.NewClientset(), events: &schedtest.Events{}, version: 1000}
+		w := &testCluster{t: t, kube: kubefake.NewClientset(), events: &schedtest.Events{}, version: 1000}
 		w.kube.PrependReactor("update", "*", w.update)
 		w.kube.PrependWatchReactor("persistentvolumes", w.gated)
 		for _, object := range objects {
@@ -72,7 +72,8 @@ func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act f
 			}
 		}
 		ctx, end := context.WithCancel(t.Context())
-		factory := informers.NewSharedInformerFactory(w.kube, time.Hour) // without resyncs informers wait on what is not of the bubble
+		// A resync would wait on a channel from outside of the bubble.
+		factory := informers.NewSharedInformerFactory(w.kube, time.Hour)
 		w.factory = factory
 		w.plugin = w.build(Spec(), args, factory)
 		factory.Start(ctx.Done())
@@ -87,7 +88,7 @@ func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act f
 	})
 }
 
-func (w *world) build(spec framework.PluginSpec, args framework.Arguments, factory informers.SharedInformerFactory) *plugin {
+func (w *testCluster) build(spec framework.PluginSpec, args framework.Arguments, factory informers.SharedInformerFactory) *plugin {
 	w.t.Helper()
 	made, err := spec.New(args, handle{kube: w.kube, factory: factory, events: w.events, woken: &w.woken})
 	if err != nil {
@@ -97,7 +98,7 @@ func (w *world) build(spec framework.PluginSpec, args framework.Arguments, facto
 }
 
 // open opens another session.
-func (w *world) open() {
+func (w *testCluster) open() {
 	w.t.Helper()
 	nodes, err := w.kube.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -124,7 +125,7 @@ func (h handle) EventRecorder() record.EventRecorder                         { r
 func (h handle) InformerFactory() informers.SharedInformerFactory            { return h.factory }
 func (h handle) StartInformers(informers ...cache.SharedIndexInformer) error { return nil }
 
-func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error) {
+func (w *testCluster) update(action clienttesting.Action) (bool, runtime.Object, error) {
 	a := action.(clienttesting.UpdateActionImpl)
 	w.writes.Lock()
 	defer w.writes.Unlock()
@@ -142,8 +143,8 @@ func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error
 	return true, object, w.kube.Tracker().Update(a.Resource, object, a.Namespace)
 }
 
-// setVolume writes the volume as another client does.
-func (w *world) setVolume(name string, mutate func(*v1.PersistentVolume)) {
+// setVolume changes the volume, as another client would.
+func (w *testCluster) setVolume(name string, mutate func(*v1.PersistentVolume)) {
 	w.t.Helper()
 	v := w.volume(name)
 	mutate(v)
@@ -153,13 +154,13 @@ func (w *world) setVolume(name string, mutate func(*v1.PersistentVolume)) {
 	synctest.Wait()
 }
 
-// phase writes the volume's phase as the volume controller does.
-func (w *world) phase(name string, phase v1.PersistentVolumePhase) {
+// phase sets the volume's phase, as the volume controller would.
+func (w *testCluster) phase(name string, phase v1.PersistentVolumePhase) {
 	w.t.Helper()
 	w.setVolume(name, func(v *v1.PersistentVolume) { v.Status.Phase = phase })
 }
 
-func (w *world) claim(name string) *v1.PersistentVolumeClaim {
+func (w *testCluster) claim(name string) *v1.PersistentVolumeClaim {
 	w.t.Helper()
 	claim, err := w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -168,7 +169,7 @@ func (w *world) claim(name string) *v1.PersistentVolumeClaim {
 	return claim
 }
 
-func (w *world) volume(name string) *v1.PersistentVolume {
+func (w *testCluster) volume(name string) *v1.PersistentVolume {
 	w.t.Helper()
 	found, err := w.kube.CoreV1().PersistentVolumes().Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -177,8 +178,8 @@ func (w *world) volume(name string) *v1.PersistentVolume {
 	return found
 }
 
-// change writes the claim as another client does.
-func (w *world) change(name string, mutate func(*v1.PersistentVolumeClaim)) {
+// change changes the claim, as another client would.
+func (w *testCluster) change(name string, mutate func(*v1.PersistentVolumeClaim)) {
 	w.t.Helper()
 	claim := w.claim(name)
 	mutate(claim)
@@ -188,8 +189,8 @@ func (w *world) change(name string, mutate func(*v1.PersistentVolumeClaim)) {
 	synctest.Wait()
 }
 
-// bind does what the volume controller does for a claim and a volume that is reserved for it.
-func (w *world) bind(claim, name string) {
+// bind binds the claim to the volume that is reserved for it, as the volume controller would.
+func (w *testCluster) bind(claim, name string) {
 	w.t.Helper()
 	w.phase(name, v1.VolumeBound)
 	w.change(claim, func(c *v1.PersistentVolumeClaim) {
@@ -198,8 +199,8 @@ func (w *world) bind(claim, name string) {
 	})
 }
 
-// provision does what a provisioner does for a claim with a selected node.
-func (w *world) provision(claim string) {
+// provision creates and binds a volume for a claim with a selected node, as a provisioner would.
+func (w *testCluster) provision(claim string) {
 	w.t.Helper()
 	c := w.claim(claim)
 	made := schedtest.FreeVolume("made-for-"+claim, *c.Spec.StorageClassName, c.Annotations[volume.AnnSelectedNode])
@@ -210,7 +211,7 @@ func (w *world) provision(claim string) {
 	w.bind(claim, made.Name)
 }
 
-// task is a member of the gang with the claims.
+// member returns a pod of the gang with the claims.
 func member(name string, claims ...string) *api.TaskInfo {
 	pod := schedtest.MakePod().Group("g").Name(name)
 	for _, claim := range claims {
@@ -219,8 +220,8 @@ func member(name string, claims ...string) *api.TaskInfo {
 	return api.NewTaskInfo(pod.Obj())
 }
 
-// fits says whether the session takes the task on the node, and if not why.
-func (w *world) fits(task *api.TaskInfo, node string) string {
+// fits returns "" if the session's filter accepts the task on the node, or the reason of the refusal.
+func (w *testCluster) fits(task *api.TaskInfo, node string) string {
 	w.t.Helper()
 	if err := w.session.prePredicate(task); err != nil {
 		return err.Error()
@@ -228,25 +229,25 @@ func (w *world) fits(task *api.TaskInfo, node string) string {
 	if err := w.session.predicate(task, w.session.users.nodes[node]); err != nil {
 		var refused *api.FitError
 		if !errors.As(err, &refused) {
-			w.t.Fatalf("refused by %T: %v", err, err)
+			w.t.Fatalf("the filter returned an error of type %T: %v", err, err)
 		}
 		return refused.Reasons()[0]
 	}
 	return ""
 }
 
-// place places the task as a session does; take takes it back.
-func (w *world) place(task *api.TaskInfo, node string) error {
+// place places the task as a session does, and take releases it.
+func (w *testCluster) place(task *api.TaskInfo, node string) error {
 	task.Status, task.NodeName = api.Allocated, node
 	return w.session.Reserve(task, w.session.users.nodes[node])
 }
 
-func (w *world) take(task *api.TaskInfo) {
+func (w *testCluster) take(task *api.TaskInfo) {
 	task.Status = api.Pending
 	w.session.Unreserve(task)
 }
 
-func (w *world) mustPlace(task *api.TaskInfo, node string) {
+func (w *testCluster) mustPlace(task *api.TaskInfo, node string) {
 	w.t.Helper()
 	if refused := w.fits(task, node); refused != "" {
 		w.t.Fatalf("%s does not fit on %s: %s", task.Name, node, refused)
@@ -260,8 +261,8 @@ func (w *world) mustPlace(task *api.TaskInfo, node string) {
 	synctest.Wait()
 }
 
-// preBind runs the step beside the test; the returned function waits for its end.
-func (w *world) preBind(task *api.TaskInfo) (end func() error) {
+// preBind runs the pre-bind step concurrently. The returned function waits for its end.
+func (w *testCluster) preBind(task *api.TaskInfo) (end func() error) {
 	done := make(chan error, 1)
 	own := *task
 	own.Pod = task.Pod.DeepCopy()
@@ -270,7 +271,7 @@ func (w *world) preBind(task *api.TaskInfo) (end func() error) {
 	return func() error { return <-done }
 }
 
-func (w *world) rollBack(task *api.TaskInfo) {
+func (w *testCluster) rollBack(task *api.TaskInfo) {
 	w.t.Helper()
 	if err := w.plugin.Rollback(w.t.Context(), task, task.NodeName); err != nil {
 		w.t.Fatal(err)
@@ -278,8 +279,8 @@ func (w *world) rollBack(task *api.TaskInfo) {
 	synctest.Wait()
 }
 
-// written lists the updates since it was last called.
-func (w *world) written() []string {
+// written returns the updates since its last call.
+func (w *testCluster) written() []string {
 	var list []string
 	for _, action := range w.kube.Actions() {
 		if a, ok := action.(clienttesting.UpdateAction); ok {
@@ -292,15 +293,15 @@ func (w *world) written() []string {
 	return list
 }
 
-// nothingAssumed fails when a pod still holds claims, or what they had is not free.
-func (w *world) nothingAssumed() {
+// nothingAssumed fails the test if a pod still holds claims, or if a volume or capacity without a user is not free.
+func (w *testCluster) nothingAssumed() {
 	w.t.Helper()
 	v := &w.plugin.volumes.assumptions
 	if n, m := len(v.assumed), len(v.held); n+m > 0 {
 		w.t.Errorf("%d pods hold %d claims, want none", n, m)
 	}
 	if len(v.reserved)+len(v.drawn) > 0 {
-		w.t.Errorf("nobody holds a claim, and volumes %v are taken, and %v of capacities", v.reserved, v.drawn)
+		w.t.Errorf("no pod holds a claim, but volumes %v and capacities %v are in use", v.reserved, v.drawn)
 	}
 }
 
@@ -312,7 +313,7 @@ func someNodes(names ...string) []runtime.Object {
 	return nodes
 }
 
-// immediate is a class whose volumes are bound at once.
+// immediate returns a class whose volumes are bound at once.
 func immediate(name string) *storagev1.StorageClass {
 	class := schedtest.LateClass(name, provisioner)
 	mode := storagev1.VolumeBindingImmediate

@@ -22,11 +22,11 @@ import (
 
 var (
 	differentialSeeds = rounds.Flag("differential.seeds", 50, 200, "how many random worlds")
-	differentialSeed  = flag.Uint64("differential.seed", 0, "the only world to try; 0 for all")
+	differentialSeed  = flag.Uint64("differential.seed", 0, "the only random cluster to try; 0 for all")
 )
 
-// The test places random pods with random claims, and reverts some placements. It compares each filter result, cached
-// ones included, with the result of the Kubernetes binder for the pod and node.
+// TestResultsEqualTheBinders places random pods with random claims, and reverts some placements. It compares each
+// filter result, cached ones included, with the result of the Kubernetes binder for the pod and node.
 func TestResultsEqualTheBinders(t *testing.T) {
 	var sum tally
 	seeds := uint64(differentialSeeds.Of(t))
@@ -36,7 +36,7 @@ func TestResultsEqualTheBinders(t *testing.T) {
 		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			d := &differential{Rand: rand.New(rand.NewPCG(seed, 7)), tally: &sum}
-			run(t, nil, d.objects(), func(w *world) { d.play(w) })
+			run(t, nil, d.objects(), func(w *testCluster) { d.play(w) })
 		})
 		if *differentialSeed > 0 {
 			return
@@ -44,22 +44,24 @@ func TestResultsEqualTheBinders(t *testing.T) {
 	}
 	t.Logf("%+v", sum)
 	if sum.kept < sum.asked/10 || sum.accepted < sum.asked/10 || sum.accepted > sum.asked*9/10 || sum.shared == 0 || sum.placed == 0 {
-		t.Errorf("the worlds are no test: %+v", sum)
+		t.Errorf("the random clusters have too few cases of one kind: %+v", sum)
 	}
 }
 
-// tally counts verdicts that were held against the binder's: kept are those of another task, shared of tasks that share one.
+// tally counts filter results that were compared with the binder's. kept counts cached results, and shared those that
+// another task computed.
 type tally struct{ asked, kept, accepted, shared, placed int }
 
-// differential is one random world. No two volumes are of one size, and no two claims of a pod, nor does a node reach two
-// capacities of a class: the binder has no order among equals.
+// differential is one random cluster. No two volumes have one size, nor two claims of a pod, nor does a node reach two
+// capacities of one class: the binder has no order among equal ones.
 type differential struct {
 	*rand.Rand
-	*world
+	*testCluster
 	*tally
 	nodes []*v1.Node
 	tasks []*api.TaskInfo
-	// kept is what allocate keeps: by class and node, what was said of the first task of the class that was looked at.
+	// kept has the cached results, as allocate keeps them, by signature and node. The first task of a signature
+	// computes them.
 	kept  map[string]*keptClass
 	class map[*api.TaskInfo]string
 }
@@ -144,7 +146,7 @@ func (d *differential) affinity() *v1.NodeSelector {
 	}
 }
 
-// capacities are of nodes or of zones, of the class counted.
+// capacities returns random capacities of class counted, of nodes or of zones.
 func (d *differential) capacities() []runtime.Object {
 	objects := []runtime.Object{&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: provisioner}, Spec: storagev1.CSIDriverSpec{StorageCapacity: new(true)}}}
 	key, values := "zone", []string{"a", "b"}
@@ -169,7 +171,7 @@ func (d *differential) capacities() []runtime.Object {
 	return objects
 }
 
-// claims makes tasks, too: some have two claims, and some share one.
+// claims also creates the tasks. Some have two claims, and some share a claim.
 func (d *differential) claims() []runtime.Object {
 	var objects []runtime.Object
 	class, alike := d.one("local", "made", "counted"), d.chance(70)
@@ -215,10 +217,10 @@ func (d *differential) claim(name, class string, more int64) *v1.PersistentVolum
 	return c
 }
 
-// play places and takes back, and compares after each step. Tasks are looked at first when the session is under way, as allocate
-// does.
-func (d *differential) play(w *world) {
-	d.world, d.kept, d.class = w, map[string]*keptClass{}, map[*api.TaskInfo]string{}
+// play places and releases tasks, and compares all results after each step. As in allocate, a task is first filtered at
+// some time during the session.
+func (d *differential) play(w *testCluster) {
+	d.testCluster, d.kept, d.class = w, map[string]*keptClass{}, map[*api.TaskInfo]string{}
 	w.waiting(d.tasks...)
 	for range 12 {
 		task := d.tasks[d.IntN(len(d.tasks))]
@@ -238,7 +240,7 @@ func (d *differential) play(w *world) {
 	}
 }
 
-// placeSomewhere places the task as allocate does: where what is kept has it fit, and the task itself does.
+// placeSomewhere places the task on a random node that the filter accepts.
 func (d *differential) placeSomewhere(task *api.TaskInfo) string {
 	if err := d.session.prePredicate(task); err != nil {
 		d.t.Fatal(err)
@@ -249,7 +251,7 @@ func (d *differential) placeSomewhere(task *api.TaskInfo) string {
 			continue
 		}
 		if err := d.place(task, node); err != nil {
-			d.t.Errorf("%s fits on %s and is not placed: %v", task.Name, node, err)
+			d.t.Errorf("%s fits on %s, but Reserve failed: %v", task.Name, node, err)
 			task.Status, task.NodeName = api.Pending, ""
 			return ""
 		}
@@ -267,7 +269,7 @@ func (d *differential) says(task *api.TaskInfo, node string) bool {
 	return err == nil
 }
 
-// compare holds what is said, and what is kept, against the oracle.
+// compare compares the filter results and the cached results with those of the binder.
 func (d *differential) compare() {
 	for _, task := range d.tasks {
 		if task.Status != api.Pending {
@@ -286,7 +288,7 @@ func (d *differential) compare() {
 				d.accepted++
 			}
 			if got := d.says(task, node.Name); got != want {
-				d.t.Errorf("%s on %s: %v, and the binder says %v", task.Name, node.Name, got, want)
+				d.t.Errorf("%s on %s: the filter returns %v and the binder %v", task.Name, node.Name, got, want)
 			}
 			class := d.kept[d.class[task]]
 			if class == nil {
@@ -294,7 +296,7 @@ func (d *differential) compare() {
 			}
 			d.countKept(class, task)
 			if got := class.verdicts[node.Name]; got != want {
-				d.t.Errorf("%s on %s: %v is kept, of %s, and the binder says %v", task.Name, node.Name, got, class.first.Name, want)
+				d.t.Errorf("%s on %s: the cached result is %v, from %s, but the binder returns %v", task.Name, node.Name, got, class.first.Name, want)
 			}
 		}
 	}
@@ -307,7 +309,7 @@ func (d *differential) countKept(class *keptClass, task *api.TaskInfo) {
 	}
 }
 
-// classify does what allocate does with a task that it comes to.
+// classify computes or finds the cached results of a task, as allocate does.
 func (d *differential) classify(task *api.TaskInfo) {
 	if d.session.uncacheable(task) {
 		d.class[task] = ""

@@ -13,7 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 )
 
-// TestDocumentedExample: the page's example is a valid configuration, and predicates leaves volumes alone in it.
+// TestDocumentedExample checks that the page's example is a valid configuration, in which plugin predicates does not
+// bind volumes.
 func TestDocumentedExample(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/plugins/volumebinding.md")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// waiting makes the tasks those that the sessions to come have to place.
-func (w *world) waiting(tasks ...*api.TaskInfo) {
+// waiting makes the tasks pending tasks of one job in the following sessions.
+func (w *testCluster) waiting(tasks ...*api.TaskInfo) {
 	job := api.NewJobInfo("g")
 	for _, task := range tasks {
 		job.AddTaskInfo(task)
@@ -27,13 +27,14 @@ func (w *world) waiting(tasks ...*api.TaskInfo) {
 	w.open()
 }
 
-// zoneWide makes the capacity one of all nodes.
+// zoneWide makes the capacity one that all nodes reach.
 func zoneWide(objects []runtime.Object) []runtime.Object {
 	objects[1].(*storagev1.CSIStorageCapacity).NodeTopology = &metav1.LabelSelector{}
 	return objects
 }
 
-// TestWhichVerdictsAreKept: those on pods with claims of their own, as long as what is placed on other nodes does not change them.
+// TestWhichVerdictsAreKept: a filter result is cached if the pod's claims are its own, and if placements on other nodes
+// cannot change the result.
 func TestWhichVerdictsAreKept(t *testing.T) {
 	claims := func(class string, mutate func(*v1.PersistentVolumeClaim)) []runtime.Object {
 		return []runtime.Object{claimLike("c0", class, mutate), claimLike("c1", class, mutate)}
@@ -86,34 +87,35 @@ func TestWhichVerdictsAreKept(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1", "n2"), tc.objects), func(w *world) {
+			run(t, nil, with(someNodes("n1", "n2"), tc.objects), func(w *testCluster) {
 				first, second := member("g-0", tc.pods[0]...), member("g-1", tc.pods[1]...)
 				w.waiting(first, second)
 				if got := w.session.uncacheable(first); got != tc.asked {
-					t.Errorf("asked each time: %v, want %v", got, tc.asked)
+					t.Errorf("uncacheable: %v, want %v", got, tc.asked)
 				}
 			})
 		})
 	}
 }
 
-// TestClaimsInATransactionAreAskedForEachTime: the rollback of a former placement has not ended.
+// TestClaimsInATransactionAreAskedForEachTime: a result is not cached while the rollback of a former placement with the
+// claim has not ended.
 func TestClaimsInATransactionAreAskedForEachTime(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c0", "made"), schedtest.UnboundClaim("c1", "made")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c0", "made"), schedtest.UnboundClaim("c1", "made")}), func(w *testCluster) {
 		first, again := member("g-0", "c0"), member("g-0-again", "c0")
 		w.mustPlace(first, "n1")
 		w.waiting(again)
 		if !w.session.uncacheable(again) {
-			t.Error("the verdict on a claim that another pod holds is kept")
+			t.Error("the result for a claim that another pod holds is cached")
 		}
 		if key := w.session.SignVolume(again.Pod, &again.Pod.Spec.Volumes[0]); key != "named c0" {
-			t.Errorf("it is like others: %q", key)
+			t.Errorf("the claim has the signature %q, want its own", key)
 		}
 	})
 }
 
-// TestEqualClaimsHaveOneKey: of claims that are a pod's own and have no volume all that counts is what they ask for. Bound ones are told
-// apart, those of ephemeral volumes, whose pods do not name them, too.
+// TestEqualClaimsHaveOneKey: claims without a volume that only one pod uses have equal signatures if their requests are
+// equal. Bound claims have different signatures, also those of ephemeral volumes, which pods do not name.
 func TestEqualClaimsHaveOneKey(t *testing.T) {
 	block, attributes := v1.PersistentVolumeBlock, "gold"
 	cases := map[string]struct {
@@ -138,13 +140,13 @@ func TestEqualClaimsHaveOneKey(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1"), []runtime.Object{local("v", "n1"), schedtest.UnboundClaim("c0", "local"), claimLike("c1", "local", tc.mutate)}), func(w *world) {
+			run(t, nil, with(someNodes("n1"), []runtime.Object{local("v", "n1"), schedtest.UnboundClaim("c0", "local"), claimLike("c1", "local", tc.mutate)}), func(w *testCluster) {
 				key := func(claim string) string {
 					pod := member("of-"+claim, claim).Pod
 					return w.session.SignVolume(pod, &pod.Spec.Volumes[0])
 				}
 				if same := key("c0") == key("c1"); same != tc.same {
-					t.Errorf("%q and %q, want one key: %v", key("c0"), key("c1"), tc.same)
+					t.Errorf("the signatures are %q and %q, want them equal: %v", key("c0"), key("c1"), tc.same)
 				}
 			})
 		})
@@ -155,14 +157,14 @@ func TestEqualClaimsHaveOneKey(t *testing.T) {
 		for i := range 2 {
 			objects = append(objects, claimLike(fmt.Sprintf("g-%d-scratch", i), "local", boundTo(fmt.Sprintf("v%d", i))))
 		}
-		run(t, nil, objects, func(w *world) {
+		run(t, nil, objects, func(w *testCluster) {
 			for i := range 2 {
 				pod := member(fmt.Sprintf("g-%d", i)).Pod
 				keys[w.session.SignVolume(pod, &v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})] = true
 			}
 		})
 		if len(keys) != 2 {
-			t.Errorf("volumes on different nodes have one key: %v", keys)
+			t.Errorf("volumes on different nodes have one signature: %v", keys)
 		}
 	})
 }

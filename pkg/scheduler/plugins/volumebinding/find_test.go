@@ -22,7 +22,7 @@ func claimLike(name, class string, mutate func(*v1.PersistentVolumeClaim)) *v1.P
 	return claim
 }
 
-// boundTo makes a claim one that has its volume.
+// boundTo makes the claim bound to this volume.
 func boundTo(name string) func(*v1.PersistentVolumeClaim) {
 	return func(c *v1.PersistentVolumeClaim) {
 		c.Spec.VolumeName, c.Status.Phase = name, v1.ClaimBound
@@ -30,7 +30,7 @@ func boundTo(name string) func(*v1.PersistentVolumeClaim) {
 	}
 }
 
-// classes are those that tests use.
+// classes returns the storage classes of the tests.
 func classes() []runtime.Object {
 	elsewhere := schedtest.LateClass("elsewhere", provisioner)
 	elsewhere.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{
@@ -50,7 +50,7 @@ func capacity(left string, of string) []runtime.Object {
 	}
 }
 
-// selecting has the claim select by so many requirements, which a volume without labels meets.
+// selecting gives the claim a selector with this number of requirements, which a volume without labels meets.
 func selecting(requirements int) func(*v1.PersistentVolumeClaim) {
 	return func(c *v1.PersistentVolumeClaim) {
 		c.Spec.Selector = &metav1.LabelSelector{}
@@ -62,11 +62,11 @@ func selecting(requirements int) func(*v1.PersistentVolumeClaim) {
 	}
 }
 
-// TestASelectorIsReadOnce: not for each node, however much a tenant writes there.
+// TestASelectorIsReadOnce checks that a claim's selector is not parsed for each node, however large it is.
 func TestASelectorIsReadOnce(t *testing.T) {
 	allocations := func(requirements int) (n float64) {
 		objects := with(someNodes("n1"), []runtime.Object{claimLike("c", "local", selecting(requirements)), local("v", "n1")})
-		run(t, nil, objects, func(w *world) {
+		run(t, nil, objects, func(w *testCluster) {
 			task := member("g-0", "c")
 			w.mustPlace(task, "n1")
 			w.take(task)
@@ -74,12 +74,13 @@ func TestASelectorIsReadOnce(t *testing.T) {
 		})
 		return n
 	}
-	if few, many := allocations(1), allocations(mostRequirements); many > few+mostRequirements/2 { // others allocate meanwhile, too
-		t.Errorf("%v allocations for a node with a selector of %d requirements, %v with one of 1", many, mostRequirements, few)
+	// Other goroutines allocate, too.
+	if few, many := allocations(1), allocations(mostRequirements); many > few+mostRequirements/2 {
+		t.Errorf("the filter makes %v allocations with a selector of %d requirements, and %v with one requirement", many, mostRequirements, few)
 	}
 }
 
-// TestMoreClaimsThanAnybodyHas: the pod fits nowhere, and its message has the reason, whatever its claims are.
+// TestMoreClaimsThanAnybodyHas checks the limit on the claims of a pod, and its message.
 func TestMoreClaimsThanAnybodyHas(t *testing.T) {
 	var names []string
 	objects := with(someNodes("n1"))
@@ -87,17 +88,17 @@ func TestMoreClaimsThanAnybodyHas(t *testing.T) {
 		name := fmt.Sprint("c", i)
 		names, objects = append(names, name), append(objects, schedtest.UnboundClaim(name, "made"))
 	}
-	run(t, nil, objects, func(w *world) {
+	run(t, nil, objects, func(w *testCluster) {
 		if got, want := w.fits(member("g-0", names...), "n1"), "the pod has 1001 claims, must be at most 1000"; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		if got := w.fits(member("g-1", append(names[1:], names[1])...), "n1"); got != "" {
-			t.Errorf("a pod with 1000 claims, one of them twice, is refused: %s", got)
+			t.Errorf("a pod with 1000 claims, of which one is used twice, is refused: %s", got)
 		}
 	})
 }
 
-// TestManyClaimsAreNamedInFewWords: a message is bounded however many claims a pod has.
+// TestManyClaimsAreNamedInFewWords checks that a message names only some of many claims.
 func TestManyClaimsAreNamedInFewWords(t *testing.T) {
 	var claims []*v1.PersistentVolumeClaim
 	for i := range 5 {

@@ -14,7 +14,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestVolumesOfOneSize: of several of one size a claim leaves to others the one that others could have, too.
+// TestVolumesOfOneSize: of several volumes of one size, a claim prefers a volume that other claims cannot use.
 func TestVolumesOfOneSize(t *testing.T) {
 	fast := func(pv *v1.PersistentVolume) *v1.PersistentVolume {
 		pv.Labels = map[string]string{"disk": "fast"}
@@ -83,7 +83,7 @@ func TestVolumesOfOneSize(t *testing.T) {
 			for claim, mutate := range tc.claims {
 				objects = append(objects, claimLike(claim, "local", mutate))
 			}
-			run(t, nil, objects, func(w *world) {
+			run(t, nil, objects, func(w *testCluster) {
 				var tasks []*api.TaskInfo
 				for i, pod := range tc.pods {
 					tasks = append(tasks, member(fmt.Sprintf("g-%d", i), pod.claims...))
@@ -100,7 +100,7 @@ func TestVolumesOfOneSize(t *testing.T) {
 	}
 }
 
-// TestFreeVolumesAreListedOnce: volumes that many nodes reach are not listed for each of these nodes.
+// TestFreeVolumesAreListedOnce checks that volumes reached by many nodes are not listed for each of these nodes.
 func TestFreeVolumesAreListedOnce(t *testing.T) {
 	const nodes, volumes = 30, 90
 	objects := with()
@@ -114,14 +114,14 @@ func TestFreeVolumesAreListedOnce(t *testing.T) {
 		}
 		objects = append(objects, pv, schedtest.FreeVolume(fmt.Sprintf("w%02d", i), "local"))
 	}
-	run(t, nil, append(objects, runtime.Object(schedtest.UnboundClaim("c", "local"))), func(w *world) {
+	run(t, nil, append(objects, runtime.Object(schedtest.UnboundClaim("c", "local"))), func(w *testCluster) {
 		w.session.volumes.assumptions.mu.Lock()
 		defer w.session.volumes.assumptions.mu.Unlock()
 		inventory := w.session.inventory.of("local")
 		lists, listed := map[*freeVolumes]bool{inventory.everywhere: true}, len(inventory.everywhere.list)
 		for node, own := range inventory.free {
 			if len(own) != 1 {
-				t.Errorf("node %s has %d lists, want that of its zone", node, len(own))
+				t.Errorf("node %s has %d lists, want only that of its zone", node, len(own))
 			}
 			for _, list := range own {
 				if !lists[list] {
@@ -131,7 +131,7 @@ func TestFreeVolumesAreListedOnce(t *testing.T) {
 			}
 		}
 		if len(inventory.free) != nodes || listed != 2*volumes {
-			t.Errorf("%d entries for %d nodes, want one for each of %d volumes", listed, len(inventory.free), 2*volumes)
+			t.Errorf("the lists of %[2]d nodes have %[1]d entries, want one for each of %[3]d volumes", listed, len(inventory.free), 2*volumes)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// holdBack keeps what becomes of volumes from the informers until the returned function is called.
-func (w *world) holdBack() (release func()) {
+// holdBack delays the informers' events of volumes until the returned function is called.
+func (w *testCluster) holdBack() (release func()) {
 	gate := make(chan struct{})
 	w.setGate(gate)
 	return func() {
@@ -21,27 +21,27 @@ func (w *world) holdBack() (release func()) {
 	}
 }
 
-func (w *world) setGate(gate chan struct{}) {
+func (w *testCluster) setGate(gate chan struct{}) {
 	w.writes.Lock()
 	defer w.writes.Unlock()
 	w.gate = gate
 }
 
-// gated is the watch of all volumes, which informers have.
-func (w *world) gated(action clienttesting.Action) (bool, watch.Interface, error) {
+// gated returns the watch of all volumes for informers.
+func (w *testCluster) gated(action clienttesting.Action) (bool, watch.Interface, error) {
 	all, err := w.kube.Tracker().Watch(action.GetResource(), action.GetNamespace())
 	if err != nil {
 		return true, nil, err
 	}
-	g := &gatedWatch{Interface: all, world: w, passed: make(chan watch.Event), stopped: make(chan struct{})}
+	g := &gatedWatch{Interface: all, cluster: w, passed: make(chan watch.Event), stopped: make(chan struct{})}
 	go g.pass()
 	return true, g, nil
 }
 
-// gatedWatch passes on events when the gate is open.
+// gatedWatch delivers events while the gate is open.
 type gatedWatch struct {
 	watch.Interface
-	world   *world
+	cluster *testCluster
 	passed  chan watch.Event
 	once    sync.Once
 	stopped chan struct{}
@@ -57,9 +57,9 @@ func (g *gatedWatch) Stop() {
 func (g *gatedWatch) pass() {
 	defer close(g.passed)
 	for event := range g.Interface.ResultChan() {
-		g.world.writes.Lock()
-		gate := g.world.gate
-		g.world.writes.Unlock()
+		g.cluster.writes.Lock()
+		gate := g.cluster.gate
+		g.cluster.writes.Unlock()
 		if gate != nil {
 			select {
 			case <-gate:

@@ -20,7 +20,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestVerdicts: what a pod's claims need is found, and what is refused names the claim and its class.
+// TestVerdicts has the filter results for pods with claims. A refusal names the claim and its class.
 func TestVerdicts(t *testing.T) {
 	cases := map[string]struct {
 		objects []runtime.Object
@@ -115,7 +115,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, slices.Concat(someNodes("n1", "n2"), classes(), tc.objects), func(w *world) {
+			run(t, nil, slices.Concat(someNodes("n1", "n2"), classes(), tc.objects), func(w *testCluster) {
 				if tc.claims == nil {
 					tc.claims = []string{"c"}
 				}
@@ -124,7 +124,7 @@ func TestVerdicts(t *testing.T) {
 					t.Errorf("on n1: %q\nwant  %q", got, tc.want)
 				}
 				if err := w.place(task, "n1"); (err == nil) != (tc.want == "") {
-					t.Errorf("placed with error %v, of what is refused with %q", err, tc.want)
+					t.Errorf("Reserve returned %v, and the filter's result is %q", err, tc.want)
 				}
 				if tc.want != "" {
 					w.nothingAssumed()
@@ -134,7 +134,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestEphemeralVolumes: the claim of a pod's own volume must be there and be the pod's.
+// TestEphemeralVolumes checks that the claim of an ephemeral volume exists and is owned by the pod.
 func TestEphemeralVolumes(t *testing.T) {
 	pod := schedtest.MakePod().Group("g").Name("g-0").Obj()
 	pod.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
@@ -156,7 +156,7 @@ func TestEphemeralVolumes(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, slices.Concat(someNodes("n1"), classes(), []runtime.Object{local("v", "n1")}, tc.claim), func(w *world) {
+			run(t, nil, slices.Concat(someNodes("n1"), classes(), []runtime.Object{local("v", "n1")}, tc.claim), func(w *testCluster) {
 				task := member("g-0")
 				task.Pod.Spec.Volumes = pod.Spec.Volumes
 				if got := w.fits(task, "n1"); got != tc.want {
@@ -178,7 +178,7 @@ func TestMessagesOfReserve(t *testing.T) {
 		made + "another node is selected":                            {selected},
 		made + "too little storage capacity":                         append(capacity("1Mi", "n1"), schedtest.UnboundClaim("c", "made")),
 	} {
-		run(t, nil, slices.Concat(someNodes("n1", "n2"), classes(), objects), func(w *world) {
+		run(t, nil, slices.Concat(someNodes("n1", "n2"), classes(), objects), func(w *testCluster) {
 			if err := w.place(member("g-0", "c"), "n1"); err == nil || err.Error() != want {
 				t.Errorf("the error is %v, want %s", err, want)
 			}
@@ -189,7 +189,7 @@ func TestMessagesOfReserve(t *testing.T) {
 // TestMessagesOfPreBind has the error of a step whose claims are not bound in time.
 func TestMessagesOfPreBind(t *testing.T) {
 	objects := []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made"), local("v", "n1")}
-	run(t, map[string]any{bindTimeoutArgument: 7}, slices.Concat(someNodes("n1"), classes(), objects), func(w *world) {
+	run(t, map[string]any{bindTimeoutArgument: 7}, slices.Concat(someNodes("n1"), classes(), objects), func(w *testCluster) {
 		task := member("g-0", "c", "d")
 		w.mustPlace(task, "n1")
 		const want = `claim "c" (storage class "local"), claim "d" (storage class "made"): no volume was bound within 7s; see the events of the claim`
@@ -200,7 +200,8 @@ func TestMessagesOfPreBind(t *testing.T) {
 	})
 }
 
-// TestMessagesOfReleases has the errors of pods whose volumes are not released yet, were released before, or were never reserved.
+// TestMessagesOfReleases has the errors of pods whose volumes are not released yet, were released before, or were never
+// reserved.
 func TestMessagesOfReleases(t *testing.T) {
 	objects := slices.Concat(someNodes("n1"), classes(), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")})
 	got := map[string]string{}
@@ -210,7 +211,7 @@ func TestMessagesOfReleases(t *testing.T) {
 		}
 		return err.Error()
 	}
-	run(t, nil, objects, func(w *world) {
+	run(t, nil, objects, func(w *testCluster) {
 		task := member("g-0", "c")
 		task.NodeName = "n1"
 		got["never reserved"] = text(w.preBind(task)())
@@ -219,7 +220,7 @@ func TestMessagesOfReleases(t *testing.T) {
 		task.NodeName = "n2"
 		got["reserved on another node"] = text(w.preBind(task)())
 	})
-	run(t, nil, objects, func(w *world) {
+	run(t, nil, objects, func(w *testCluster) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
 		begun := w.plugin.volumes.assumptions.beginPreBind(task.Pod.UID)
@@ -289,7 +290,7 @@ func TestArguments(t *testing.T) {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if Spec().Validate(tc.args) == nil {
-				t.Error("Validate takes it")
+				t.Error("Validate accepts the arguments")
 			}
 		})
 	}

@@ -21,8 +21,9 @@ func ofSeveralNodes(c *v1.PersistentVolumeClaim) {
 	c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
 }
 
-// provisionFor does what a provisioner does whose volumes these nodes reach; all without any.
-func (w *world) provisionFor(claim string, nodes ...string) {
+// provisionFor creates and binds a volume for the claim that these nodes reach, or all nodes if there are none, as a
+// provisioner would.
+func (w *testCluster) provisionFor(claim string, nodes ...string) {
 	w.t.Helper()
 	c := w.claim(claim)
 	made := schedtest.FreeVolume("made-for-"+claim, *c.Spec.StorageClassName, nodes...)
@@ -34,7 +35,8 @@ func (w *world) provisionFor(claim string, nodes ...string) {
 	w.bind(claim, made.Name)
 }
 
-// TestAGangOverSeveralNodesSharesANewClaim: its volume is made for the first member, and the others wait for it on other nodes.
+// TestAGangOverSeveralNodesSharesANewClaim: a volume is created for the first member's claim, and members on other
+// nodes wait for it.
 func TestAGangOverSeveralNodesSharesANewClaim(t *testing.T) {
 	cases := map[string]struct {
 		// lost reports whether the first member is rolled back before any step begins.
@@ -50,7 +52,7 @@ func TestAGangOverSeveralNodesSharesANewClaim(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			objects := with(someNodes("n1", "n2"), []runtime.Object{claimLike("c", "made", ofSeveralNodes)})
-			run(t, map[string]any{bindTimeoutArgument: 600}, objects, func(w *world) {
+			run(t, map[string]any{bindTimeoutArgument: 600}, objects, func(w *testCluster) {
 				first, second := member("g-0", "c"), member("g-1", "c")
 				w.mustPlace(first, "n1")
 				w.mustPlace(second, "n2")
@@ -76,13 +78,13 @@ func TestAGangOverSeveralNodesSharesANewClaim(t *testing.T) {
 					}
 				}
 				if err := last(); tc.refused != errors.Is(err, errUnreached) {
-					t.Errorf("the other member's step: %v", err)
+					t.Errorf("the step of the other member returned %v", err)
 				}
 				if tc.refused {
 					w.rollBack(second)
 					w.open()
 					if got := w.fits(member("g-1", "c"), "n2"); !strings.Contains(got, "cannot access the volume") {
-						t.Errorf("the next session on n2: %q", got)
+						t.Errorf("the result on n2 in the next session is %q", got)
 					}
 				}
 				w.nothingAssumed()
@@ -91,7 +93,8 @@ func TestAGangOverSeveralNodesSharesANewClaim(t *testing.T) {
 	}
 }
 
-// TestWhereANewClaimOfSeveralNodesMayBe: where its class allows volumes, and nowhere else than on the first node if it is for one.
+// TestWhereANewClaimOfSeveralNodesMayBe: further members with a new claim may be on any node that its class permits. If
+// the claim is for one node, they must be on the node of the first member.
 func TestWhereANewClaimOfSeveralNodesMayBe(t *testing.T) {
 	zonal := schedtest.LateClass("zonal", provisioner)
 	zonal.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: v1.LabelHostname, Values: []string{"n1", "n2"}}}}}
@@ -107,11 +110,11 @@ func TestWhereANewClaimOfSeveralNodesMayBe(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1", "n2", "n3"), []runtime.Object{zonal, claimLike("c", tc.class, tc.mutate)}), func(w *world) {
+			run(t, nil, with(someNodes("n1", "n2", "n3"), []runtime.Object{zonal, claimLike("c", tc.class, tc.mutate)}), func(w *testCluster) {
 				w.mustPlace(member("g-0", "c"), "n1")
 				for _, node := range []string{"n1", "n2", "n3"} {
 					if fits := w.fits(member("g-1", "c"), node) == ""; fits != tc.want[node] {
-						t.Errorf("it fits on %s: %v, want %v", node, fits, tc.want[node])
+						t.Errorf("the pod fits on %s: %v, want %v", node, fits, tc.want[node])
 					}
 				}
 			})

@@ -24,20 +24,21 @@ import (
 	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 )
 
-// oracle is a Kubernetes binder made for one question. It is fed the API server's volumes and claims as they are with what pods
-// hold, and capacities without what is to be made of them.
+// oracle is a Kubernetes binder that is created for one question. Its input is the API server's volumes and claims with
+// those that pods hold, and capacities without the volumes that are assumed.
 type oracle struct {
-	*world
+	*testCluster
 	pod        *v1.Pod
 	binder     k8s.SchedulerVolumeBinder
 	capacities *reducedCapacities
 }
 
-// takes is the binder's answer on the pod, whose claims are asked for one by one, the smallest first, so that what is made for
-// one is not there for the next. Of a claim that other pods hold its volume must be reached: the binder would have another made.
-func (w *world) takes(pod *v1.Pod, node *v1.Node) bool {
+// takes returns the binder's answer for the pod. It checks the claims one by one, the smallest first, so that the
+// capacity for one claim is not free for the next. The volume of a claim that other pods hold must be reached by the
+// node, because the binder would choose another.
+func (w *testCluster) takes(pod *v1.Pod, node *v1.Node) bool {
 	w.t.Helper()
-	o := oracle{world: w, pod: pod, capacities: &reducedCapacities{CSIStorageCapacityLister: w.factory.Storage().V1().CSIStorageCapacities().Lister(), drawn: map[types.NamespacedName]int64{}}}
+	o := oracle{testCluster: w, pod: pod, capacities: &reducedCapacities{CSIStorageCapacityLister: w.factory.Storage().V1().CSIStorageCapacities().Lister(), drawn: map[types.NamespacedName]int64{}}}
 	core, storage := w.factory.Core().V1(), w.factory.Storage().V1()
 	claims, pvs := &claimFeed{}, &volumeFeed{}
 	o.binder = k8s.NewVolumeBinder(klog.Background(), nil, k8sfeature.Features{EnableVolumeAttributesClass: true}, core.Pods(), core.Nodes(), storage.CSINodes(),
@@ -56,7 +57,7 @@ func (w *world) takes(pod *v1.Pod, node *v1.Node) bool {
 	return true
 }
 
-// feed feeds the binder.
+// feed passes the objects to the binder.
 func (o *oracle) feed(claims *claimFeed, pvs *volumeFeed) {
 	held := o.plugin.volumes.assumptions.held
 	all, err := o.plugin.volumes.objects.claims.List(labels.Everything())
@@ -112,11 +113,11 @@ func (o *oracle) takesClaim(claim podClaim, node *v1.Node) bool {
 		return false
 	}
 	if selected := claim.Annotations[volume.AnnSelectedNode]; held != nil && held.volume == "" && slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) &&
-		(selected == "" || selected == held.node) { // which the binder refuses until the volume is made
+		(selected == "" || selected == held.node) { // the binder refuses this until the volume exists
 		class, err := o.plugin.volumes.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
 		return err == nil && v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels))
 	}
-	if held != nil && held.capacity.Name != "" { // it is made once
+	if held != nil && held.capacity.Name != "" { // the volume is created only once
 		o.capacities.drawn[held.capacity] -= sizeOf(claim.PersistentVolumeClaim)
 		defer func() { o.capacities.drawn[held.capacity] += sizeOf(claim.PersistentVolumeClaim) }()
 	}
@@ -143,7 +144,7 @@ func (o *oracle) takesClaim(claim podClaim, node *v1.Node) bool {
 	return true
 }
 
-// reducedCapacities are capacities as they will be when what was assumed is made.
+// reducedCapacities are the capacities after all assumed volumes were created.
 type reducedCapacities struct {
 	storageinformers.CSIStorageCapacityInformer
 	storagelisters.CSIStorageCapacityLister
@@ -168,7 +169,7 @@ func (r *reducedCapacities) List(selector labels.Selector) ([]*storagev1.CSIStor
 	return list, err
 }
 
-// feed replaces an informer. It shows the objects that are passed to it, to one handler.
+// feed replaces an informer. It delivers the objects passed to it to one handler.
 type feed struct {
 	cache.SharedIndexInformer
 	cache.ResourceEventHandler

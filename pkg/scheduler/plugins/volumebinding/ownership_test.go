@@ -17,8 +17,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// withData is a volume that had been bound and was released, and that an administrator has reserved since for the next claim of that
-// name: what the volume controller noted when it was bound is still there.
+// withData returns a volume that was bound and released. An administrator has since reserved it for the next claim of
+// that name, and the volume controller's annotation still exists.
 func withData(claim string) *v1.PersistentVolume {
 	v := local("v", "n1")
 	v.Annotations = map[string]string{volume.AnnBoundByController: "yes"}
@@ -26,30 +26,30 @@ func withData(claim string) *v1.PersistentVolume {
 	return v
 }
 
-// TestAVolumeWithDataStaysReserved: a volume that an administrator keeps for a claim of that name, for its data, is kept for it whatever
-// becomes of the pod: any other claim would have the data.
+// TestAVolumeWithDataStaysReserved: a volume with data that an administrator reserved for a claim of this name stays
+// reserved whatever happens to the pod. Otherwise another claim would get the data.
 func TestAVolumeWithDataStaysReserved(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()
 	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
-	cases := map[string]func(w *world, undo func()){
-		"its pod is not bound":                   func(_ *world, undo func()) { undo() },
-		"its pod is not bound, after a crash":    func(w *world, _ func()) { w.recover() },
-		"its claim is deleted":                   func(w *world, undo func()) { w.remove("c"); undo() },
-		"its claim is deleted, and that is seen": func(w *world, undo func()) { w.remove("c"); w.phase("v", v1.VolumeReleased); undo() },
+	cases := map[string]func(w *testCluster, undo func()){
+		"its pod is not bound":                   func(_ *testCluster, undo func()) { undo() },
+		"its pod is not bound, after a crash":    func(w *testCluster, _ func()) { w.recover() },
+		"its claim is deleted":                   func(w *testCluster, undo func()) { w.remove("c"); undo() },
+		"its claim is deleted, and that is seen": func(w *testCluster, undo func()) { w.remove("c"); w.phase("v", v1.VolumeReleased); undo() },
 	}
 	for name, then := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), withData("c")}), func(w *world) {
+			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), withData("c")}), func(w *testCluster) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
 				end := w.preBind(task)
 				if w.volume("v").Spec.ClaimRef.UID == "" {
-					t.Fatal("nothing was written")
+					t.Fatal("the step wrote nothing")
 				}
 				then(w, func() {
 					if end() == nil {
-						t.Fatal("the step succeeded")
+						t.Fatal("the step succeeded, want an error")
 					}
 					w.rollBack(task)
 				})
@@ -62,7 +62,7 @@ func TestAVolumeWithDataStaysReserved(t *testing.T) {
 	}
 }
 
-func (w *world) recover() {
+func (w *testCluster) recover() {
 	w.t.Helper()
 	if err := w.plugin.Recover(w.t.Context()); err != nil {
 		w.t.Fatal(err)
@@ -70,8 +70,9 @@ func (w *world) recover() {
 	synctest.Wait()
 }
 
-// TestAReleasedVolumeIsLeft: it may have data of the deleted claim, and an event notifies the administrator. Whoever deletes it, or wipes it, may have
-// begun, and would destroy what the next claim has on it.
+// TestAReleasedVolumeIsLeft: the rollback does not make a released volume available, because it may have data of the
+// deleted claim. The reclaim policy may already be deleting the volume, which would destroy the next claim's data. For
+// policy Retain an event notifies the administrator.
 func TestAReleasedVolumeIsLeft(t *testing.T) {
 	for policy, reported := range map[v1.PersistentVolumeReclaimPolicy]bool{
 		v1.PersistentVolumeReclaimRetain: true, v1.PersistentVolumeReclaimDelete: false, v1.PersistentVolumeReclaimRecycle: false, "": false,
@@ -79,36 +80,36 @@ func TestAReleasedVolumeIsLeft(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			v := local("v", "n1")
 			v.Spec.PersistentVolumeReclaimPolicy = policy
-			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), v}), func(w *world) {
+			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), v}), func(w *testCluster) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
 				end := w.preBind(task)
 				w.remove("c")
 				w.phase("v", v1.VolumeReleased)
 				if end() == nil {
-					t.Fatal("the step succeeded")
+					t.Fatal("the step succeeded, want an error")
 				}
 				w.rollBack(task)
 				w.nothingAssumed()
 				if w.volume("v").Spec.ClaimRef == nil {
-					t.Error("the volume is free")
+					t.Error("the released volume was made available")
 				}
 				if events := w.events.Take(); len(events) > 0 != reported {
-					t.Errorf("events %q, wanted: %v", events, reported)
+					t.Errorf("the events are %q, want one: %v", events, reported)
 				}
 			})
 		})
 	}
 }
 
-// TestAVolumeThatWasBoundWhenItWasReserved: it has data.
+// TestAVolumeThatWasBoundWhenItWasReserved checks that the rollback does not change a volume that has data.
 func TestAVolumeThatWasBoundWhenItWasReserved(t *testing.T) {
 	for _, phase := range []v1.PersistentVolumePhase{v1.VolumeReleased, v1.VolumeBound, v1.VolumeFailed} {
 		t.Run(string(phase), func(t *testing.T) {
 			v := withData("c")
 			delete(v.Annotations, volume.AnnBoundByController)
-			v.Status.Phase = phase // the volume controller has not seen yet what the administrator did
-			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), v}), func(w *world) {
+			v.Status.Phase = phase // the volume controller has not seen the administrator's change yet
+			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), v}), func(w *testCluster) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
 				end := w.preBind(task)
@@ -117,7 +118,7 @@ func TestAVolumeThatWasBoundWhenItWasReserved(t *testing.T) {
 					w.phase("v", v1.VolumeReleased)
 				}
 				if end() == nil {
-					t.Fatal("the step succeeded")
+					t.Fatal("the step succeeded, want an error")
 				}
 				before, began := w.volume("v"), time.Now()
 				w.rollBack(task)
@@ -126,16 +127,17 @@ func TestAVolumeThatWasBoundWhenItWasReserved(t *testing.T) {
 					t.Errorf("the volume was changed:\n%s", diff)
 				}
 				if took := time.Since(began); took > 0 {
-					t.Errorf("the rollback took %v", took)
+					t.Errorf("the rollback took %v, want no wait", took)
 				}
 			})
 		})
 	}
 }
 
-// TestUnclearReservations: a volume whose first answer was lost, and that was bound meanwhile, counts as bound, whichever member writes it again later.
+// TestUnclearReservations: the answer to the first write of a volume was lost, and the volume was bound meanwhile. It
+// counts as bound, even if another member writes it again later.
 func TestUnclearReservations(t *testing.T) {
-	run(t, map[string]any{bindTimeoutArgument: 5}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+	run(t, map[string]any{bindTimeoutArgument: 5}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *testCluster) {
 		first, second := member("g-0", "c"), member("g-1", "c")
 		w.mustPlace(first, "n1")
 		w.loseAnswer("persistentvolumes")
@@ -155,19 +157,19 @@ func TestUnclearReservations(t *testing.T) {
 		w.rollBack(second)
 		w.nothingAssumed()
 		if w.volume("v").Spec.ClaimRef == nil {
-			t.Error("a volume that was bound is free")
+			t.Error("a volume that was bound was made available")
 		}
 	})
 }
 
-// TestAVolumeThatIsTheClaimsAlready: a volume that a provisioner made for the claim needs no write, and none is withdrawn. Without the claim's
-// UID, the volume would not be deleted with the claim.
+// TestAVolumeThatIsTheClaimsAlready: a volume that a provisioner created for the claim is not written, and the rollback
+// withdraws nothing. Without the claim's UID, the volume would not be deleted together with the claim.
 func TestAVolumeThatIsTheClaimsAlready(t *testing.T) {
 	made := schedtest.FreeVolume("made", "made", "n1")
 	claim := schedtest.UnboundClaim("c", "made")
 	made.Annotations = map[string]string{volume.AnnDynamicallyProvisioned: provisioner}
 	made.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
-	run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1", "n2"), []runtime.Object{claim, made}), func(w *world) {
+	run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1", "n2"), []runtime.Object{claim, made}), func(w *testCluster) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
 		w.written()
@@ -177,7 +179,7 @@ func TestAVolumeThatIsTheClaimsAlready(t *testing.T) {
 		w.rollBack(task)
 		w.nothingAssumed()
 		if list := w.written(); len(list) > 0 {
-			t.Errorf("wrote %v", list)
+			t.Errorf("wrote %v, want no writes", list)
 		}
 		w.mustPlace(task, "n1")
 		end := w.preBind(task)
@@ -188,13 +190,14 @@ func TestAVolumeThatIsTheClaimsAlready(t *testing.T) {
 	})
 }
 
-// TestAMarkOfAnEarlierClaim: a volume that this scheduler once reserved, and that another client has since reserved for another claim, belongs to that client.
+// TestAMarkOfAnEarlierClaim: a volume that this scheduler once reserved, and that another client has since reserved for
+// another claim, belongs to that client.
 func TestAMarkOfAnEarlierClaim(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()
 	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
 	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "local"), local("v", "n1")})
-	run(t, nil, objects, func(w *world) {
+	run(t, nil, objects, func(w *testCluster) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
 		end := w.preBind(task)
@@ -210,16 +213,17 @@ func TestAMarkOfAnEarlierClaim(t *testing.T) {
 		})
 		w.recover()
 		if ref := w.volume("v").Spec.ClaimRef; ref == nil || ref.UID != d.UID {
-			t.Errorf("what another reserved for claim d is reserved for %v", ref)
+			t.Errorf("the volume that another client reserved for claim d is reserved for %v", ref)
 		}
 	})
 }
 
-// TestASharedClaimDoesNotTakeAVolumeFromAnother: while a member holds the claim's volume, and has not written it, another client gives it
-// to another claim. The next member must find another volume, or wait: a write with the version that it sees would give it the other claim's data.
+// TestASharedClaimDoesNotTakeAVolumeFromAnother: a member holds a volume for its claim but has not written it, and
+// another client gives the volume to another claim. The next member must find another volume or wait: a write with the
+// current version would give it the other claim's data.
 func TestASharedClaimDoesNotTakeAVolumeFromAnother(t *testing.T) {
 	objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")})
-	run(t, map[string]any{bindTimeoutArgument: 1}, objects, func(w *world) {
+	run(t, map[string]any{bindTimeoutArgument: 1}, objects, func(w *testCluster) {
 		first, second := member("g-0", "c"), member("g-1", "c")
 		w.mustPlace(first, "n1")
 		w.setVolume("v", func(v *v1.PersistentVolume) {
@@ -228,10 +232,10 @@ func TestASharedClaimDoesNotTakeAVolumeFromAnother(t *testing.T) {
 		})
 		w.open()
 		if refused := w.fits(second, "n1"); refused == "" {
-			t.Error("the second member counts on a volume that another claim has")
+			t.Error("the filter accepts the second member with a volume of another claim")
 		}
 		if err := w.place(second, "n1"); err == nil {
-			t.Error("the second member is given a volume that another claim has")
+			t.Error("Reserve gives a volume of another claim to the second member")
 			_ = w.preBind(second)()
 		} else {
 			w.take(second)
@@ -247,10 +251,10 @@ func TestASharedClaimDoesNotTakeAVolumeFromAnother(t *testing.T) {
 	})
 }
 
-// TestASharedClaimIsNotMadeElsewhere: where another scheduler has selected a node for a claim that is held for another, the next member does not
-// overrule it.
+// TestASharedClaimIsNotMadeElsewhere: another scheduler has selected a node for a claim that a member holds for another
+// node. The next member does not change that.
 func TestASharedClaimIsNotMadeElsewhere(t *testing.T) {
-	run(t, nil, with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
+	run(t, nil, with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *testCluster) {
 		w.mustPlace(member("g-0", "c"), "n1")
 		w.change("c", func(c *v1.PersistentVolumeClaim) {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "n2")

@@ -18,7 +18,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// inTreeSources are volumes of each driver that Kubernetes had built in and moved to CSI, and one that it had not.
+// inTreeSources has a volume source of each driver that Kubernetes moved from its own code to CSI, and of one that it
+// did not.
 var inTreeSources = map[string]v1.PersistentVolumeSource{
 	"kubernetes.io/aws-ebs":         {AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://a/vol-1"}},
 	"kubernetes.io/gce-pd":          {GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: "d"}},
@@ -30,8 +31,8 @@ var inTreeSources = map[string]v1.PersistentVolumeSource{
 	"kubernetes.io/nfs":             {NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}},
 }
 
-// TestTheBinderReachesTheSame: a node reaches a bound volume here if it does for the Kubernetes binder, whether the node's kubelet uses CSI in the
-// place of the volume's driver or not.
+// TestTheBinderReachesTheSame checks that the plugin and the Kubernetes binder agree whether a node reaches a bound
+// volume, whether or not the node's kubelet uses CSI instead of the volume's driver.
 func TestTheBinderReachesTheSame(t *testing.T) {
 	reached := map[bool]int{}
 	nodes := map[string]map[string]string{
@@ -65,11 +66,11 @@ func TestTheBinderReachesTheSame(t *testing.T) {
 						}})
 					}
 					t.Run(fmt.Sprintf("%s, labelled %v, restricted %v, moved to CSI: %s", driver, labelled, restricted, migrated), func(t *testing.T) {
-						run(t, nil, with(objects), func(w *world) {
+						run(t, nil, with(objects), func(w *testCluster) {
 							for node := range nodes {
 								want := w.binderReaches(node)
 								if got := w.fits(member("g-0", "c"), node) == ""; got != want {
-									t.Errorf("node %s: %v, and the binder says %v", node, got, want)
+									t.Errorf("node %s is reached: %v, but the binder returns %v", node, got, want)
 								}
 								reached[want]++
 							}
@@ -80,12 +81,12 @@ func TestTheBinderReachesTheSame(t *testing.T) {
 		}
 	}
 	if reached[true] < 20 || reached[false] < 20 {
-		t.Errorf("the volumes are no test: %v", reached)
+		t.Errorf("the test has too few cases of one kind: %v", reached)
 	}
 }
 
-// binderReaches is the Kubernetes binder's answer on a pod with the bound claim c.
-func (w *world) binderReaches(name string) bool {
+// binderReaches returns the Kubernetes binder's answer for a pod with the bound claim c.
+func (w *testCluster) binderReaches(name string) bool {
 	w.t.Helper()
 	core, storage := w.factory.Core().V1(), w.factory.Storage().V1()
 	claims, pvs := &claimFeed{}, &volumeFeed{}

@@ -23,7 +23,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRecover: what a former leader selected and reserved for pods that it did not bind is withdrawn, and nothing else.
+// TestRecover checks that recovery withdraws the selected nodes and reservations of a former leader for pods that it
+// did not bind, and nothing else.
 func TestRecover(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()
@@ -66,14 +67,14 @@ func TestRecover(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1"), tc.objects), func(w *world) {
+			run(t, nil, with(someNodes("n1"), tc.objects), func(w *testCluster) {
 				if err := w.plugin.Recover(w.t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
 				written := w.written()
 				if keeps := len(written) == 0; keeps != tc.keeps {
-					t.Fatalf("wrote %v, keeps is to be %v", written, tc.keeps)
+					t.Fatalf("wrote %v, want no writes: %v", written, tc.keeps)
 				}
 				if events := w.events.Take(); len(events) > 0 {
 					t.Errorf("events %q", events)
@@ -90,14 +91,14 @@ func TestRecover(t *testing.T) {
 					w.untouched("c", v.Name)
 				}
 				if err := w.plugin.Recover(w.t.Context()); err != nil || len(w.written()) > 0 {
-					t.Errorf("done again: %v", err)
+					t.Errorf("the second recovery wrote something or returned %v", err)
 				}
 			})
 		})
 	}
 }
 
-// Recovery looks for the marks that the step writes.
+// TestWritesAreRecovered checks that recovery finds the annotations that the step writes.
 func TestWritesAreRecovered(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()
@@ -109,16 +110,16 @@ func TestWritesAreRecovered(t *testing.T) {
 				t.Setenv("SCHEDULER_POD_NAME", own)
 			}
 			objects := with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made"), local("v", "n1")})
-			run(t, map[string]any{bindTimeoutArgument: 1}, objects, func(w *world) {
+			run(t, map[string]any{bindTimeoutArgument: 1}, objects, func(w *testCluster) {
 				task := member("g-0", "c", "d")
 				w.mustPlace(task, "n1")
-				if err := w.preBind(task)(); err == nil { // and the scheduler dies
-					t.Fatal("the step succeeded")
+				if err := w.preBind(task)(); err == nil { // then the scheduler crashes
+					t.Fatal("the step succeeded, want an error")
 				}
 				if own != "" {
 					t.Setenv("SCHEDULER_POD_NAME", "scheduler-2")
 					if err := w.plugin.Recover(w.t.Context()); err != nil || w.volume("v").Spec.ClaimRef == nil {
-						t.Errorf("another scheduler of that name took it back (%v)", err)
+						t.Errorf("another scheduler of that name withdrew the reservation, or its recovery failed: %v", err)
 					}
 					t.Setenv("SCHEDULER_POD_NAME", own)
 				}
@@ -132,9 +133,10 @@ func TestWritesAreRecovered(t *testing.T) {
 	}
 }
 
-// TestUnread: a scheduler that may not read all there is to know says what that is, where it waits and to pods with claims.
+// TestUnread: a scheduler without permission to read all resources reports the missing ones, in the error of the
+// recovery and in the messages of pods with claims.
 func TestUnread(t *testing.T) {
-	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *testCluster) {
 		forbidden := func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(storagev1.Resource("csidrivers"), "", errors.New("no role"))
 		}
@@ -148,22 +150,22 @@ func TestUnread(t *testing.T) {
 		synctest.Wait()
 		w.open()
 		if got, want := w.fits(member("g-0", "c"), "n1"), "the scheduler has not read all csidrivers yet"; got != want {
-			t.Errorf("the pod is told %q, want %q", got, want)
+			t.Errorf("the pod's message is %q, want %q", got, want)
 		}
 		reload, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if err := w.plugin.Recover(reload); err == nil || !strings.HasPrefix(err.Error(), "csidrivers cannot be read; allow the scheduler to list and watch them: ") {
-			t.Errorf("recovering ends with %v", err)
+			t.Errorf("the recovery returned %v", err)
 		}
 	})
 }
 
-// TestRecoverReadsTheAPIServer: what the former leader wrote last may not be shown by informers yet.
+// TestRecoverReadsTheAPIServer: informers may not show the former leader's last writes yet.
 func TestRecoverReadsTheAPIServer(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()
 	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
-	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *testCluster) {
 		defer w.holdBack()()
 		claim := w.claim("c")
 		w.setVolume("v", func(v *v1.PersistentVolume) {

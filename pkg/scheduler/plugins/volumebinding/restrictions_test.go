@@ -12,8 +12,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestReadWriteOncePod: of the pods that share such a claim one has a node, whoever placed it and wherever it is. In a gang's
-// trial it is the first that is placed.
+// TestReadWriteOncePod: only one pod with such a claim may have a node, whichever scheduler placed it and on whichever
+// node. In a trial this is the member that is placed first.
 func TestReadWriteOncePod(t *testing.T) {
 	onePod := claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
 		boundTo("v")(c)
@@ -42,7 +42,7 @@ func TestReadWriteOncePod(t *testing.T) {
 			if tc.listed {
 				objects = append(objects, tc.there)
 			}
-			run(t, nil, objects, func(w *world) {
+			run(t, nil, objects, func(w *testCluster) {
 				if tc.there != nil && !tc.listed {
 					if err := w.session.users.nodes[tc.there.Spec.NodeName].AddTask(api.NewTaskInfo(tc.there)); err != nil {
 						t.Fatal(err)
@@ -52,14 +52,14 @@ func TestReadWriteOncePod(t *testing.T) {
 					t.Fatalf("on n1: %q\nwant  %q", got, tc.want)
 				}
 				if !w.session.uncacheable(first) {
-					t.Error("its verdict is kept for others")
+					t.Error("the result for the pod is cached")
 				}
 				if tc.want != "" {
 					return
 				}
 				w.mustPlace(first, "n1")
 				if got := w.fits(second, "n2"); got != `claim "c" (storage class "local") is ReadWriteOncePod and in use by pod "g-0"` {
-					t.Errorf("the second member fits: %q", got)
+					t.Errorf("the result for the second member is %q", got)
 				}
 				w.take(first)
 				w.mustPlace(second, "n2")
@@ -68,7 +68,7 @@ func TestReadWriteOncePod(t *testing.T) {
 	}
 }
 
-// TestDisks: pods that may not share a disk are not on one node.
+// TestDisks checks that pods that may not share a disk are not placed on one node.
 func TestDisks(t *testing.T) {
 	type source = v1.VolumeSource
 	gce := func(name string, readOnly bool) source {
@@ -102,7 +102,7 @@ func TestDisks(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, someNodes("n1", "n2"), func(w *world) {
+			run(t, nil, someNodes("n1", "n2"), func(w *testCluster) {
 				there, wanted := member("there"), member("wanted")
 				there.Pod.Spec.Volumes = []v1.Volume{{Name: "disk", VolumeSource: tc.there}}
 				wanted.Pod.Spec.Volumes = []v1.Volume{{Name: "disk", VolumeSource: tc.wanted}}
@@ -111,20 +111,20 @@ func TestDisks(t *testing.T) {
 					t.Fatal(err)
 				}
 				if refused := w.fits(wanted, "n1"); (refused == `node(s) with a pod that uses the disk of volume "disk"`) != tc.refused {
-					t.Errorf("refused: %q", refused)
+					t.Errorf("the result on n1 is %q", refused)
 				}
 				if refused := w.fits(wanted, "n2"); refused != "" {
-					t.Errorf("refused elsewhere: %q", refused)
+					t.Errorf("the result on n2 is %q", refused)
 				}
 				if !w.session.uncacheable(wanted) {
-					t.Error("its verdict is kept for others")
+					t.Error("the result for the pod is cached")
 				}
 			})
 		})
 	}
 }
 
-// TestPodsOnWhichThePluginHasNoSay have no volume that a node might not have or another pod might keep from them.
+// TestPodsOnWhichThePluginHasNoSay checks which pods have no volume that needs a check: no claim and no disk.
 func TestPodsOnWhichThePluginHasNoSay(t *testing.T) {
 	tests := map[string]struct {
 		volumes []v1.VolumeSource

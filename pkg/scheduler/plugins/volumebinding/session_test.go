@@ -23,7 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// conf is what config makes of a file that names the plugin.
+// conf is a configuration with the plugin.
 const conf = `
 actions: allocate
 tiers:
@@ -36,7 +36,7 @@ tiers:
   - name: nodeorder
 `
 
-// allocated runs allocate on the cluster, once volumes are known, and returns where it placed what.
+// allocated runs allocate on the cluster once volumes have been read. It returns the nodes of the placed pods.
 func allocated(t *testing.T, cluster *sessiontest.Cluster, spec framework.PluginSpec) (map[string]string, *volumes, func()) {
 	t.Helper()
 	registry := framework.NewRegistry()
@@ -49,15 +49,15 @@ func allocated(t *testing.T, cluster *sessiontest.Cluster, spec framework.Plugin
 	}
 	known := made.(*plugin).volumes
 	if !cache.WaitForCacheSync(t.Context().Done(), known.objects.isReady) {
-		t.Fatal("volumes are not known")
+		t.Fatal("the informers of volumes have not synced")
 	}
 	action, _ := vcframework.GetAction("allocate")
 	ssn.Run(action)
 	return ssn.Binds(), known, ssn.Close
 }
 
-// TestGangs: allocate places whole gangs where the volumes of all their members are, and leaves nothing behind of those it does not
-// place.
+// TestGangs: allocate places whole gangs on nodes with volumes for all members, and leaves no volume assumed for gangs
+// that it does not place.
 func TestGangs(t *testing.T) {
 	gang := func(least int32) []*v1beta1.PodGroup {
 		return []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(least).Obj()}
@@ -104,10 +104,10 @@ func TestGangs(t *testing.T) {
 	}
 }
 
-// TestGangsDoNotCountOnOneCapacity: of a capacity for two, that all nodes draw from, two of three members have their volumes made; and
-// a gang of three is not placed.
+// TestGangsDoNotCountOnOneCapacity: all nodes share capacity for two volumes. Two of three members are placed, but a
+// gang that needs three is not.
 func TestGangsDoNotCountOnOneCapacity(t *testing.T) {
-	const unlimited = "rancher.io/local-path" // volumes of it are not counted against attach limits
+	const unlimited = "rancher.io/local-path" // volumes of this driver have no attach limit
 	class := schedtest.LateClass("made", unlimited)
 	objects := zoneWide(capacity("2560Mi", "n1"))
 	objects[0].(*storagev1.CSIDriver).Name = unlimited
@@ -128,14 +128,14 @@ func TestGangsDoNotCountOnOneCapacity(t *testing.T) {
 			binds, known, end := allocated(t, cluster, Spec())
 			defer end()
 			if len(binds) != want || len(known.assumptions.assumed) != want {
-				t.Errorf("%v are placed, and %d hold claims, want %d", binds, len(known.assumptions.assumed), want)
+				t.Errorf("the placed pods are %v, and %d pods hold claims, want %d", binds, len(known.assumptions.assumed), want)
 			}
 		})
 	}
 }
 
-// TestNodesThatShareStorageAreAskedAgain: what is placed on one node leaves less for the others that have the same volumes, or
-// the same capacity. The best five nodes have enough for two of five members, and the sixth for the others.
+// TestNodesThatShareStorageAreAskedAgain: a placement on one node reduces the volumes or capacity of other nodes that
+// share them. The five best nodes have enough for two of five members, and the sixth node for the others.
 func TestNodesThatShareStorageAreAskedAgain(t *testing.T) {
 	const unlimited = "rancher.io/local-path"
 	of := func(zone string) []v1.NodeSelectorRequirement {

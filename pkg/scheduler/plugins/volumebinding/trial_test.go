@@ -10,7 +10,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: what was written is withdrawn, though the trial goes on, and may end with nothing.
+// TestARollbackWhileASessionTriesAPodThatSharesTheClaim checks that the write is withdrawn although the trial
+// continues, because the trial may be reverted.
 func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 	cases := map[string]struct {
 		class, volume string
@@ -21,18 +22,18 @@ func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), tc.objects, []runtime.Object{schedtest.UnboundClaim("c", tc.class)}), func(w *world) {
+			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), tc.objects, []runtime.Object{schedtest.UnboundClaim("c", tc.class)}), func(w *testCluster) {
 				begun, tried := member("g-0", "c"), member("g-1", "c")
 				w.mustPlace(begun, "n1")
 				w.written()
 				end := w.preBind(begun)
 				if len(w.written()) == 0 {
-					t.Fatal("nothing was written")
+					t.Fatal("the step wrote nothing")
 				}
 				w.open()
 				w.mustPlace(tried, "n1")
 				if end() == nil {
-					t.Fatal("the step succeeds without a volume")
+					t.Fatal("the step succeeded without a volume")
 				}
 				w.rollBack(begun)
 				w.untouched("c", tc.volume)

@@ -22,21 +22,21 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// serve makes the tests' scheduler name the process's own.
+// serve sets the tests' scheduler name as the process's own.
 func serve(t *testing.T) {
 	former := options.ServerOpts
 	t.Cleanup(func() { options.ServerOpts = former })
 	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
 }
 
-// leftClaim is a claim with a node that a former leader selected.
+// leftClaim returns a claim for which a former leader selected a node.
 func leftClaim(name string) *v1.PersistentVolumeClaim {
 	return claimLike(name, "made", func(c *v1.PersistentVolumeClaim) {
 		c.Annotations = map[string]string{volume.AnnSelectedNode: "n1", SchedulerAnnotation: schedtest.SchedulerName}
 	})
 }
 
-// leftVolume is a volume that a former leader reserved for the claim.
+// leftVolume returns a volume that a former leader reserved for the claim.
 func leftVolume(name string, claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 	v := local(name, "n1")
 	v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
@@ -44,16 +44,16 @@ func leftVolume(name string, claim *v1.PersistentVolumeClaim) *v1.PersistentVolu
 	return v
 }
 
-// failing has calls fail while the returned value is true.
-func (w *world) failing(verb, resource string, err error) *atomic.Bool {
+// failing makes API calls fail while the returned value is true.
+func (w *testCluster) failing(verb, resource string, err error) *atomic.Bool {
 	fails := &atomic.Bool{}
 	fails.Store(true)
 	w.kube.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return fails.Load(), nil, err })
 	return fails
 }
 
-// mustRecover fails unless sessions may open soon.
-func (w *world) mustRecover() {
+// mustRecover fails the test unless recovery soon permits sessions.
+func (w *testCluster) mustRecover() {
 	w.t.Helper()
 	began := time.Now()
 	if err := w.plugin.Recover(w.t.Context()); err != nil {
@@ -64,8 +64,8 @@ func (w *world) mustRecover() {
 	}
 }
 
-// TestAnUnrecoveredClaimHoldsBackOnlyItsPods: sessions open whatever keeps a claim from being recovered, and the claim's pods are placed
-// once it has been.
+// TestAnUnrecoveredClaimHoldsBackOnlyItsPods: sessions open even if a claim cannot be recovered. The claim's pods are
+// placed after its recovery.
 func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 	serve(t)
 	conflict := apierrors.NewConflict(v1.Resource("persistentvolumeclaims"), "c", errors.New("the tenant patched it"))
@@ -91,14 +91,14 @@ func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 				c := schedtest.UnboundClaim("c", "local")
 				objects = []runtime.Object{c, leftVolume("v", c), schedtest.UnboundClaim("d", "made")}
 			}
-			run(t, nil, with(someNodes("n1"), objects), func(w *world) {
+			run(t, nil, with(someNodes("n1"), objects), func(w *testCluster) {
 				fails := w.failing(tc.verb, tc.resource, tc.err)
 				w.mustRecover()
 				w.open()
 				own := member("g-0", "c")
 				refused := w.fits(own, "n1")
 				if !strings.Contains(refused, "former scheduler leader") || len(refused) > 1024 || tc.want != "" && refused != tc.want {
-					t.Errorf("its pod is told %q, want %q", refused, tc.want)
+					t.Errorf("the message of its pod is %q, want %q", refused, tc.want)
 				}
 				if refused := w.fits(member("h-0", "d"), "n1"); refused != "" {
 					t.Errorf("a pod of another claim is refused: %s", refused)
@@ -106,7 +106,7 @@ func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				w.open()
 				if w.fits(own, "n1") == "" {
-					t.Error("its pod is placed before it is recovered")
+					t.Error("the claim's pod is placed before the claim is recovered")
 				}
 				fails.Store(false)
 				w.woken.Store(0)
@@ -126,13 +126,14 @@ func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
 	}
 }
 
-// TestAnUnrecoveredClaimSharesNoResult: results of equal claims are shared, and one of them is refused.
+// TestAnUnrecoveredClaimSharesNoResult: equal claims share a cached result, but a pod with a claim that is not
+// recovered is rejected.
 func TestAnUnrecoveredClaimSharesNoResult(t *testing.T) {
 	serve(t)
 	c := schedtest.UnboundClaim("c", "local")
 	v := leftVolume("v", c)
-	v.Spec.StorageClassName = "other" // so that the volume itself makes no difference between the claims
-	run(t, nil, with(someNodes("n1"), []runtime.Object{c, v, schedtest.UnboundClaim("d", "local")}), func(w *world) {
+	v.Spec.StorageClassName = "other" // so that the volume does not distinguish the claims
+	run(t, nil, with(someNodes("n1"), []runtime.Object{c, v, schedtest.UnboundClaim("d", "local")}), func(w *testCluster) {
 		w.failing("update", "persistentvolumes", errors.New("refused"))
 		w.mustRecover()
 		w.open()
@@ -141,12 +142,13 @@ func TestAnUnrecoveredClaimSharesNoResult(t *testing.T) {
 			return w.session.SignVolume(pod, &pod.Spec.Volumes[0])
 		}
 		if key("c") != "named c" || key("d") == "named d" {
-			t.Errorf("the keys are %q and %q", key("c"), key("d"))
+			t.Errorf("the signatures are %q and %q", key("c"), key("d"))
 		}
 	})
 }
 
-// TestALargeNamespaceDoesNotDelayOthers: its pods are listed page by page, and the claims of other namespaces are recovered meanwhile.
+// TestALargeNamespaceDoesNotDelayOthers: pods are listed page by page, and claims of other namespaces are recovered
+// meanwhile.
 func TestALargeNamespaceDoesNotDelayOthers(t *testing.T) {
 	serve(t)
 	var objects []runtime.Object
@@ -155,10 +157,10 @@ func TestALargeNamespaceDoesNotDelayOthers(t *testing.T) {
 		c.Namespace = "a-large-one"
 		objects = append(objects, c)
 	}
-	run(t, nil, with(someNodes("n1"), objects, []runtime.Object{leftClaim("c")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), objects, []runtime.Object{leftClaim("c")}), func(w *testCluster) {
 		w.kube.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			if limit := action.(clienttesting.ListActionImpl).ListOptions.Limit; limit == 0 || limit > 100 {
-				t.Errorf("a page of pods may have %d", limit)
+				t.Errorf("a page of pods may have %d pods, want 1 to 100", limit)
 			}
 			if action.GetNamespace() == "a-large-one" {
 				return true, nil, errors.New("context deadline exceeded")
@@ -172,34 +174,34 @@ func TestALargeNamespaceDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
-// TestALeftClaimIsReadAgain: what happened to it since the last attempt counts.
+// TestALeftClaimIsReadAgain checks that each attempt to recover a claim reads it again.
 func TestALeftClaimIsReadAgain(t *testing.T) {
 	serve(t)
 	cases := map[string]struct {
-		meanwhile func(w *world)
+		meanwhile func(w *testCluster)
 		want      string
 		writes    bool
 	}{
-		"it is deleted": {meanwhile: func(w *world) { w.remove("c") }, want: `claim "c" of the pod's volume "c" does not exist`},
-		"it is created again": {meanwhile: func(w *world) {
+		"it is deleted": {meanwhile: func(w *testCluster) { w.remove("c") }, want: `claim "c" of the pod's volume "c" does not exist`},
+		"it is created again": {meanwhile: func(w *testCluster) {
 			w.remove("c")
 			if _, err := w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace).Create(w.t.Context(), schedtest.UnboundClaim("c", "made"), metav1.CreateOptions{}); err != nil {
 				w.t.Fatal(err)
 			}
 		}},
-		"its mark is removed": {meanwhile: func(w *world) {
+		"its mark is removed": {meanwhile: func(w *testCluster) {
 			w.change("c", func(c *v1.PersistentVolumeClaim) { delete(c.Annotations, SchedulerAnnotation) })
 		}},
-		"a bound pod uses it": {meanwhile: func(w *world) {
+		"a bound pod uses it": {meanwhile: func(w *testCluster) {
 			if err := w.kube.Tracker().Add(schedtest.MakePod().Group("g").Name("g-1").Volume("c").Node("n1").Phase(v1.PodRunning).Obj()); err != nil {
 				w.t.Fatal(err)
 			}
 		}},
-		"nothing": {meanwhile: func(*world) {}, writes: true},
+		"nothing": {meanwhile: func(*testCluster) {}, writes: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c")}), func(w *world) {
+			run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c")}), func(w *testCluster) {
 				fails := w.failing("update", "persistentvolumeclaims", errors.New("refused"))
 				w.mustRecover()
 				fails.Store(false)
@@ -211,17 +213,17 @@ func TestALeftClaimIsReadAgain(t *testing.T) {
 				}
 				w.open()
 				if got := w.fits(member("g-0", "c"), "n1"); got != tc.want {
-					t.Errorf("its pod is told %q, want %q", got, tc.want)
+					t.Errorf("the message of its pod is %q, want %q", got, tc.want)
 				}
 			})
 		})
 	}
 }
 
-// TestAReloadKeepsTheRetries: the next configuration has another instance of the plugin, which does not recover again.
+// TestAReloadKeepsTheRetries: the next configuration has a new instance of the plugin, which does not recover again.
 func TestAReloadKeepsTheRetries(t *testing.T) {
 	serve(t)
-	run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c")}), func(w *world) {
+	run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c")}), func(w *testCluster) {
 		fails := w.failing("update", "persistentvolumeclaims", errors.New("refused"))
 		spec := Spec()
 		former := w.build(spec, nil, w.factory)
@@ -231,7 +233,7 @@ func TestAReloadKeepsTheRetries(t *testing.T) {
 		former.Close()
 		w.open()
 		if w.fits(member("g-0", "c"), "n1") == "" {
-			t.Error("the new configuration places its pod")
+			t.Error("the new configuration places the claim's pod")
 		}
 		fails.Store(false)
 		time.Sleep(2 * time.Minute)
@@ -241,8 +243,8 @@ func TestAReloadKeepsTheRetries(t *testing.T) {
 	})
 }
 
-// TestAReloadThatAddsThePluginAgainKeepsTheClaims: the plugin does not recover again. A pod that another plugin has placed meanwhile and
-// that is still being bound keeps the node of its claim.
+// TestAReloadThatAddsThePluginAgainKeepsTheClaims: the plugin does not recover again. If a pod that another plugin
+// placed meanwhile is still being bound, its claim keeps the selected node.
 func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
 	serve(t)
 	for name, tc := range map[string]struct {
@@ -254,7 +256,7 @@ func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := member("g-0", "c")
-			run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c"), pod.Pod.DeepCopy()}), func(w *world) {
+			run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c"), pod.Pod.DeepCopy()}), func(w *testCluster) {
 				fails := w.failing("update", "persistentvolumeclaims", errors.New("refused"))
 				spec := Spec()
 				w.plugin.Close()
@@ -270,7 +272,7 @@ func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
 				w.jobs = map[api.JobID]*api.JobInfo{job.UID: job}
 				w.open()
 				if w.fits(member("h-0", "c"), "n1") == "" {
-					t.Error("another pod of the claim is placed")
+					t.Error("another pod with the claim is placed")
 				}
 				fails.Store(false)
 				time.Sleep(time.Minute)
@@ -279,7 +281,7 @@ func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
 					t.Fatal(err)
 				}
 				if node := claim.Annotations[volume.AnnSelectedNode]; node != tc.want {
-					t.Errorf("the claim's node is %q, want %q", node, tc.want)
+					t.Errorf("the claim's selected node is %q, want %q", node, tc.want)
 				}
 			})
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAmountsAreSets: whatever is done with amounts gives the set that it gives number by number.
+// TestAmountsAreSets compares operations on counts with the same operations on sets of numbers.
 func TestAmountsAreSets(t *testing.T) {
 	const limit = 24
 	listed := func(a counts) (set []int) {
@@ -41,7 +41,7 @@ func TestAmountsAreSets(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(multiples, listed(a.multiples(k, members, limit))); diff != "" {
-			t.Fatalf("seed %d: those of %v that make a multiple of %d with %d (-want +got):\n%s", seed, listed(a), k, members, diff)
+			t.Fatalf("seed %d: numbers of %v that give multiples of %d with %d members (-want +got):\n%s", seed, listed(a), k, members, diff)
 		}
 		got := a.plus(b, limit)
 		for n := range limit + 1 {
@@ -61,7 +61,8 @@ func TestAmountsAreSets(t *testing.T) {
 	}
 }
 
-// TestMostAndLeast agree with what there are plans for, within and beyond what the tree is made for.
+// TestMostAndLeast checks that Most and Least agree with the existing plans, also for more members than the tree was
+// created for.
 func TestMostAndLeast(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -80,21 +81,21 @@ func TestMostAndLeast(t *testing.T) {
 			first, last = planned[0], planned[len(planned)-1]
 		}
 		if got := tree.Most(least, most); got != last {
-			t.Fatalf("seed %d: of %d to %d the most is %d, and there are plans for %v", seed, least, most, got, planned)
+			t.Fatalf("seed %d: Most(%d, %d) = %d, and plans exist for %v", seed, least, most, got, planned)
 		}
 		if got := tree.Least(least, most); got != first {
-			t.Fatalf("seed %d: of %d to %d the least is %d, and there are plans for %v", seed, least, most, got, planned)
+			t.Fatalf("seed %d: Least(%d, %d) = %d, and plans exist for %v", seed, least, most, got, planned)
 		}
 		wanted := 2 + random.IntN(6)
 		for shares := range tree.Plans(wanted, wanted-1) {
 			if why := broken(layers, nodes, givenBy(nodes, shares)); why != "" || sumOf(shares) != wanted-1 {
-				t.Fatalf("seed %d: %s for %d of %d: %s", seed, text(shares), wanted-1, wanted, why)
+				t.Fatalf("seed %d: plan %s for %d of %d members: %s", seed, text(shares), wanted-1, wanted, why)
 			}
 		}
 	}
 	for _, n := range [][2]int{{3, 0}, {2, 3}} {
 		for shares := range New(rules(), example(), 9).Plans(n[0], n[1]) {
-			t.Errorf("there is a plan to place %d of %d: %s", n[1], n[0], text(shares))
+			t.Errorf("got a plan to place %d of %d members, want none: %s", n[1], n[0], text(shares))
 		}
 	}
 }

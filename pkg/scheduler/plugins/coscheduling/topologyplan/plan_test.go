@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 )
 
-// example is the tree of the table: two spines, three blocks, six nodes.
+// example is the tree that the test tables use: two spines, three blocks, six nodes.
 func example() []Node {
 	node := func(name, spine, block string, slots int) Node {
 		return Node{Name: name, Domains: []string{spine, block}, Slots: slots}
@@ -27,7 +27,7 @@ func example() []Node {
 	}
 }
 
-// rules are of the example's layers: what the words say of them, such as "spine must" or "block 4".
+// rules returns the example's layers with rules such as "spine must" or "block 4".
 func rules(words ...string) []Layer {
 	layers := []Layer{{Name: "cluster"}, {Name: "spine"}, {Name: "block"}, {Name: "node"}}
 	for _, word := range words {
@@ -77,7 +77,7 @@ func TestPlans(t *testing.T) {
 		wanted int
 		nodes  []Node
 		want   string
-		// says is what the explanation says where there is no plan.
+		// says is the explanation if no plan exists.
 		says string
 	}{
 		"one node holds it":                  {rules: []string{"block must"}, wanted: 5, want: "a2 5"},
@@ -143,7 +143,7 @@ func TestPlans(t *testing.T) {
 					t.Fatalf("the best plan (-want +got):\n%s", diff)
 				}
 				if said := tree.Explain(tt.wanted); tt.want == "" && !strings.Contains(said, tt.says) {
-					t.Fatalf("it says %q, want %q", said, tt.says)
+					t.Fatalf("the explanation is %q, want %q", said, tt.says)
 				}
 			}
 		})
@@ -152,8 +152,8 @@ func TestPlans(t *testing.T) {
 
 var planSeeds = rounds.Flag("gather.plans", 5000, 30_000, "how many drawn trees are planned")
 
-// TestPlansAgreeWithBruteForce: of drawn trees, every plan keeps the rules, and there is one if and only if some division of the members
-// does.
+// TestPlansAgreeWithBruteForce checks, for random trees, that every plan satisfies the rules, and that a plan exists if
+// and only if some division of the members satisfies them.
 func TestPlansAgreeWithBruteForce(t *testing.T) {
 	plans, none, widest := 0, 0, 0
 	for seed := range uint64(planSeeds.Of(t)) {
@@ -169,14 +169,14 @@ func TestPlansAgreeWithBruteForce(t *testing.T) {
 		for shares := range tree.Plans(wanted, wanted) {
 			found++
 			if why := broken(layers, nodes, givenBy(nodes, shares)); why != "" || sumOf(shares) != wanted {
-				t.Fatalf("seed %d: plan %s for %d: %s\n%+v\n%+v", seed, text(shares), wanted, why, layers, nodes)
+				t.Fatalf("seed %d: plan %s for %d members: %s\n%+v\n%+v", seed, text(shares), wanted, why, layers, nodes)
 			}
 		}
 		if exists != (found > 0) {
-			t.Fatalf("seed %d: %d plans for %d, and there is one: %v\n%+v\n%+v", seed, found, wanted, exists, layers, nodes)
+			t.Fatalf("seed %d: %d plans for %d members, and a division exists: %v\n%+v\n%+v", seed, found, wanted, exists, layers, nodes)
 		}
 		if (tree.Most(wanted, wanted) == wanted) != exists || (tree.Least(wanted, wanted) == wanted) != exists {
-			t.Fatalf("seed %d: Most or Least does not know of the plan for %d", seed, wanted)
+			t.Fatalf("seed %d: Most or Least does not agree with the plan for %d members", seed, wanted)
 		}
 		if exists {
 			plans++
@@ -189,12 +189,12 @@ func TestPlansAgreeWithBruteForce(t *testing.T) {
 		}
 	}
 	if plans < 1000 || none < 1000 || widest < 5 {
-		t.Errorf("%d trees with plans, %d without, at most %d plans: the draw is one-sided", plans, none, widest)
+		t.Errorf("%d trees with plans, %d without, at most %d plans: the random trees are too uniform", plans, none, widest)
 	}
 }
 
-// TestManyMembersOverManyNodesThatAreNoMultiple: the plan comes at once, where each node's amounts are irregular. Sums that are made number
-// by number take a quarter of a minute.
+// TestManyMembersOverManyNodesThatAreNoMultiple checks that a plan is found quickly if the permitted counts of nodes
+// are irregular. Computing sums number by number would take 15 s.
 func TestManyMembersOverManyNodesThatAreNoMultiple(t *testing.T) {
 	for _, multiple := range []int{2, 7} {
 		var nodes []Node
@@ -212,12 +212,13 @@ func TestManyMembersOverManyNodesThatAreNoMultiple(t *testing.T) {
 			t.Errorf("multiples of %d: a plan took %v", multiple, took)
 		}
 		if most != 5_000 || sumOf(plan) != most || broken(rules(fmt.Sprintf("node %d", multiple)), nodes, givenBy(nodes, plan)) != "" {
-			t.Errorf("multiples of %d: the most is %d, want 5000, by the plan %s", multiple, most, text(plan))
+			t.Errorf("multiples of %d: Most returns %d, want 5000, with plan %s", multiple, most, text(plan))
 		}
 	}
 }
 
-// drawn draws a tree of up to 6 nodes in up to 2 blocks of up to 2 spines, with rules, and members in one of the domains it may lie in.
+// drawn returns a random tree of up to 6 nodes in up to 2 blocks of up to 2 spines, with rules. The gang's members run
+// in one of the domains that the rules permit.
 func drawn(random *rand.Rand) ([]Layer, []Node) {
 	layers := []Layer{{Name: "cluster"}, {Name: "spine"}, {Name: "block"}, {Name: "node"}}
 	if random.IntN(2) == 0 {
@@ -245,7 +246,7 @@ func drawn(random *rand.Rand) ([]Layer, []Node) {
 	return layers, nodes
 }
 
-// divisions calls give for each way to divide so many members over the slots of the nodes.
+// divisions calls give for each way to divide the wanted members over the slots of the nodes.
 func divisions(nodes []Node, wanted int, give func([]int)) {
 	given := make([]int, len(nodes))
 	var divide func(i, left int)
@@ -279,7 +280,8 @@ func sumOf(shares []Share) (sum int) {
 	return sum
 }
 
-// broken says which rule the division breaks: members that run count, and where nothing is added nothing is asked.
+// broken returns the rule that the division violates, or "". Running members count. A domain without new members need
+// not satisfy a multiple.
 func broken(layers []Layer, nodes []Node, given []int) string {
 	for i, node := range nodes {
 		if given[i] > node.Slots {
@@ -309,7 +311,7 @@ func broken(layers []Layer, nodes []Node, given []int) string {
 	return ""
 }
 
-// BenchmarkPlans: 512 members over 40 blocks of 125 nodes.
+// BenchmarkPlans measures a plan for 256 members on 40 blocks of 125 nodes.
 func BenchmarkPlans(b *testing.B) {
 	var nodes []Node
 	for i := range 5_000 {

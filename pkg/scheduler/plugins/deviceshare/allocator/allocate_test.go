@@ -125,7 +125,7 @@ func TestDevicesWithoutANUMANodeHaveNoPreference(t *testing.T) {
 	check(t, d.state(t), parse(t, makePod(list(nvidiaName, "1"))), Options{NUMANodes: []int{0}}, "gpu 1", false)
 }
 
-// TestShareOfGPUPacksTheTopology is case D23.
+// TestShareOfGPUPacksTheTopology is Koordinator's case D23: a share goes to a free GPU whose neighbour is in use.
 func TestShareOfGPUPacksTheTopology(t *testing.T) {
 	r := parse(t, makePod(list(coreName, "50", ratioName, "50")))
 	check(t, nodeA().state(t).With(whole(5)), r, Options{Strategy: MostAllocated{DefaultWeights}}, "gpu 4@50", false)
@@ -282,7 +282,7 @@ func TestFPGACounts(t *testing.T) {
 	whole := makePod(list(fpgaName, "2"), "device-allocate-hint", `{"fpga":{"allocateStrategy":"RequestsAsCount","exclusivePolicy":"DeviceLevel"}}`)
 	a, _ := Allocate(d.state(t), parse(t, whole), Options{})
 	if diff := cmp.Diff([]int64{100, 100}, []int64{a[FPGA][0].Amounts[FPGAShare], a[FPGA][1].Amounts[FPGAShare]}); diff != "" {
-		t.Errorf("of each of two FPGAs that are not shared (-want +got):\n%s", diff)
+		t.Errorf("allocation with two FPGAs that are not shared (-want +got):\n%s", diff)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestScores(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := tt.strategy.NodeScore(tt.before, tt.before.With(tt.taken)); got != tt.want {
-				t.Errorf("score of the node: %v, want %v", got, tt.want)
+				t.Errorf("the score of the node is %v, want %v", got, tt.want)
 			}
 		})
 	}

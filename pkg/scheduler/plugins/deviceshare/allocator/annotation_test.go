@@ -38,7 +38,7 @@ func TestParsedAnnotations(t *testing.T) {
 	tests := map[string]struct {
 		text string
 		want *Allocation
-		// wrong is in the error, if there must be one.
+		// wrong is a part of the expected error; empty if no error is expected.
 		wrong string
 	}{
 		"what we write":            {text: annotationText, want: annotated()},
@@ -78,17 +78,17 @@ func FuzzParseAllocation(f *testing.F) {
 		a, err := ParseAllocation(text)
 		if err != nil {
 			if len(err.Error()) > 4096 {
-				t.Errorf("an error of %d bytes", len(err.Error()))
+				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 			return
 		}
 		again, err := ParseAllocation(a.Annotation())
 		if err != nil || again.Annotation() != a.Annotation() {
-			t.Errorf("%s is read as %s, %v", a.Annotation(), again.Annotation(), err)
+			t.Errorf("annotation %s is parsed as %s, with error %v", a.Annotation(), again.Annotation(), err)
 		}
 		s := nodeA().state(t)
 		if used := s.With(a).Without(a); !cmp.Equal(s.used, used.used) {
-			t.Errorf("what was given back is still used: %v", used.used)
+			t.Errorf("after the allocation was removed, %v is still in use", used.used)
 		}
 	})
 }
@@ -107,12 +107,12 @@ func FuzzParseRequest(f *testing.F) {
 		r, err := ParseRequest(pod, RequestOptions{})
 		if err != nil {
 			if len(err.Error()) > 4096 || !strings.Contains(err.Error(), "ns/p") {
-				t.Errorf("an error of %d bytes: %.256s", len(err.Error()), err)
+				t.Errorf("the error has %d bytes: %.256s", len(err.Error()), err)
 			}
 			return
 		}
 		if a, refusal := Allocate(nodeA().state(t), r, Options{}); refusal == nil && a.IsEmpty() {
-			t.Error("an allocation of nothing")
+			t.Error("the allocation is empty, but the request is not")
 		}
 	})
 }

@@ -49,7 +49,7 @@ func list(namesAndAmounts ...string) v1.ResourceList {
 	return l
 }
 
-// add adds a healthy device; numa below 0 for one of unknown topology.
+// add adds a healthy device. A numa below 0 means an unknown topology.
 func (d *deviceObject) add(t v1alpha1.DeviceType, minor int32, numa int32, pcie string, resources v1.ResourceList) *v1alpha1.DeviceInfo {
 	info := v1alpha1.DeviceInfo{Type: t, Minor: &minor, UUID: fmt.Sprintf("%s-%d", t, minor), Health: true, Resources: resources}
 	if numa >= 0 {
@@ -76,7 +76,7 @@ func (d *deviceObject) state(t testing.TB) *State {
 	return NewState(inventory)
 }
 
-// nodeA is the node of the cases: eight GPUs and four NICs on four PCIe roots and two NUMA nodes.
+// nodeA is the node of Koordinator's cases: eight GPUs and four NICs on four PCIe roots and two NUMA nodes.
 func nodeA() *deviceObject {
 	d := makeDevice()
 	for minor := range int32(8) {
@@ -93,7 +93,7 @@ func nodeA() *deviceObject {
 	return d
 }
 
-// makePod asks for resources by name and amount; annotations are by the last part of their names.
+// makePod returns a pod that requests these resources. The keys of annotations are given without their common prefix.
 func makePod(resources v1.ResourceList, annotations ...string) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{}}}
 	pod.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Limits: resources, Requests: resources}}}
@@ -112,7 +112,7 @@ func parse(t testing.TB, pod *v1.Pod) *Request {
 	return r
 }
 
-// whole are whole GPUs of Node A, and part a part of each in hundredths.
+// whole is an allocation of whole GPUs of Node A, and part is an allocation of this percentage of each GPU.
 func whole(minors ...int32) *Allocation { return part(100, minors...) }
 
 func part(percent int64, minors ...int32) *Allocation {
@@ -137,7 +137,7 @@ func vf(minor int32, busID string) *Allocation {
 	return a
 }
 
-// text is an allocation in short: minors, with what is less or more than usual of each.
+// text returns an allocation as a short text: the minors by type, followed by the amount if it is not the usual one.
 func text(a *Allocation) string {
 	var parts []string
 	for t := range a {
@@ -169,7 +169,8 @@ func inUse(s *State, allocations ...*Allocation) *State {
 	return s
 }
 
-// check allocates and compares; want is the text of the allocation, or what the reason must contain.
+// check allocates devices and compares the result. want is the text of the allocation, or a part of the reason of a
+// refusal.
 func check(t *testing.T, s *State, r *Request, o Options, want string, refused bool) {
 	t.Helper()
 	a, refusal := Allocate(s, r, o)

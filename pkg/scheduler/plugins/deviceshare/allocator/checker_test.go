@@ -8,12 +8,13 @@ import (
 	"strconv"
 )
 
-// The checker applies the rules to the values of which a random node and a random pod were built, and shares no code with the search.
+// The checker applies the rules to the values from which a random node and a random pod were built. It shares no code
+// with the search.
 
-// choice is devices of each type, by index.
+// choice is a set of devices of each type.
 type choice [numTypes][]*testDevice
 
-// violation is the rule that the choice breaks; empty if it is good.
+// violation returns the rule that the choice violates, or "".
 func (n *testNode) violation(p *testPod, c *choice) string {
 	for t := range c {
 		w := &p.of[t]
@@ -98,7 +99,7 @@ func inScope(devices []*testDevice, scope string) bool {
 	return true
 }
 
-// countViolation is about how many devices there are of each type, and where those of joint types are.
+// countViolation checks the numbers of devices of each type, and where the devices of joint types are.
 func (n *testNode) countViolation(p *testPod, c *choice) string {
 	var joint []Type
 	for _, t := range p.joint {
@@ -166,7 +167,7 @@ func (n *testNode) partitionViolation(p *testPod, gpus []*testDevice) string {
 	return "the GPUs are no partition"
 }
 
-// shares reports whether any selected healthy GPU has more than the request.
+// shares reports whether any selected healthy GPU has more than the request, so that the pod gets only a share of it.
 func (n *testNode) shares(w *testWant) bool {
 	if w.memoryGiB == 0 {
 		return w.percent < 100
@@ -176,7 +177,7 @@ func (n *testNode) shares(w *testWant) bool {
 	})
 }
 
-// feasible goes over all choices of devices.
+// feasible reports whether any choice of devices satisfies the pod's rules.
 func (n *testNode) feasible(p *testPod) bool {
 	ok := false
 	n.eachChoice(func(c *choice) bool {
@@ -205,7 +206,7 @@ func (n *testNode) eachChoice(visit func(*choice) bool) {
 	}
 }
 
-// choiceOf is what the allocation has of the node.
+// choiceOf returns the devices of the allocation as a choice.
 func (n *testNode) choiceOf(a *Allocation) (*choice, error) {
 	c := &choice{}
 	for t := range a {
@@ -226,7 +227,7 @@ func (n *testNode) choiceOf(a *Allocation) (*choice, error) {
 	return c, nil
 }
 
-// take puts the choice to use for the pod and returns what undoes it.
+// take marks the devices of the choice as used by the pod. The returned function reverts that.
 func (n *testNode) take(p *testPod, c *choice) (undo func()) {
 	var before []testDevice
 	var taken []*testDevice
@@ -262,7 +263,7 @@ func (d *testDevice) freeVF() int {
 	return -1
 }
 
-// feasibleTogether goes over all choices of devices of all pods.
+// feasibleTogether reports whether all pods can have devices together, by trying all choices.
 func (n *testNode) feasibleTogether(pods []*testPod) bool {
 	if len(pods) == 0 {
 		return true
@@ -279,7 +280,7 @@ func (n *testNode) feasibleTogether(pods []*testPod) bool {
 	return ok
 }
 
-// violationInAnyOrder is empty if the pods can take what they were given one after another, in some order.
+// violationInAnyOrder returns "" if the pods can take their devices one after another in some order.
 func (n *testNode) violationInAnyOrder(pods []*testPod, allocations []*Allocation) (why string) {
 	if len(pods) == 0 {
 		return ""
@@ -303,7 +304,7 @@ func (n *testNode) violationInAnyOrder(pods []*testPod, allocations []*Allocatio
 	return why
 }
 
-// leading is the type of which devices are chosen first.
+// leading returns the device type that is chosen first.
 func (p *testPod) leading() Type {
 	for _, t := range p.joint {
 		if p.of[t].asked() {
@@ -327,7 +328,8 @@ func scopeOf(devices []*testDevice) Scope {
 	return ScopeNode
 }
 
-// narrowest is the narrowest scope of the leading type of any choice. Partitions go before scopes.
+// narrowest returns the narrowest scope of the leading type among all valid choices. Partitions take precedence over
+// scopes.
 func (n *testNode) narrowest(p *testPod) Scope {
 	narrowest := ScopeNode
 	if n.partitions != nil && !n.shares(&p.of[GPU]) {

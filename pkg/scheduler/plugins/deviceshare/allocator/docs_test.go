@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// picture draws Node A: devices in brackets are the allocation's, those in parentheses others use.
+// picture draws Node A. Devices of the allocation are in brackets, and devices that other pods use are in parentheses.
 func picture(s *State, a *Allocation) string {
 	mark := func(t Type, minor int32) string {
 		i, _ := s.index(t, minor)
@@ -39,7 +39,8 @@ func picture(s *State, a *Allocation) string {
 	return b.String()
 }
 
-// TestDocumentedRequests: the page has each example with its requests, and the picture shows its allocation.
+// TestDocumentedRequests checks that the page has each example with its requests, and that its picture shows the
+// example's allocation.
 func TestDocumentedRequests(t *testing.T) {
 	page, err := os.ReadFile("../../../../../docs/plugins/deviceshare-requests.md")
 	if err != nil {
@@ -93,7 +94,7 @@ func TestDocumentedRequests(t *testing.T) {
 				annotations = []string{e.annotation, e.value}
 				line := fmt.Sprintf("scheduling.koordinator.sh/%s: '%s'\n", e.annotation, e.value)
 				if !strings.Contains(string(page), line) {
-					t.Errorf("the page lacks %s", line)
+					t.Errorf("the page does not contain %s", line)
 				}
 			}
 			a, refusal := Allocate(s, parse(t, makePod(e.resources, annotations...)), Options{})
@@ -104,7 +105,7 @@ func TestDocumentedRequests(t *testing.T) {
 				t.Errorf("allocated %s, want %s", got, e.want)
 			}
 			if drawn := picture(s, a); !strings.Contains(string(page), drawn) {
-				t.Errorf("the page lacks\n%s", drawn)
+				t.Errorf("the page does not contain\n%s", drawn)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 )
 
-// tightNode is a node on which members are easily in one another's way.
+// tightNode returns a random node on which members often compete for the same devices.
 func tightNode(r *rand.Rand, gpus, nics int, partitions bool) *testNode {
 	n := &testNode{}
 	perRoot := 1 + r.IntN(3)
@@ -45,10 +45,10 @@ func tightNode(r *rand.Rand, gpus, nics int, partitions bool) *testNode {
 	return n
 }
 
-// holdsAlike goes over all choices for so many pods that ask for the same.
+// holdsAlike reports whether this number of pods with equal requests can have devices together, by trying all choices.
 func (n *testNode) holdsAlike(p *testPod, count int) bool { return n.holdsAlikeIn(0, p, count) }
 
-// holdsAlikeIn is about those in which each pod's GPUs share just that scope; 0 for any.
+// holdsAlikeIn does the same with choices whose GPUs share exactly this scope; 0 means any scope.
 func (n *testNode) holdsAlikeIn(scope Scope, p *testPod, count int) bool {
 	var choices []*choice
 	n.eachChoice(func(c *choice) bool {
@@ -80,7 +80,8 @@ func (n *testNode) holdsAlikeIn(scope Scope, p *testPod, count int) bool {
 
 var planPercent = rounds.Flag("plan.percent", 25, 100, "how many percent of the random nodes are tried that any plan has room on")
 
-// TestMembersThatComeOneByOneFindRoomWhereAnyPlanHasIt: as many find devices, each asked for itself, as could together.
+// TestMembersThatComeOneByOneFindRoomWhereAnyPlanHasIt checks that members which are placed one by one find devices as
+// long as any joint plan for all of them exists.
 func TestMembersThatComeOneByOneFindRoomWhereAnyPlanHasIt(t *testing.T) {
 	tests := map[string]struct {
 		nics       bool
@@ -128,14 +129,14 @@ func TestMembersThatComeOneByOneFindRoomWhereAnyPlanHasIt(t *testing.T) {
 				for {
 					if _, refusal := Allocate(s, request, Options{}); refusal != nil {
 						if node.holdsAlike(pod, len(had)+1) {
-							t.Fatalf("seed %d: %+v: member %d is refused for %q, but there is a choice for all", seed, pod, len(had), refusal.Reason)
+							t.Fatalf("seed %d: %+v: member %d is refused because of %q, but a choice for all members exists", seed, pod, len(had), refusal.Reason)
 						}
 						break
 					}
 					requests, had = append(requests, request), append(had, nil)
 					next, refusal := AllocateOneMore(s, requests, had, request, Options{})
 					if refusal != nil {
-						t.Fatalf("seed %d: %+v: refused for %q, and there is room", seed, pod, refusal.Reason)
+						t.Fatalf("seed %d: %+v: refused because of %q, but the node has room", seed, pod, refusal.Reason)
 					}
 					had, s = next, start
 					for _, a := range had {
@@ -151,13 +152,14 @@ func TestMembersThatComeOneByOneFindRoomWhereAnyPlanHasIt(t *testing.T) {
 				}
 			}
 			if planned < planPercent.Of(t)/10 {
-				t.Errorf("only %d nodes hold more than one", planned)
+				t.Errorf("only %d nodes hold more than one member", planned)
 			}
 		})
 	}
 }
 
-// TestMembersAloneOnTheirPCIeRootsTakeLargeOnesWithSmallOnes: the three roots of one GPU would break up least, and leave too few.
+// TestMembersAloneOnTheirPCIeRootsTakeLargeOnesWithSmallOnes: taking the three roots with one GPU first would break up
+// least, but leave too few roots for other members.
 func TestMembersAloneOnTheirPCIeRootsTakeLargeOnesWithSmallOnes(t *testing.T) {
 	r := parse(t, makePod(list(nvidiaName, "3"), "device-allocate-hint", `{"gpu":{"exclusivePolicy":"PCIeLevel"}}`))
 	start := oddRoots().state(t)
@@ -174,21 +176,23 @@ func TestMembersAloneOnTheirPCIeRootsTakeLargeOnesWithSmallOnes(t *testing.T) {
 	}
 }
 
-// TestManySharesOfSeveralFillANode: in a plan for many, what has room for most goes first.
+// TestManySharesOfSeveralFillANode checks that a plan for many members uses first the devices with room for most
+// shares.
 func TestManySharesOfSeveralFillANode(t *testing.T) {
 	r := parse(t, makePod(list(sharedName, "3", coreName, "60", ratioName, "60")))
 	s := nodeA().state(t).With(part(40, 0, 1, 2))
-	// Of 20 hundredths each, three devices have room for three and five for five, which are 34: 11 members of three shares.
+	// With 20 hundredths each, three devices have room for three shares and five devices for five: 34 shares, which is
+	// 11 members of three shares.
 	requests := slices.Repeat([]*Request{r}, 11)
 	if _, refusal := AllocateTogether(s, requests, Options{}); refusal != nil {
-		t.Errorf("11 members are refused: %s", refusal.Reason)
+		t.Errorf("11 members are refused although they fit: %s", refusal.Reason)
 	}
 	if _, refusal := AllocateTogether(s, append(requests, r), Options{}); refusal == nil {
-		t.Error("12 members find room")
+		t.Error("12 members are accepted, want at most 11")
 	}
 }
 
-// TestOneMoreMember keeps what others have unless that breaks what is wanted of all.
+// TestOneMoreMember checks that other members keep their devices unless that would violate the request of a member.
 func TestOneMoreMember(t *testing.T) {
 	gpus := func(n string) *Request { return parse(t, makePod(list(nvidiaName, n))) }
 	hinted := parse(t, makePod(list(nvidiaName, "2"), "device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`))

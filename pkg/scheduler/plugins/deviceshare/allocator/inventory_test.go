@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// places are the PCIe root and the NUMA node of each device of the type, as numbers.
+// places returns the PCIe root and the NUMA node of each device of the type, as numbers.
 func places(i *Inventory, t Type) string {
 	var all []string
 	for d := range i.Devices[t] {
@@ -78,7 +78,7 @@ func TestPlacesOfDevices(t *testing.T) {
 }
 
 func TestAffinityKeyStandsForThePCIeRoot(t *testing.T) {
-	// As on GB300 boards: each NIC has a PCIe root of its own, and a data-direct one that it shares with its GPU.
+	// As on GB300 boards, each NIC has its own PCIe root, and a data-direct root that it shares with its GPU.
 	d := makeDevice()
 	for minor := range int32(4) {
 		d.gpu(minor, minor/2, fmt.Sprint("gpu", minor/2)).Labels = map[string]string{"data-direct": fmt.Sprint(minor)}
@@ -106,10 +106,10 @@ func TestUnhealthyDevicesHaveNothing(t *testing.T) {
 	d.Spec.Devices[3].Health = false
 	s := d.state(t).With(part(40, 3))
 	if got := s.Devices[GPU][3].Total; !got.IsZero() {
-		t.Errorf("an unhealthy GPU has %v", got)
+		t.Errorf("an unhealthy GPU has amounts %v, want none", got)
 	}
 	if got, want := s.Used(GPU, 3), part(40, 3)[GPU][0].Amounts; got != want {
-		t.Errorf("of an unhealthy GPU %v is used, want %v: its users keep it", got, want)
+		t.Errorf("the used amounts of an unhealthy GPU are %v, want %v, because its pods still use it", got, want)
 	}
 }
 
@@ -150,13 +150,14 @@ func TestBuiltInPartitions(t *testing.T) {
 				d.gpu(minor, -1, "")
 			}
 			if got := d.state(t).Partitions != nil; got != tt.want {
-				t.Errorf("a table: %v, want %v", got, tt.want)
+				t.Errorf("the node has partitions: %v, want %v", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestCapacityIncludesBrokenDevices, which pods may still have; they have no amounts of their own.
+// TestCapacityIncludesBrokenDevices: unhealthy devices, which pods may still use, count with the amounts of healthy
+// ones, because they report none.
 func TestCapacityIncludesBrokenDevices(t *testing.T) {
 	d := makeDevice()
 	for minor := range int32(3) {

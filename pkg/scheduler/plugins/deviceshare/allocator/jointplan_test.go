@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// oddRoots is a node with GPUs on three PCIe roots of one and three of two.
+// oddRoots is a node with six PCIe roots: three with one GPU and three with two.
 func oddRoots() *deviceObject {
 	d := makeDevice()
 	for minor, root := range []int{0, 1, 2, 3, 3, 4, 4, 5, 5} {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKeysContainEveryField: a field that is added to an inventory or to a state must be looked at here, and come into the key if requests may
-// be answered otherwise for it.
+// TestKeysContainEveryField fails if a field was added to an inventory or a state. Add the field to the key if it can
+// change the answer to a request, and then to this list.
 func TestKeysContainEveryField(t *testing.T) {
 	for of, fields := range map[reflect.Type][]string{
 		reflect.TypeFor[Inventory]():  {"Node", "Devices", "LeftOut", "PCIes", "NUMANodes", "numaIDs", "Partitions", "PartitionPolicy", "Vendor", "Model", "IsolationProvider"},
@@ -22,7 +22,7 @@ func TestKeysContainEveryField(t *testing.T) {
 			have = append(have, field.Name)
 		}
 		if !reflect.DeepEqual(have, fields) {
-			t.Errorf("%v has fields %v, known are %v", of, have, fields)
+			t.Errorf("%v has fields %v, and the test lists %v", of, have, fields)
 		}
 	}
 	base := func(change func(*Inventory)) string {
@@ -32,7 +32,7 @@ func TestKeysContainEveryField(t *testing.T) {
 	}
 	plain := base(func(*Inventory) {})
 	if same := base(func(i *Inventory) { i.Node, i.Devices[GPU][0].UUID = "other", "other" }); same != plain {
-		t.Error("names tell inventories apart")
+		t.Error("inventories that differ only in names have different keys")
 	}
 	for name, change := range map[string]func(*Inventory){
 		"minor":       func(i *Inventory) { i.Devices[GPU][7].Minor = 9 },
@@ -66,7 +66,7 @@ func TestKeysContainEveryField(t *testing.T) {
 			t.Errorf("a state with another %s in use has the same key", name)
 		}
 		if string(state.With(a).Without(a).AppendUse(nil)) != unused {
-			t.Errorf("a state in which %s is in use no more has another key", name)
+			t.Errorf("after %s was released, the key differs from that of an unused state", name)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestRefusals(t *testing.T) {
 	}
 	crowded, err := NewInventory(&many.Device, nil, InventoryOptions{})
 	if err == nil {
-		t.Error("72 GPUs are no error")
+		t.Error("an inventory of 72 GPUs has no error")
 	}
 	node := nodeA().state(t)
 	partitioned := func(table string) *State {
@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, refusal := Allocate(tt.state, tt.request, tt.o)
 			if refusal == nil {
-				t.Fatalf("allocated %s", text(a))
+				t.Fatalf("allocated %s, want a refusal", text(a))
 			}
 			if diff := cmp.Diff(tt.want, *refusal); diff != "" {
 				t.Errorf("refusal (-want +got):\n%s", diff)
@@ -110,7 +110,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfMembersTogether has the refusals of members that are to be on one node together.
+// TestRefusalsOfMembersTogether has the refusals of several members that are placed on one node together.
 func TestRefusalsOfMembersTogether(t *testing.T) {
 	gpus := func(n string) *Request { return parse(t, makePod(list(nvidiaName, n))) }
 	node := nodeA().state(t)
@@ -127,7 +127,7 @@ func TestRefusalsOfMembersTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, refusal := AllocateTogether(tt.state, tt.requests, Options{})
 			if refusal == nil {
-				t.Fatal("allocated")
+				t.Fatal("allocated devices, want a refusal")
 			}
 			if diff := cmp.Diff(tt.want, *refusal); diff != "" {
 				t.Errorf("refusal (-want +got):\n%s", diff)
@@ -136,7 +136,7 @@ func TestRefusalsOfMembersTogether(t *testing.T) {
 	}
 }
 
-// TestBadAllocations has the errors of annotations that list a pod's devices, from ParseAllocation.
+// TestBadAllocations has the errors of ParseAllocation for annotations that list a pod's devices.
 func TestBadAllocations(t *testing.T) {
 	const (
 		annotation = "annotation scheduling.koordinator.sh/device-allocated: "
@@ -158,7 +158,8 @@ func TestBadAllocations(t *testing.T) {
 	}
 }
 
-// TestRequestsThatAreRejected, and more than case D32 has. That no eviction helps such pods is told by the plugin (TestAPodThatAsksForWhatCannotBeIsRefusedForGood).
+// TestRequestsThatAreRejected has the errors of invalid requests, with those of Koordinator's case D32.
+// TestAPodThatAsksForWhatCannotBeIsRefusedForGood checks that no pods are evicted for them.
 func TestRequestsThatAreRejected(t *testing.T) {
 	const combination = "not a valid combination; request GPUs by nvidia.com/gpu alone, by koordinator.sh/gpu alone, or by koordinator.sh/gpu-core, " +
 		"koordinator.sh/gpu-memory-ratio or koordinator.sh/gpu-core, koordinator.sh/gpu-memory, optionally with koordinator.sh/gpu.shared"
@@ -167,7 +168,7 @@ func TestRequestsThatAreRejected(t *testing.T) {
 	}
 	tests := map[string]struct {
 		pod *v1.Pod
-		// want is the error behind the pod's name.
+		// want is the error after the pod's name.
 		want string
 	}{
 		"core 101":                            {makePod(list(coreName, "101", memoryName, "1")), "resource koordinator.sh/gpu-core: is 101, must be at most 100 or a multiple of 100"},
@@ -221,7 +222,7 @@ func TestRequestsThatAreRejected(t *testing.T) {
 				t.Fatalf("error %s\nwant  %s", got, want)
 			}
 			if len(err.Error()) > 2048 {
-				t.Errorf("an error of %d bytes", len(err.Error()))
+				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
 	}
@@ -265,7 +266,7 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// TestRecheckOfTheRequest: devices that are all there, but are not where or what the request wants.
+// TestRecheckOfTheRequest has the errors of devices that still exist, but no longer satisfy the request.
 func TestRecheckOfTheRequest(t *testing.T) {
 	const unsatisfied = "the pod's devices do not satisfy its request: "
 	two := list(nvidiaName, "2", rdmaName, "1")
@@ -388,7 +389,7 @@ func TestBadDeviceObjects(t *testing.T) {
 			if got, want := errorText(err), "device n1: "+tt.want; got != want {
 				t.Errorf("error %q, want %q", got, want)
 			}
-			// What is left is of use: each GPU can be had, and no other.
+			// The valid devices can still be allocated, and no others.
 			var got []string
 			s := NewState(i)
 			for {
@@ -418,7 +419,8 @@ func TestBadTemplates(t *testing.T) {
 	}
 }
 
-// TestAllocationsBeyondTheRequest has the error that is logged for a pod whose annotation lists more than the pod requests.
+// TestAllocationsBeyondTheRequest has the error that is logged for a pod whose annotation lists more than the pod
+// requests.
 func TestAllocationsBeyondTheRequest(t *testing.T) {
 	const annotation = "annotation scheduling.koordinator.sh/device-allocated: lists more "
 	const excess = " than the pod requests, the excess is ignored"

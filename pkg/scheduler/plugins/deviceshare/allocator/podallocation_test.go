@@ -10,7 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// An allocation by ratio may not list its memory. With the whole ratio it uses all the memory.
+// TestAllocationByRatioUsesAllMemory: an allocation by ratio may not list the GPU's memory. With the whole ratio it
+// uses all of the memory.
 func TestAllocationByRatioUsesAllMemory(t *testing.T) {
 	d := makeDevice()
 	d.gpu(0, 0, "a")

@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// testDevice is a device of a random node, with what others use of it.
+// testDevice is a device of a random node, with the amounts that other pods use.
 type testDevice struct {
 	minor     int32
 	numa      int
@@ -37,7 +37,7 @@ func (d *testDevice) inUse() bool { return d.used > 0 || len(d.takenVFs) > 0 || 
 
 func (d *testDevice) bus(vf int) string { return fmt.Sprintf("%s-%d.%d", d.typ, d.minor, vf) }
 
-// root is what stands for the PCIe root in joint allocation.
+// root returns the PCIe root, or the affinity label that replaces it in joint allocation.
 func (d *testDevice) root() string {
 	if d.affinity != "" {
 		return "affinity " + d.affinity
@@ -94,7 +94,7 @@ func randomNode(r *rand.Rand, gpus, nics, fpgas int) *testNode {
 			n.devices[t] = append(n.devices[t], d)
 		}
 	}
-	// The label stands for the root only where both have it.
+	// The label replaces the root only if devices of both types have it.
 	for t, other := range map[Type]Type{GPU: RDMA, RDMA: GPU} {
 		if !slices.ContainsFunc(n.devices[other], func(d *testDevice) bool { return d.affinity != "" }) {
 			for _, d := range n.devices[t] {
@@ -119,7 +119,7 @@ func randomNode(r *rand.Rand, gpus, nics, fpgas int) *testNode {
 	return n
 }
 
-// object is the node's Device object; the devices are listed in the order of the permutation's seed.
+// object returns the node's Device object, with its devices in a random order.
 func (n *testNode) object(order *rand.Rand) *v1alpha1.Device {
 	d := makeDevice()
 	for t := range n.devices {
@@ -150,7 +150,7 @@ func (n *testNode) object(order *rand.Rand) *v1alpha1.Device {
 	return &d.Device
 }
 
-// users are what others have of the node.
+// users returns the allocation of all pods that use the node's devices.
 func (n *testNode) users() *Allocation {
 	a := &Allocation{}
 	for t := range n.devices {
@@ -176,7 +176,7 @@ func (n *testNode) users() *Allocation {
 	return a
 }
 
-// testPod is what a random pod asks for.
+// testPod is the request of a random pod.
 type testPod struct {
 	of        [numTypes]testWant
 	joint     []Type
@@ -246,7 +246,7 @@ func randomPod(r *rand.Rand) *testPod {
 	return p
 }
 
-// pod is the pod that asks for that.
+// pod returns a pod with this request.
 func (p *testPod) pod() *v1.Pod {
 	resources := v1.ResourceList{}
 	hints := map[string]map[string]any{}

@@ -74,7 +74,7 @@ func TestFilledAmounts(t *testing.T) {
 		})
 	}
 	if _, ok := fill(Amounts{Memory: 1}, GPU, &Device{}); ok {
-		t.Error("a GPU without memory has a byte")
+		t.Error("a share of a GPU without memory has memory")
 	}
 }
 
@@ -97,11 +97,11 @@ func TestRequestsThatAreAccepted(t *testing.T) {
 		t.Run(name, func(t *testing.T) { parse(t, makePod(resources)) })
 	}
 	if r, err := ParseRequest(makePod(list("cpu", "1", nvidiaName, "0")), RequestOptions{}); r != nil || err != nil {
-		t.Errorf("a pod that asks for no device: %v, %v", r, err)
+		t.Errorf("a pod that requests no device has request %v, error %v", r, err)
 	}
 }
 
-// twice is the pod with a second container like the first.
+// twice returns the pod with a second container that equals the first.
 func twice(pod *v1.Pod) *v1.Pod {
 	pod.Spec.Containers = append(pod.Spec.Containers, pod.Spec.Containers[0])
 	return pod

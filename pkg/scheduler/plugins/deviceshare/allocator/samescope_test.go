@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestMembersWithEqualRequestsGetEqualScopes where any plan gives them such, no wider than one of them has.
+// TestMembersWithEqualRequestsGetEqualScopes checks that members with equal requests have devices in equal scopes if a
+// joint plan permits it, and in the narrowest such scope.
 func TestMembersWithEqualRequestsGetEqualScopes(t *testing.T) {
 	equal := 0
 	for seed := range uint64(800) {
@@ -37,7 +38,7 @@ func TestMembersWithEqualRequestsGetEqualScopes(t *testing.T) {
 				break
 			}
 			if node.holdsAlikeIn(scope, pod, members) {
-				t.Errorf("seed %d: %d members of %+v have devices in one %v, there is a plan in one %s for each", seed, members, pod.of[GPU], scopes, scope)
+				t.Errorf("seed %d: %d members of %+v have devices in scopes %v, but a plan with scope %s for each exists", seed, members, pod.of[GPU], scopes, scope)
 				break
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// curious is a strategy that notes which devices it is asked about.
+// curious is a strategy that records the devices that it scores.
 type curious struct {
 	LeastAllocated
 	devices *[]string
@@ -20,7 +20,8 @@ func (a curious) DeviceScore(s *State, t Type, index int, amounts Amounts) float
 	return a.LeastAllocated.DeviceScore(s, t, index, amounts)
 }
 
-// The strategy is the largest part of the cost of a search on thousands of nodes.
+// TestStrategyIsCalledOnlyForChoices: the strategy is the largest part of the cost of a search on thousands of nodes,
+// so it scores a device only if there is a choice.
 func TestStrategyIsCalledOnlyForChoices(t *testing.T) {
 	empty := nodeA().state(t)
 	joint := func(gpus, rdma string) *Request {
@@ -43,7 +44,7 @@ func TestStrategyIsCalledOnlyForChoices(t *testing.T) {
 			var devices []string
 			_, _ = Allocate(tt.state, tt.request, Options{Strategy: curious{LeastAllocated{DefaultWeights}, &devices}})
 			if diff := cmp.Diff(tt.want, devices); diff != "" {
-				t.Errorf("asked about (-want +got):\n%s", diff)
+				t.Errorf("scored devices (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// state is the node with its users, its devices listed in an order that the seed gives.
+// state returns the state of the node with its users. order is the seed of the order of its devices.
 func (n *testNode) state(t testing.TB, order uint64) *State {
 	t.Helper()
 	inventory, err := NewInventory(n.object(rand.New(rand.NewPCG(order, 0))), nil, InventoryOptions{AffinityKey: testAffinity})
@@ -41,7 +41,7 @@ func TestFeasiblePlacementsAreFound(t *testing.T) {
 		a, refusal := Allocate(node.state(t, seed), request, o)
 		if refusal != nil {
 			if node.feasible(pod) {
-				t.Fatalf("seed %d: %+v: refused for %q, but there is a choice", seed, pod, refusal.Reason)
+				t.Fatalf("seed %d: %+v: refused because of %q, but a choice exists", seed, pod, refusal.Reason)
 			}
 			continue
 		}
@@ -54,7 +54,7 @@ func TestFeasiblePlacementsAreFound(t *testing.T) {
 			t.Fatalf("seed %d: %+v: allocated %s: %s", seed, pod, text(a), why)
 		}
 		if scope := node.narrowest(pod); seed < 1000 && scopeOf(c[pod.leading()]) > scope {
-			t.Fatalf("seed %d: %+v: allocated %s in one %s, there is a choice in one %s", seed, pod, text(a), scopeOf(c[pod.leading()]), scope)
+			t.Fatalf("seed %d: %+v: allocated %s in scope %s, but a choice in scope %s exists", seed, pod, text(a), scopeOf(c[pod.leading()]), scope)
 		}
 		if err := node.state(t, seed).With(a).Recheck(request, a); err != nil {
 			t.Fatalf("seed %d: %+v: allocated %s: %v", seed, pod, text(a), err)
@@ -99,7 +99,7 @@ func TestManyAskAtOnce(t *testing.T) {
 
 func TestMembersThatFitTogetherAreFound(t *testing.T) {
 	found := 0
-	// In the first of these no order of members is enough: a member's first choice must be forbidden.
+	// For these seeds no order of members is enough: the first choice of a member must be forbidden.
 	seeds := []uint64{8552, 10704, 11088, 18190, 21164}
 	for seed := range uint64(1000) {
 		seeds = append(seeds, seed)
@@ -107,11 +107,11 @@ func TestMembersThatFitTogetherAreFound(t *testing.T) {
 	for _, seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 2))
 		node := randomNode(r, 5, 3, 0)
-		kinds := []*testPod{randomPod(r), randomPod(r)}
+		templates := []*testPod{randomPod(r), randomPod(r)}
 		var pods []*testPod
 		var requests []*Request
 		for range 2 + r.IntN(2) {
-			pod := kinds[r.IntN(len(kinds))]
+			pod := templates[r.IntN(len(templates))]
 			request, err := ParseRequest(pod.pod(), RequestOptions{})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
@@ -123,12 +123,12 @@ func TestMembersThatFitTogetherAreFound(t *testing.T) {
 		allocations, refusal := AllocateTogether(node.state(t, seed), requests, Options{})
 		if refusal != nil {
 			if node.feasibleTogether(pods) {
-				t.Errorf("seed %d: refused for %q, but there is a choice", seed, refusal.Reason)
+				t.Errorf("seed %d: refused because of %q, but a choice exists", seed, refusal.Reason)
 			}
 			continue
 		}
 		found++
-		// Of a plan, exclusive members may take their devices last: rules are checked in any order that has no violation.
+		// A plan may give exclusive members their devices last, so any order without a violation is valid.
 		if why := node.violationInAnyOrder(pods, allocations); why != "" {
 			t.Errorf("seed %d: %s", seed, why)
 		}
@@ -138,7 +138,8 @@ func TestMembersThatFitTogetherAreFound(t *testing.T) {
 	}
 }
 
-// TestTheBestGPUs holds what is chosen against all other choices: the narrowest scope, then what breaks up least, then the strategy's score, then the lowest minors.
+// TestTheBestGPUs compares the chosen GPUs with all other choices: the narrowest scope, then the choice that breaks up
+// least, then the strategy's score, then the lowest minors.
 func TestTheBestGPUs(t *testing.T) {
 	strategy := LeastAllocated{DefaultWeights}
 	compared := 0
@@ -193,7 +194,7 @@ func TestTheBestGPUs(t *testing.T) {
 			for _, d := range c[GPU] {
 				better = append(better, d.minor)
 			}
-			t.Errorf("seed %d: %+v: allocated %s, %v is better", seed, pod.of[GPU], text(a), better)
+			t.Errorf("seed %d: %+v: allocated %s, but GPUs %v are better", seed, pod.of[GPU], text(a), better)
 			return false
 		})
 	}
@@ -202,7 +203,7 @@ func TestTheBestGPUs(t *testing.T) {
 	}
 }
 
-// freeNeighbours counts the free GPUs on the same PCIe root as each, and those on the same NUMA node.
+// freeNeighbours counts the free GPUs on the same PCIe root and on the same NUMA node as each of the devices.
 func (n *testNode) freeNeighbours(of []*testDevice) (count int) {
 	for _, d := range of {
 		for _, other := range n.devices[GPU] {
@@ -220,7 +221,8 @@ func (n *testNode) freeNeighbours(of []*testDevice) (count int) {
 	return count
 }
 
-// freePairs counts the ordered pairs of free GPUs on the same PCIe root, and those on the same NUMA node, without the devices that are taken.
+// freePairs counts the ordered pairs of free GPUs on the same PCIe root and on the same NUMA node, without the taken
+// devices.
 func (n *testNode) freePairs(taken []*testDevice) (pairs int) {
 	for _, a := range n.devices[GPU] {
 		for _, b := range n.devices[GPU] {

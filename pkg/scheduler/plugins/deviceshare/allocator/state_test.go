@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// usage is all that a state notes of its users.
+// usage returns everything that a state records about its users.
 func usage(s *State) []any { return []any{s.used, s.usedVFs, s.exclusive, s.exclusives} }
 
 var compareUsage = cmp.Options{cmp.AllowUnexported(exclusions{}), cmp.Comparer(func(a, b []string) bool { return strings.Join(a, ",") == strings.Join(b, ",") })}
@@ -46,7 +46,7 @@ func TestUsersComeAndGo(t *testing.T) {
 			s = s.Without(a)
 		}
 		if diff := cmp.Diff(before, usage(s), compareUsage); diff != "" {
-			t.Fatalf("seed %d: after all are gone (-before +after):\n%s", seed, diff)
+			t.Fatalf("seed %d: after all users were removed (-before +after):\n%s", seed, diff)
 		}
 		if diff := cmp.Diff(before, usage(start), compareUsage); diff != "" {
 			t.Fatalf("seed %d: a state changed (-before +after):\n%s", seed, diff)
@@ -62,7 +62,8 @@ func TestUsersOfDevicesThatDoNotExist(t *testing.T) {
 	}
 }
 
-// TestUsersOfDevicesThatWereNumberedAgain: by number a pod has one device and by UUID another, so that neither is given to others.
+// TestUsersOfDevicesThatWereNumberedAgain: after renumbering, the annotation of a pod names one device by its minor and
+// another by its UUID. Neither is allocated to other pods.
 func TestUsersOfDevicesThatWereNumberedAgain(t *testing.T) {
 	d := makeDevice()
 	d.gpu(0, 0, "a")
@@ -82,7 +83,7 @@ func TestUsersOfDevicesThatWereNumberedAgain(t *testing.T) {
 	check(t, s.With(has(0, "replaced")), one, Options{}, "gpu 1", false)
 	check(t, s.With(has(7, "second")), one, Options{}, "gpu 1", false)
 	if diff := cmp.Diff(usage(s), usage(s.With(has(0, "first")).Without(has(0, "first"))), compareUsage); diff != "" {
-		t.Errorf("after it is gone (-want +got):\n%s", diff)
+		t.Errorf("after the user was removed (-want +got):\n%s", diff)
 	}
 }
 
@@ -100,7 +101,7 @@ func TestExclusiveUsers(t *testing.T) {
 		if refusal != nil {
 			t.Fatal(refusal.Reason)
 		}
-		// The whole allocation must be in the annotation, or a part is lost when the scheduler restarts.
+		// The annotation must contain the whole allocation, because the scheduler reads it after a restart.
 		read, err := ParseAllocation(a.Annotation())
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +134,8 @@ func TestExclusiveUsers(t *testing.T) {
 	})
 }
 
-// TestNoDeviceIsOvercommitted: whatever pods say they have, theirs adds up and is given back.
+// TestNoDeviceIsOvercommitted checks that any amounts in annotations, however large, are added up and subtracted again
+// exactly.
 func TestNoDeviceIsOvercommitted(t *testing.T) {
 	node := nodeA().state(t)
 	forged := part(maxAmount/200, 7)
@@ -148,7 +150,7 @@ func TestNoDeviceIsOvercommitted(t *testing.T) {
 		s = s.Without(forged)
 	}
 	if got := s.Used(GPU, 7); !got.IsZero() {
-		t.Errorf("used %v after all was given back", got)
+		t.Errorf("used %v after all users were removed", got)
 	}
 }
 

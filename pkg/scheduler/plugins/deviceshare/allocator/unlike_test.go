@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// holdsTogether goes over all choices for the pods.
+// holdsTogether reports whether all pods can have devices together, by trying all choices.
 func (n *testNode) holdsTogether(pods []*testPod) bool {
 	choices := map[*testPod][]*choice{}
 	for _, p := range pods {
@@ -42,7 +42,8 @@ func (n *testNode) holdsTogether(pods []*testPod) bool {
 	return place(pods)
 }
 
-// TestUnlikeMembersFindRoomWhereAnyPlanHasIt: a member is refused only if no choice of devices serves both it and the members that are already on the node.
+// TestUnlikeMembersFindRoomWhereAnyPlanHasIt checks that a member is refused only if no choice of devices serves both
+// it and the members that are already on the node.
 func TestUnlikeMembersFindRoomWhereAnyPlanHasIt(t *testing.T) {
 	tests := map[string]struct {
 		nics, partitions bool
@@ -74,7 +75,7 @@ func TestUnlikeMembersFindRoomWhereAnyPlanHasIt(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			planned := 0
-			seeds := tt.seeds // those of which some order of members, or bans alone, found nothing
+			seeds := tt.seeds // seeds for which an earlier search found no devices
 			for seed := range uint64(200 * planPercent.Of(t) / 100) {
 				seeds = append(seeds, seed)
 			}
@@ -85,19 +86,19 @@ func TestUnlikeMembersFindRoomWhereAnyPlanHasIt(t *testing.T) {
 					gpus, nics = 5, 3
 				}
 				node := tightNode(r, gpus, nics, tt.partitions)
-				kinds := []*testPod{tt.want(r), tt.want(r), tt.want(r)}
+				templates := []*testPod{tt.want(r), tt.want(r), tt.want(r)}
 				start := node.state(t, seed)
 				s := start
 				var pods []*testPod
 				var requests []*Request
 				var had []*Allocation
 				for range 6 {
-					pod := kinds[r.IntN(len(kinds))]
+					pod := templates[r.IntN(len(templates))]
 					asked := append(slices.Clip(requests), parse(t, pod.pod()))
 					next, refusal := AllocateOneMore(s, asked, append(slices.Clip(had), nil), nil, Options{})
 					if refusal != nil {
 						if node.holdsTogether(append(slices.Clip(pods), pod)) {
-							t.Errorf("seed %d: member %d is refused for %q, but there is a choice for all", seed, len(had), refusal.Reason)
+							t.Errorf("seed %d: member %d is refused because of %q, but a choice for all members exists", seed, len(had), refusal.Reason)
 						}
 						continue
 					}
@@ -114,7 +115,7 @@ func TestUnlikeMembersFindRoomWhereAnyPlanHasIt(t *testing.T) {
 				}
 			}
 			if planned < planPercent.Of(t)/2 {
-				t.Errorf("only %d nodes hold more than one", planned)
+				t.Errorf("only %d nodes hold more than one member", planned)
 			}
 		})
 	}

@@ -13,13 +13,14 @@ import (
 
 const gib = 1 << 30
 
-// half and pair are classes that the cases below count with: half a GPU with 2 cores, which comes three times as often as two GPUs with 4 cores.
+// half and pair are the task classes of the cases below: half a GPU with 2 cores, which is three times as frequent as
+// two GPUs with 4 cores.
 var (
 	half = fragmentation.TaskClass{MilliCPU: 2000, GPUs: 1, Core: 50, GPUMemory: 50}
 	pair = fragmentation.TaskClass{MilliCPU: 4000, GPUs: 2, Core: 100, GPUMemory: 100}
 )
 
-// seen are the classes after these tasks have come.
+// seen returns the task classes after these tasks were added.
 func seen(classes ...fragmentation.TaskClass) *fragmentation.TaskClasses {
 	h := fragmentation.NewHistogram()
 	for _, class := range classes {
@@ -28,7 +29,7 @@ func seen(classes ...fragmentation.TaskClass) *fragmentation.TaskClasses {
 	return h.TaskClasses()
 }
 
-// gpus are GPUs with so many hundredths free, of cores and memory alike.
+// gpus returns GPUs with these free hundredths, of cores and memory alike.
 func gpus(free ...int64) []fragmentation.GPU {
 	var list []fragmentation.GPU
 	for _, f := range free {
@@ -48,21 +49,21 @@ func TestFragment(t *testing.T) {
 		node    fragmentation.Node
 		want    float64
 	}{
-		"nothing is known of tasks":           {nil, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 30)}, 0},
-		"no GPUs":                             {mix, fragmentation.Node{MilliCPU: 8000}, 0},
-		"all GPUs in use":                     {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(0, 0)}, 0},
-		"every kind can use all":              {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100)}, 0},
-		"scraps, and too few GPUs for one":    {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 30)}, 0.75*0.3 + 0.25*1.3},
-		"CPU for none":                        {mix, fragmentation.Node{MilliCPU: 1000, GPUs: gpus(100, 100)}, 2 + 2 - 1/(2.5/0.875)},
-		"CPU for the next, and not for all":   {mix, fragmentation.Node{MilliCPU: 4000, GPUs: gpus(100, 100)}, 2 - 4/(2.5/0.875)},
-		"memory for none":                     {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.Memory = 4 * gib })}, fragmentation.Node{MilliCPU: 8000, Memory: 2 * gib, GPUs: gpus(100)}, 1 + 1 - 0.25},
-		"another model":                       {[]fragmentation.TaskClass{half, with(half, func(k *fragmentation.TaskClass) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "T4"}, 1},
-		"the model is one of the allowed":     {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "H100"}, 0},
-		"a NIC has too little left":           {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 20}}, 1},
-		"NICs have enough left":               {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 25}}, 0},
-		"a GPU's cores without its memory":    {[]fragmentation.TaskClass{half}, fragmentation.Node{MilliCPU: 8000, GPUs: []fragmentation.GPU{{Core: 80, Memory: 20}}}, 0.5},
-		"a task without GPUs is not a kind":   {[]fragmentation.TaskClass{half, {MilliCPU: 96_000}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
-		"a task that wants none of a GPU too": {[]fragmentation.TaskClass{half, {MilliCPU: 96_000, GPUs: 1}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
+		"nothing is known of tasks":             {nil, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 30)}, 0},
+		"no GPUs":                               {mix, fragmentation.Node{MilliCPU: 8000}, 0},
+		"all GPUs in use":                       {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(0, 0)}, 0},
+		"every task class can use all":          {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100)}, 0},
+		"scraps, and too few GPUs for one":      {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 30)}, 0.75*0.3 + 0.25*1.3},
+		"CPU for none":                          {mix, fragmentation.Node{MilliCPU: 1000, GPUs: gpus(100, 100)}, 2 + 2 - 1/(2.5/0.875)},
+		"CPU for the next, and not for all":     {mix, fragmentation.Node{MilliCPU: 4000, GPUs: gpus(100, 100)}, 2 - 4/(2.5/0.875)},
+		"memory for none":                       {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.Memory = 4 * gib })}, fragmentation.Node{MilliCPU: 8000, Memory: 2 * gib, GPUs: gpus(100)}, 1 + 1 - 0.25},
+		"another model":                         {[]fragmentation.TaskClass{half, with(half, func(k *fragmentation.TaskClass) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "T4"}, 1},
+		"the model is one of the allowed":       {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "H100"}, 0},
+		"a NIC has too little left":             {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 20}}, 1},
+		"NICs have enough left":                 {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 25}}, 0},
+		"a GPU's cores without its memory":      {[]fragmentation.TaskClass{half}, fragmentation.Node{MilliCPU: 8000, GPUs: []fragmentation.GPU{{Core: 80, Memory: 20}}}, 0.5},
+		"a task without GPUs has no task class": {[]fragmentation.TaskClass{half, {MilliCPU: 96_000}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
+		"a task that wants none of a GPU too":   {[]fragmentation.TaskClass{half, {MilliCPU: 96_000, GPUs: 1}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +74,7 @@ func TestFragment(t *testing.T) {
 	}
 }
 
-// randomClass is a class with GPUs.
+// randomClass returns a random task class with GPUs.
 func randomClass(rng *rand.Rand) fragmentation.TaskClass {
 	k := fragmentation.TaskClass{MilliCPU: rng.Int64N(16_000), Memory: rng.Int64N(64 * gib), GPUs: 1, Core: 1 + rng.Int64N(100), GPUMemory: 1 + rng.Int64N(100)}
 	if rng.IntN(3) == 0 {
@@ -95,7 +96,7 @@ func randomNode(rng *rand.Rand) fragmentation.Node {
 	return n
 }
 
-// onRandomNodes calls f with random nodes and classes.
+// onRandomNodes calls f with random nodes and task classes.
 func onRandomNodes(f func(rng *rand.Rand, classes *fragmentation.TaskClasses, n fragmentation.Node, fragment float64)) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -108,7 +109,7 @@ func onRandomNodes(f func(rng *rand.Rand, classes *fragmentation.TaskClasses, n 
 	}
 }
 
-func TestUsingUpWhatNoKindCanUseShrinksTheFragmentByThat(t *testing.T) {
+func TestUsingAnUnusableShareShrinksTheFragmentByItsSize(t *testing.T) {
 	onRandomNodes(func(rng *rand.Rand, _ *fragmentation.TaskClasses, n fragmentation.Node, _ float64) {
 		var tasks []fragmentation.TaskClass
 		for range 1 + rng.IntN(12) {
@@ -122,12 +123,13 @@ func TestUsingUpWhatNoKindCanUseShrinksTheFragmentByThat(t *testing.T) {
 		before, size := classes.Fragment(&n), float64(scrap.Core+scrap.Memory)/200
 		*scrap = fragmentation.GPU{}
 		if after := classes.Fragment(&n); after > before-size+1e-9 {
-			t.Fatalf("a scrap of %.3f GPUs is used up, and the fragment goes from %.4f to %.4f; node %+v, kinds %+v", size, before, after, n, tasks)
+			t.Fatalf("after %.3f unusable GPUs were used, the fragment changes from %.4f to %.4f; node %+v, task classes %+v", size, before, after, n, tasks)
 		}
 	})
 }
 
-func TestFragmentationIsAtMostTwiceTheFreeAmount(t *testing.T) { // once for the next task, once for those after it
+// TestFragmentationIsAtMostTwiceTheFreeAmount: free GPUs count once for the next task, and once for the tasks after it.
+func TestFragmentationIsAtMostTwiceTheFreeAmount(t *testing.T) {
 	onRandomNodes(func(_ *rand.Rand, _ *fragmentation.TaskClasses, n fragmentation.Node, fragment float64) {
 		free := 0.0
 		for _, g := range n.GPUs {
@@ -146,7 +148,7 @@ func TestMoreRoomBesideTheGPUsNeverGrowsTheFragment(t *testing.T) {
 		more.Memory += rng.Int64N(64 * gib)
 		more.NICs = append(slices.Clone(n.NICs), 100)
 		if grown := classes.Fragment(&more); grown > fragment+1e-9 {
-			t.Fatalf("with more room the fragment goes from %.4f to %.4f; nodes %+v and %+v", fragment, grown, n, more)
+			t.Fatalf("with more room the fragment changes from %.4f to %.4f; nodes %+v and %+v", fragment, grown, n, more)
 		}
 	})
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
 
-// scrap is a node with nothing but 30 hundredths of a GPU: all of a fragment for half, and none for small.
+// scrap is a node with only 30 hundredths of a GPU free. They are a fragment for task class half, and not for small.
 var scrap = fragmentation.Node{MilliCPU: 64_000, GPUs: gpus(30)}
 
 var small = fragmentation.TaskClass{MilliCPU: 2000, GPUs: 1, Core: 20, GPUMemory: 20}
 
-// weightOfHalf is how much of the scrap is a fragment.
+// weightOfHalf returns the weight of task class half: the part of the scrap that is a fragment.
 func weightOfHalf(h *fragmentation.Histogram) float64 { return h.TaskClasses().Fragment(&scrap) / 0.3 }
 
 func add(h *fragmentation.Histogram, class fragmentation.TaskClass, times int) {
@@ -26,22 +26,22 @@ func add(h *fragmentation.Histogram, class fragmentation.TaskClass, times int) {
 	}
 }
 
-func TestATaskCountsHalfWhenSoManyMoreHaveCome(t *testing.T) {
+func TestATaskCountsHalfAfter4096OtherTasks(t *testing.T) {
 	h := fragmentation.NewHistogram()
 	add(h, half, 4096)
 	if got := weightOfHalf(h); math.Abs(got-1) > 1e-9 {
-		t.Fatalf("the only kind has weight %.4f", got)
+		t.Fatalf("the only task class has weight %.4f, want 1", got)
 	}
 	add(h, small, 4096)
 	if got := weightOfHalf(h); math.Abs(got-1./3) > 1e-9 {
 		t.Errorf("4,096 tasks before 4,096 others have weight %.4f, want a third", got)
 	}
 	if got := weightOfHalf(h); math.Abs(got-1./3) > 1e-9 {
-		t.Errorf("after a session in which nothing came the weight is %.4f, want a third", got)
+		t.Errorf("after a session without new tasks the weight is %.4f, want a third", got)
 	}
 }
 
-func TestTheOrderInWhichTasksOfOneSessionComeDoesNotMatter(t *testing.T) {
+func TestTheOrderOfTasksOfASessionDoesNotMatter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var tasks []fragmentation.TaskClass
 	for range 900 {
@@ -52,31 +52,31 @@ func TestTheOrderInWhichTasksOfOneSessionComeDoesNotMatter(t *testing.T) {
 	for range 5 {
 		rng.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
 		if got := seen(tasks...).Fragment(&node); got != want {
-			t.Fatalf("the fragment is %v, and %v when the tasks come in another order", want, got)
+			t.Fatalf("the fragment is %v, and %v if the tasks are added in another order", want, got)
 		}
 	}
 }
 
-func TestSizesOfTheirOwnMakeNoKindsOfTheirOwn(t *testing.T) {
+func TestSimilarRequestsShareATaskClass(t *testing.T) {
 	h := fragmentation.NewHistogram()
 	for i := range int64(300) {
 		h.Add(fragmentation.TaskClass{MilliCPU: 11_000 + i, GPUs: 1, Core: 100, GPUMemory: 100})
 	}
 	classes := h.TaskClasses()
 	if classes.Len() != 1 {
-		t.Errorf("there are %d kinds, want 1", classes.Len())
+		t.Errorf("the histogram has %d task classes, want 1", classes.Len())
 	}
-	mean := fragmentation.Node{MilliCPU: 11_150, GPUs: gpus(100)} // they ask for 11.1495 cores on average
+	mean := fragmentation.Node{MilliCPU: 11_150, GPUs: gpus(100)} // the tasks request 11.1495 cores on average
 	if got := classes.Fragment(&mean); got != 0 {
-		t.Errorf("on a node with room for the mean of them the fragment is %.4f GPUs, want none", got)
+		t.Errorf("on a node with room for their mean request the fragment is %.4f GPUs, want none", got)
 	}
 	less := fragmentation.Node{MilliCPU: 11_149, GPUs: gpus(100)}
 	if got := classes.Fragment(&less); got < 1 {
-		t.Errorf("on a node with less room than the mean of them the fragment is %.4f GPUs, want all", got)
+		t.Errorf("on a node with less room than their mean request the fragment is %.4f GPUs, want all", got)
 	}
 }
 
-func TestATenantsManyKindsDoNotDriveOutTheFrequentOnes(t *testing.T) {
+func TestManyTaskClassesOfATenantDoNotReplaceFrequentOnes(t *testing.T) {
 	h := fragmentation.NewHistogram()
 	add(h, half, 500)
 	h.TaskClasses()
@@ -88,10 +88,10 @@ func TestATenantsManyKindsDoNotDriveOutTheFrequentOnes(t *testing.T) {
 	}
 	classes := h.TaskClasses()
 	if classes.Len() > 96 {
-		t.Errorf("%d kinds are reckoned with, want 96 at the most", classes.Len())
+		t.Errorf("%d task classes are used, want at most 96", classes.Len())
 	}
 	if got := weightOfHalf(h); got == 0 {
-		t.Error("the kind that came 500 times is forgotten")
+		t.Error("the task class with 500 tasks was dropped")
 	}
 }
 
@@ -114,7 +114,7 @@ func TestTasksThatNoMachineCouldTakeDoNotCount(t *testing.T) {
 		change(&class)
 		add(h, class, 100)
 		if got := weightOfHalf(h); got != want {
-			t.Errorf("%s: the weight of the others is %v, want %v", name, got, want)
+			t.Errorf("%s: the weight of half is %v, want %v", name, got, want)
 		}
 	}
 }
@@ -125,14 +125,14 @@ func TestManyModelsAreAsGoodAsAny(t *testing.T) {
 		names = append(names, strconv.Itoa(i))
 	}
 	if got := fragmentation.Models(names...); got != "" {
-		t.Errorf("17 models are kept as %q, want none", got)
+		t.Errorf("17 models are stored as %q, want none", got)
 	}
 	if got, want := fragmentation.Models("b", "a", "b"), fragmentation.Models("a", "b"); got != want {
 		t.Errorf("the same models are %q and %q", got, want)
 	}
 }
 
-func TestTasksComeWhileNodesAreMeasured(t *testing.T) { // for the race detector
+func TestTasksMayBeAddedDuringScoring(t *testing.T) { // for the race detector
 	h := fragmentation.NewHistogram()
 	var wg sync.WaitGroup
 	for i := range uint64(4) {

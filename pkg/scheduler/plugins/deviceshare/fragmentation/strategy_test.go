@@ -11,12 +11,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
 
-// share is a part of a GPU in hundredths.
+// share returns a share of a GPU, in hundredths.
 func share(hundredths int64) allocator.Amounts {
 	return allocator.Amounts{allocator.Core: hundredths, allocator.MemoryRatio: hundredths}
 }
 
-// state is a node's GPUs with so many hundredths free of each.
+// state returns the state of a node's GPUs, each with this number of free hundredths.
 func state(free ...int64) *allocator.State {
 	inventory, used := &allocator.Inventory{Node: "n"}, &allocator.Allocation{}
 	for i, f := range free {
@@ -26,7 +26,7 @@ func state(free ...int64) *allocator.State {
 	return allocator.NewState(inventory).With(used)
 }
 
-// nics adds NICs with so many hundredths free to a state.
+// withNICs adds NICs with these free hundredths to a state.
 func withNICs(s *allocator.State, free ...int64) *allocator.State {
 	inventory, used := *s.Inventory, &allocator.Allocation{}
 	for i, f := range free {
@@ -39,12 +39,12 @@ func withNICs(s *allocator.State, free ...int64) *allocator.State {
 	return allocator.NewState(&inventory).With(used)
 }
 
-// taking is the state after so much more of the GPU is used.
+// taking returns the state after this share of the GPU was allocated.
 func taking(s *allocator.State, gpu int, hundredths int64) *allocator.State {
 	return s.With(&allocator.Allocation{allocator.GPU: {{Minor: int32(gpu), Amounts: share(hundredths)}}})
 }
 
-// best is the device of the type on which so much scores best.
+// best returns the index of the device for which the amounts have the best score.
 func best(classes *fragmentation.TaskClasses, on *allocator.State, room fragmentation.Room, t allocator.Type, amounts allocator.Amounts) int {
 	strategy, at, top := classes.On(room, room), -1, math.Inf(-1)
 	for i := range on.Devices[t] {
@@ -68,16 +68,16 @@ func TestTheGPUForAShare(t *testing.T) {
 		share   int64
 		want    int
 	}{
-		"the tightest while no kind is known":          {seen(), []int64{100, 60, 70}, 50, 1},
+		"the tightest while no task class is known":    {seen(), []int64{100, 60, 70}, 50, 1},
 		"the one that leaves none":                     {seen(half), []int64{100, 60, 50}, 50, 2},
-		"the scrap that the kinds cannot use":          {seen(half), []int64{100, 60, 40}, 30, 2},
-		"what is left serves a kind, though more":      {seen(third), []int64{100, 60, 70}, 40, 2},
+		"the scrap that the task classes cannot use":   {seen(half), []int64{100, 60, 40}, 30, 2},
+		"the rest serves a task class, though more":    {seen(third), []int64{100, 60, 70}, 40, 2},
 		"a GPU in use, to keep whole ones for the two": {seen(pair, half), []int64{100, 100, 90}, 40, 2},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := best(tc.classes, state(tc.free...), plenty, allocator.GPU, share(tc.share)); got != tc.want {
-				t.Errorf("of GPUs with %v free, %d hundredths are best on %d, want %d", tc.free, tc.share, got, tc.want)
+				t.Errorf("with %v free on the GPUs, the best GPU for %d hundredths is %d, want %d", tc.free, tc.share, got, tc.want)
 			}
 		})
 	}
@@ -88,11 +88,11 @@ func TestTheNICForAShareIsTheOneThatKeepsTasksWithNICsPossible(t *testing.T) {
 	quarter := allocator.Amounts{allocator.RDMAShare: 25}
 	on := withNICs(state(100, 100), 60, 100, 80)
 	if got := best(seen(whole), on, plenty, allocator.RDMA, quarter); got != 0 {
-		t.Errorf("a quarter is best on NIC %d, want 0, whose rest no task can use", got)
+		t.Errorf("the best NIC for a quarter is %d, want 0, because NICs 1 and 2 then still serve a whole task", got)
 	}
 	on = withNICs(state(100, 100), 60, 100)
 	if got := best(seen(whole), on, plenty, allocator.RDMA, quarter); got != 1 {
-		t.Errorf("a quarter is best on NIC %d, want 1, which has enough left for the other half of a task", got)
+		t.Errorf("the best NIC for a quarter is %d, want 1, because both NICs then still serve a whole task", got)
 	}
 }
 
@@ -104,17 +104,17 @@ func TestTheNodeForATask(t *testing.T) {
 	whole := fragmentation.TaskClass{MilliCPU: 8000, GPUs: 1, Core: 100, GPUMemory: 100}
 	cases := map[string]struct {
 		classes *fragmentation.TaskClasses
-		// gpu and milliCPU are what the task takes: of that GPU, or of none.
+		// gpu and hundredths are the GPU and the share that the task takes. A task without GPUs takes only milliCPU.
 		gpu, hundredths int64
 		milliCPU        int64
 		better, worse   node
 	}{
-		"the fuller one while no kind is known":           {seen(), 0, 50, 1000, node{[]int64{50, 0}, 32_000}, node{[]int64{100, 100}, 32_000}},
-		"the one with less CPU while no kind is known":    {seen(), 0, 50, 1000, node{[]int64{100}, 8000}, node{[]int64{100}, 64_000}},
-		"the one without GPUs for a task without":         {seen(whole), 0, 0, 4000, node{nil, 16_000}, node{[]int64{100, 100}, 16_000}},
-		"the one with CPU to spare for a task without":    {seen(whole), 0, 0, 8000, node{[]int64{100}, 64_000}, node{[]int64{100}, 8000}},
-		"the one that has CPU for fewer of its GPUs":      {seen(whole), 0, 100, 1000, node{[]int64{100, 100}, 9000}, node{[]int64{100, 100}, 64_000}},
-		"the one whose rest serves no kind before others": {seen(whole), 0, 30, 1000, node{[]int64{60, 100}, 64_000}, node{[]int64{100, 100}, 64_000}},
+		"the fuller one while no task class is known":        {seen(), 0, 50, 1000, node{[]int64{50, 0}, 32_000}, node{[]int64{100, 100}, 32_000}},
+		"the one with less CPU while no task class is known": {seen(), 0, 50, 1000, node{[]int64{100}, 8000}, node{[]int64{100}, 64_000}},
+		"the one without GPUs for a task without":            {seen(whole), 0, 0, 4000, node{nil, 16_000}, node{[]int64{100, 100}, 16_000}},
+		"the one with CPU to spare for a task without":       {seen(whole), 0, 0, 8000, node{[]int64{100}, 64_000}, node{[]int64{100}, 8000}},
+		"the one that has CPU for fewer of its GPUs":         {seen(whole), 0, 100, 1000, node{[]int64{100, 100}, 9000}, node{[]int64{100, 100}, 64_000}},
+		"the one whose rest serves no task class":            {seen(whole), 0, 30, 1000, node{[]int64{60, 100}, 64_000}, node{[]int64{100, 100}, 64_000}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -147,12 +147,12 @@ func TestTaskForAnyModelAvoidsRareModels(t *testing.T) {
 	h.SetSupply(fragmentation.Supply{"rare": 10, "common": 90})
 	classes := h.TaskClasses()
 	if rare, common := score(classes, "rare"), score(classes, "common"); common <= rare {
-		t.Errorf("a node of a model that one in ten GPUs is of scores %.3f, and one of the other model %.3f, want more for the other", rare, common)
+		t.Errorf("a node of the rare model scores %.3f and one of the common model %.3f, want more for the common model", rare, common)
 	}
 	h.SetSupply(fragmentation.Supply{"rare": 50, "common": 50})
 	classes = h.TaskClasses()
 	if rare, common := score(classes, "rare"), score(classes, "common"); rare != common {
-		t.Errorf("of models that there is as much of, and that are wanted as often, nodes score %.3f and %.3f, want the same", rare, common)
+		t.Errorf("nodes of two models with equal supply and demand score %.3f and %.3f, want equal scores", rare, common)
 	}
 }
 
@@ -191,12 +191,12 @@ func TestNodeScoresAreBetween0And100AndFallAsTheFragmentGrows(t *testing.T) {
 			t.Fatalf("scores %.3f and %.3f are not between 0 and 100", score, poorer)
 		}
 		if grown := fragmentOf(classes, after, less) - fragmentOf(classes, after, room); grown > 0.01 && poorer >= score {
-			t.Fatalf("the fragment grows by %.4f GPUs more, and the score goes from %.4f to %.4f", grown, score, poorer)
+			t.Fatalf("the fragment grows by %.4f GPUs more, but the score changes from %.4f to %.4f", grown, score, poorer)
 		}
 	}
 }
 
-// fragmentOf measures a state's GPUs, to hold the strategy against.
+// fragmentOf computes the fragment of a state's GPUs, to compare it with the strategy's scores.
 func fragmentOf(classes *fragmentation.TaskClasses, s *allocator.State, room fragmentation.Room) float64 {
 	n := fragmentation.Node{MilliCPU: room.MilliCPU, Memory: room.Memory}
 	for i := range s.Devices[allocator.GPU] {
@@ -221,7 +221,7 @@ func BenchmarkNodeScore(b *testing.B) {
 	}
 }
 
-// TestSharesOfFPGAsArePacked like those of NICs, which leaves whole ones.
+// TestSharesOfFPGAsArePacked checks that shares of FPGAs are packed like those of NICs, so that whole FPGAs stay free.
 func TestSharesOfFPGAsArePacked(t *testing.T) {
 	amount := func(hundredths int64) allocator.Amounts { return allocator.Amounts{allocator.FPGAShare: hundredths} }
 	inventory, used := &allocator.Inventory{Node: "n"}, &allocator.Allocation{}
