@@ -76,7 +76,7 @@ func (f *vcFactory) Topology() vctopology.Interface {
 // relisting returns the informer, changed to list again soon after a failure. The informer must not have been started.
 func relisting(informer cache.SharedIndexInformer) cache.SharedIndexInformer {
 	if err := outage.RelistSoon(informer); err != nil {
-		klog.ErrorS(err, "Setting the watch error handler of an informer failed, it recovers slowly from outages")
+		klog.ErrorS(err, "Setting the watch error handler of an informer failed; it recovers slowly from outages")
 	}
 	return informer
 }

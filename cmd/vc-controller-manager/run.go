@@ -139,7 +139,7 @@ func startControllers(ctx context.Context, opts *framework.ControllerOption, sel
 			own.VCSharedInformerFactory = jobs.Factory(opts.VCSharedInformerFactory)
 		}
 		if err := c.Initialize(&own); err != nil {
-			klog.ErrorS(err, "Initializing a controller failed, it does not run", "controller", c.Name())
+			klog.ErrorS(err, "Initializing a controller failed; it does not run", "controller", c.Name())
 			return
 		}
 		go c.Run(ctx.Done())

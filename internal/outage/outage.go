@@ -174,7 +174,7 @@ func (o *Outage) put(path string, f *failure) (over func()) {
 	}
 	switch away := o.away(); {
 	case away && !before:
-		klog.InfoS("The API server is unavailable, informers wait for it", "request", path, "reason", f.reason)
+		klog.InfoS("The API server is unavailable; informers wait for it", "request", path, "reason", f.reason)
 		o.began = time.Now()
 	case before && !away && o.back.IsZero():
 		klog.InfoS("A request fails while the API server is available", "request", path, "reason", f.reason)

@@ -214,7 +214,7 @@ func (r *reader) group(self Name) {
 		return
 	}
 	if len(text) > MaxGroupText {
-		r.tooLarge()
+		r.rejectTooLarge()
 		return
 	}
 	var list []string
@@ -229,7 +229,7 @@ func (r *reader) group(self Name) {
 	case !slices.Contains(list, self.String()):
 		r.broken(fmt.Sprintf("a list that contains the gang itself, %s", self))
 	case len(list) > MaxGroup:
-		r.tooLarge()
+		r.rejectTooLarge()
 	case slices.ContainsFunc(list, impossible):
 		wrong := list[slices.IndexFunc(list, impossible)]
 		r.broken(fmt.Sprintf("a list of namespace/name, and %s is not valid", brief.Value(wrong)))
@@ -244,7 +244,7 @@ func (r *reader) group(self Name) {
 	}
 }
 
-func (r *reader) tooLarge() {
+func (r *reader) rejectTooLarge() {
 	r.broken(fmt.Sprintf("a list of at most %d gangs and %d bytes", MaxGroup, MaxGroupText))
 }
 

@@ -80,7 +80,7 @@ func (l *guardedLock) record(calls *rejections, err error, rejection bool) {
 		calls.since = time.Time{}
 	case calls.since.IsZero():
 		calls.since = time.Now()
-		klog.ErrorS(err, "The lease cannot be used, the process ends if this lasts", "lease", l.Describe(), "rejectionLimit", l.rejectionLimit)
+		klog.ErrorS(err, "The lease cannot be used; the process ends if this lasts", "lease", l.Describe(), "rejectionLimit", l.rejectionLimit)
 	case time.Since(calls.since) >= l.rejectionLimit:
 		l.ended = true
 		l.rejected(fmt.Errorf("the lease %s cannot be used: %w; allow the scheduler's account to get, create and update leases in that namespace, "+

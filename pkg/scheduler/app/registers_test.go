@@ -16,7 +16,7 @@ import (
 )
 
 // TestPluginsRegisterInOurSession: this project's plugins sign their verdicts, so allocate leaves them out where they have added nothing with methods
-// of our session. Upstream's session has nothing else of theirs but the predicate of plugin evictions, which allocate does not use.
+// of our session. Upstream's session has nothing else of theirs but the predicate of plugin evictionbackoff, which allocate does not use.
 func TestPluginsRegisterInOurSession(t *testing.T) {
 	names := []string{transaction.Name, evictionbackoff.Name}
 	var conf []string

@@ -132,7 +132,7 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 	defer stopWatching()
 	go func() {
 		if err := p.loader.Watch(watching, p.reloaded); err != nil && !errors.Is(err, context.Canceled) {
-			klog.ErrorS(err, "Watching the configuration file ended, it is no longer reloaded", "file", p.opts.SchedulerConf)
+			klog.ErrorS(err, "Watching the configuration file ended; it is no longer reloaded", "file", p.opts.SchedulerConf)
 		}
 	}()
 	return s.run(ctx, lifetime)

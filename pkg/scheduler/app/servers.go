@@ -63,7 +63,7 @@ func startServers(ctx context.Context, o *Options, health http.Handler, shown *d
 	}
 	if beside := besideOnLoopback(o.ListenAddress); beside != "" {
 		if err := serve(ctx, "listen-address", beside, handler, nil); err != nil {
-			klog.ErrorS(err, "Listening on loopback failed, /debug/gangs and /debug/nodegroups are not served", "address", beside)
+			klog.ErrorS(err, "Listening on loopback failed; /debug/gangs and /debug/nodegroups are not served", "address", beside)
 		}
 	}
 	return nil

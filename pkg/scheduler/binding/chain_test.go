@@ -296,16 +296,16 @@ func TestLongWaitsAreReported(t *testing.T) {
 		},
 		"a step that takes long within its timeout": {
 			steps: []act{{plugin: "a"}, {plugin: "b", takes: 5 * time.Minute, timeout: time.Hour}, {plugin: "c", takes: 20 * time.Second}},
-			want:  []string{"pre-bind plugin b is running on node n0 since " + begin, "ended"},
+			want:  []string{"pre-bind plugin b has been running on node n0 since " + begin, "ended"},
 		},
 		"a step that takes long and then fails": {
 			steps: []act{{plugin: "b", takes: 5 * time.Minute, timeout: time.Hour, err: errStep}},
-			want:  []string{"pre-bind plugin b is running on node n0 since " + begin, "ended"},
+			want:  []string{"pre-bind plugin b has been running on node n0 since " + begin, "ended"},
 		},
 		"a step that takes long and then is given up": {
 			steps: []act{{plugin: "b", takes: time.Hour, timeout: 5 * time.Minute, deaf: true}},
 			want: []string{
-				"pre-bind plugin b is running on node n0 since " + begin,
+				"pre-bind plugin b has been running on node n0 since " + begin,
 				"pre-bind plugin b timed out on node n0 (running since " + begin + "); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler", "ended",
 			},
 		},

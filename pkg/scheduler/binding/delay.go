@@ -40,7 +40,7 @@ func (d Delay) String() string {
 	since := d.Since.UTC().Format(time.RFC3339)
 	switch d.Kind {
 	case StepWaits:
-		return fmt.Sprintf("pre-bind plugin %s is running on node %s since %s", d.Plugin, d.Node, since)
+		return fmt.Sprintf("pre-bind plugin %s has been running on node %s since %s", d.Plugin, d.Node, since)
 	case PreBindTimedOut:
 		return fmt.Sprintf("pre-bind plugin %s timed out on node %s (running since %s); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler", d.Plugin, d.Node, since)
 	}

@@ -68,7 +68,7 @@ func (h *history) csiNode() {
 func (h *history) load() {
 	name, usage := h.nodeName(), &api.NodeUsage{CPUUsageAvg: map[string]float64{"10m": float64(h.rng.IntN(100))}}
 	h.note("node %s is loaded by %v", name, usage.CPUUsageAvg)
-	h.books.Nodes.Use(map[string]*api.NodeUsage{name: usage})
+	h.books.Nodes.SetUsage(map[string]*api.NodeUsage{name: usage})
 }
 
 func (h *history) showNUMA() {

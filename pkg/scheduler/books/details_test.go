@@ -63,7 +63,7 @@ func TestARecreatedEntryKeepsItsReport(t *testing.T) {
 	node := schedtest.MakeNode().Name("n").Obj()
 	node.Status.Images = []v1.ContainerImage{{Names: []string{"i"}}}
 	b.Nodes.Show(node)
-	b.Nodes.Use(map[string]*api.NodeUsage{"n": {CPUUsageAvg: map[string]float64{"p": 7}}})
+	b.Nodes.SetUsage(map[string]*api.NodeUsage{"n": {CPUUsageAvg: map[string]float64{"p": 7}}})
 	csi := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	csi.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "csi", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(3))}}}
 	b.Nodes.ShowCSI(csi)
@@ -78,7 +78,7 @@ func TestARecreatedEntryKeepsItsReport(t *testing.T) {
 	if got, limited := b.open().Nodes["n"].Allocatable.ScalarResources[AttachLimit("csi")]; limited {
 		t.Errorf("the node attaches %v volumes although its CSINode is gone", got)
 	}
-	b.Nodes.Use(map[string]*api.NodeUsage{"n": {CPUUsageAvg: map[string]float64{"p": 8}}})
+	b.Nodes.SetUsage(map[string]*api.NodeUsage{"n": {CPUUsageAvg: map[string]float64{"p": 8}}})
 	if got := b.open().Nodes["n"].ResourceUsage.CPUUsageAvg["p"]; got != 8 {
 		t.Errorf("the load is %v, want 8, the last", got)
 	}

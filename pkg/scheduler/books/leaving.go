@@ -29,7 +29,7 @@ import (
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
-	// victimLeaves is the longest time that plugin evictions waits for a victim.
+	// victimLeaves is the longest time that plugin evictionbackoff waits for a victim.
 	victimLeaves = 11 * time.Minute
 	ranLong      = 10 * time.Minute
 )

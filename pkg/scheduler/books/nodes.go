@@ -144,8 +144,8 @@ func (n *Nodes) countNode(e *node) {
 	}
 }
 
-// Use records the measured load of nodes.
-func (n *Nodes) Use(loads map[string]*api.NodeUsage) {
+// SetUsage records the measured load of nodes.
+func (n *Nodes) SetUsage(loads map[string]*api.NodeUsage) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
 	for name, load := range loads {

@@ -24,12 +24,12 @@ type pluginInformers struct {
 	// asked are the informers that plugins requested before startAll. own are the informers that pluginInformers runs,
 	// because the factories of the cache do not.
 	asked []toolscache.SharedIndexInformer
-	own   []*ownInformer
+	own   []*pluginInformer
 }
 
-// ownInformer is an informer that the factories of the cache do not run. It becomes rejected when the API server answers
+// pluginInformer is an informer that the factories of the cache do not run. It becomes rejected when the API server answers
 // that it does not serve the kind or does not allow to list it. A rejected informer still retries the list.
-type ownInformer struct {
+type pluginInformer struct {
 	toolscache.SharedIndexInformer
 	rejected atomic.Bool
 	// givenUp reports whether a reload of the configuration stopped waiting for this informer because of a timeout.
@@ -65,7 +65,7 @@ func (p *pluginInformers) run(informers []toolscache.SharedIndexInformer) error 
 			p.awaitAgain(informer)
 			continue
 		}
-		own := &ownInformer{SharedIndexInformer: informer}
+		own := &pluginInformer{SharedIndexInformer: informer}
 		if err := informer.SetWatchErrorHandlerWithContext(outage.Relist(own.isRejected)); err != nil {
 			return fmt.Errorf("setting the watch error handler of an informer: %w", err)
 		}
@@ -88,7 +88,7 @@ func (p *pluginInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
 
 // isRejected reports whether the error says that the API server does not list the kind, and the informer has never
 // synced. Such errors may repeat for a long time, so only the first is logged.
-func (i *ownInformer) isRejected(kind string, err error) bool {
+func (i *pluginInformer) isRejected(kind string, err error) bool {
 	if i.HasSynced() || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return false
 	}
@@ -100,7 +100,7 @@ func (i *ownInformer) isRejected(kind string, err error) bool {
 
 // unlisted returns the informers of plugins that have not synced. It leaves out informers whose lists the API server
 // rejects, and informers for which an earlier await stopped waiting.
-func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
+func (p *pluginInformers) unlisted() (unlisted []*pluginInformer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, i := range p.own {

@@ -238,7 +238,7 @@ func TestHandle(t *testing.T) {
 func TestListErrorsAreReported(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	cluster.Devices.Put(&v1alpha1.Device{})
-	informer := &ownInformer{SharedIndexInformer: deviceInformer(t, mustWrap(t, cluster, quiet{}, func(Urgency) {}))}
+	informer := &pluginInformer{SharedIndexInformer: deviceInformer(t, mustWrap(t, cluster, quiet{}, func(Urgency) {}))}
 	gone, away := apierrors.NewNotFound(v1alpha1.Resource("devices"), ""), errors.New("connection refused")
 	told := func() []bool {
 		return []bool{!informer.isRejected("", gone), !informer.isRejected("", gone), !informer.isRejected("", away)}

@@ -84,5 +84,5 @@ func (l *load) measure(ctx context.Context, conf map[string]string) {
 			MEMUsageAvg: map[string]float64{source.NODE_METRICS_PERIOD: m.Memory},
 		}
 	}
-	l.books.Nodes.Use(usage)
+	l.books.Nodes.SetUsage(usage)
 }

@@ -241,7 +241,7 @@ func (a *actor) deleteNode() {
 
 // measureNode is what happens when the metrics source says the node's load.
 func (a *actor) measureNode() {
-	a.w.books.Nodes.Use(map[string]*api.NodeUsage{one(a, a.nodes): {CPUUsageAvg: map[string]float64{"5m": float64(a.rng.IntN(100))}, MEMUsageAvg: map[string]float64{}}})
+	a.w.books.Nodes.SetUsage(map[string]*api.NodeUsage{one(a, a.nodes): {CPUUsageAvg: map[string]float64{"5m": float64(a.rng.IntN(100))}, MEMUsageAvg: map[string]float64{}}})
 }
 
 func (a *actor) numaOfNode() {

@@ -110,7 +110,7 @@ func TestALongWaitInPreBindIsReported(t *testing.T) {
 		w.SealTransactions()
 		time.Sleep(time.Minute)
 		w.catchUp()
-		const says = "pre-bind plugin storage is running on node n since 2000-01-01T00:00:00Z"
+		const says = "pre-bind plugin storage has been running on node n since 2000-01-01T00:00:00Z"
 		if diff := cmp.Diff("True PreBindPending: pod p0: "+says+" (and other pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
@@ -133,7 +133,7 @@ func TestALongWaitInPreBindIsReported(t *testing.T) {
 
 // TestThePodGroupNamesOnlyPodsThatStillWait.
 func TestThePodGroupNamesOnlyPodsThatStillWait(t *testing.T) {
-	const says = " pre-bind plugin storage is running on node n since 2000-01-01T00:00:00Z"
+	const says = " pre-bind plugin storage has been running on node n since 2000-01-01T00:00:00Z"
 	for goesOn, waits := range map[string]string{"p0": "p1", "p1": "p0"} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.gangOf(2, 2)

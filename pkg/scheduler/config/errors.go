@@ -98,5 +98,5 @@ func meant(name string, valid []string) string {
 	if near := suggest.Nearest(name, valid); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
-	return "; known are " + strings.Join(slices.Sorted(slices.Values(valid)), ", ")
+	return "; valid names: " + strings.Join(slices.Sorted(slices.Values(valid)), ", ")
 }

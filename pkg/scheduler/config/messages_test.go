@@ -45,7 +45,7 @@ func TestParseErrors(t *testing.T) {
 		},
 		"unknown top-level key like none": {
 			conf: "actions: allocate\nxyzxyzxyzxyz: 1\n",
-			want: `line 2: key "xyzxyzxyzxyz" is unknown; known are actions, configurations, metrics, tiers`,
+			want: `line 2: key "xyzxyzxyzxyz" is unknown; valid names: actions, configurations, metrics, tiers`,
 		},
 		"duplicate top-level key": {
 			conf: "actions: allocate\ntiers: []\nactions: backfill\n",
@@ -77,7 +77,7 @@ func TestParseErrors(t *testing.T) {
 		},
 		"unknown action like none": {
 			conf: "actions: zzzzzzzz\n",
-			want: `line 1: action "zzzzzzzz" is unknown; known are allocate, backfill, enqueue, preempt, reclaim, shuffle`,
+			want: `line 1: action "zzzzzzzz" is unknown; valid names: allocate, backfill, enqueue, preempt, reclaim, shuffle`,
 		},
 		"tiers is a mapping": {
 			conf: "actions: allocate\ntiers:\n  plugins: []\n",
@@ -165,7 +165,7 @@ func TestParseErrors(t *testing.T) {
 		},
 		"unknown argument like none": {
 			conf: with("sla", "q: 1"),
-			want: `line 6: argument "q" of plugin "sla" is unknown; known are sla-waiting-time`,
+			want: `line 6: argument "q" of plugin "sla" is unknown; valid names: sla-waiting-time`,
 		},
 		"unknown argument like a family": {
 			conf: with("tdm", "tdm.revocable-zoen.rz1: 10:00-21:00"),

@@ -189,7 +189,7 @@ func (c *Catalogue) argumentHint(e entry, name string) string {
 	for i, arg := range e.Arguments {
 		declared[i] = arg.Name
 	}
-	return "; known are " + strings.Join(declared, ", ")
+	return "; valid names: " + strings.Join(declared, ", ")
 }
 
 // takeInner corrects an error that is caused by quotes around a number or boolean inside an argument: it removes the

@@ -73,7 +73,7 @@ func predicatesArguments() []framework.Argument {
 		{Name: predicates.DynamicResourceAllocationEnable, Type: framework.Bool, Default: "false", Doc: "Filters by resource claims (DRA), and allocates them."},
 		{Name: predicates.CachePredicate, Type: framework.Bool, Default: "false", Doc: "Keeps the verdicts of filters that depend on the pod's template alone."},
 		{Name: "volumebinding.weight", Type: framework.Int, Default: "1", Doc: "Weight of the volume capacity score; 0 to 1000000. Upstream counts it in the first session after the start only, later ones take 1."},
-		{Name: "volumebinding.bindTimeoutSeconds", Type: framework.Int, Default: "600", Doc: "How long binding the claims of one pod may take, in seconds; 0 or more, and at most 11 minutes. Read at start."},
+		{Name: "volumebinding.bindTimeoutSeconds", Type: framework.Int, Default: "600", Doc: "How long binding the claims of one pod may take, in seconds; 0 or more. The step ends after 660 s whatever the value. Read at start."},
 		{Name: "volumebinding.shape", Type: framework.Object, Doc: "Score by used capacity: a list of `utilization` (percent) and `score` (0 to 10), by rising utilization. Read at start. Needs the feature gate `StorageCapacityScoring`."},
 		{Name: "dynamicresources.filterTimeoutSeconds", Type: framework.Int, Default: "10", Doc: "How long filtering one node by resource claims may take, in seconds; 0 or more."},
 	}

@@ -48,10 +48,11 @@ func PodKeys() []string {
 // Asker returns a function that reports whether a pod requests devices of an enabled kind.
 func Asker() func(pod *v1.Pod) bool {
 	kinds := switchedOn()
-	return func(pod *v1.Pod) bool { return asks(kinds, pod) }
+	return func(pod *v1.Pod) bool { return requestsAny(kinds, pod) }
 }
 
-func asks(kinds []kind, pod *v1.Pod) bool {
+// requestsAny reports whether the pod requests devices of any of the kinds.
+func requestsAny(kinds []kind, pod *v1.Pod) bool {
 	return slices.ContainsFunc(kinds, func(k kind) bool { return k.asks(pod) })
 }
 

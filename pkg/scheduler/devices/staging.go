@@ -144,7 +144,7 @@ func (s *Staging) own(task *api.TaskInfo) bool {
 	return ok
 }
 
-func (s *Staging) asks(pod *v1.Pod) bool { return asks(s.kinds, pod) }
+func (s *Staging) asks(pod *v1.Pod) bool { return requestsAny(s.kinds, pod) }
 
 // Steps returns the pre-bind steps that take the node locks for the placed task. It returns an error if the task did
 // not get the devices that it requests.

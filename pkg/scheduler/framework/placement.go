@@ -142,7 +142,7 @@ func Companions(jobs map[api.JobID]*api.JobInfo, gangGroup *binding.GangGroup) (
 	return gangs, true
 }
 
-// Precedence is the position of a job among the jobs that allocate places before all others.
+// Precedence is the position of a job among the jobs that action allocate schedules first.
 type Precedence struct {
 	// Rank is the index, in conf order, of the plugin that selects the job among the plugins that are Prioritizers.
 	// Jobs with a lower Rank are placed first.

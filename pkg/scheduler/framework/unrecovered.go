@@ -180,7 +180,7 @@ func (u *Unrecovered) report() {
 			reason = brief.Part(err.Error())
 		}
 	}
-	klog.InfoS("Writes of a former leader could not be withdrawn yet, their claims' pods wait for retries", "plugin", u.plugin,
+	klog.InfoS("Writes of a former leader could not be withdrawn yet; their claims' pods wait for retries", "plugin", u.plugin,
 		"claims", strings.Join(claims.Items(), ", ")+claims.More(), "reasonOfOne", reason)
 }
 

@@ -43,7 +43,7 @@ func (r *Reporter) ineffective(job *api.JobInfo, hyperNodes HyperNodes) (fields 
 			sum, spec.MinMember, sum))
 	}
 	if name := spec.PriorityClassName; name != "" {
-		if otherwise, missing := r.lacksPriorityClass(name); missing {
+		if otherwise, missing := r.defaultIfMissing(name); missing {
 			fields = append(fields, fmt.Sprintf("PriorityClass %s does not exist: the gang has priority %d", brief.Value(name), otherwise))
 		}
 	}
@@ -110,10 +110,10 @@ func (h HyperNodes) validTiers() string {
 	return "highestTierName to an existing tierName: " + strings.Join(names.Items(), ", ") + names.More()
 }
 
-// lacksPriorityClass reports whether the PriorityClass is missing, and returns the priority that gangs get if it is.
+// defaultIfMissing reports whether the PriorityClass is missing, and returns the priority that gangs get if it is.
 // Every API server has PriorityClasses. So if the books have none, the scheduler does not watch them, and
-// lacksPriorityClass reports none as missing.
-func (r *Reporter) lacksPriorityClass(name string) (otherwise int32, missing bool) {
+// defaultIfMissing reports none as missing.
+func (r *Reporter) defaultIfMissing(name string) (otherwise int32, missing bool) {
 	r.books.Lock()
 	defer r.books.Unlock()
 	if _, found := r.books.Tables.Priorities[name]; found || len(r.books.Tables.Priorities) == 0 {

@@ -108,14 +108,14 @@ func equalMeta(a, b *metav1.ObjectMeta) bool {
 	return a.Name == b.Name && a.GenerateName == b.GenerateName && a.Namespace == b.Namespace && a.UID == b.UID &&
 		a.SelfLink == b.SelfLink && //nolint:staticcheck // no longer filled in, but a session could change it
 		a.ResourceVersion == b.ResourceVersion && a.Generation == b.Generation && a.CreationTimestamp == b.CreationTimestamp &&
-		a.DeletionTimestamp.Equal(b.DeletionTimestamp) && equalPointed(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
+		a.DeletionTimestamp.Equal(b.DeletionTimestamp) && equalPointees(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
 		equalMap(a.Labels, b.Labels) && equalMap(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
 		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, equalOwner) && slices.EqualFunc(a.ManagedFields, b.ManagedFields, equalManagedFields)
 }
 
 func equalOwner(a, b metav1.OwnerReference) bool {
 	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID &&
-		equalPointed(a.Controller, b.Controller) && equalPointed(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
+		equalPointees(a.Controller, b.Controller) && equalPointees(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
 }
 
 func equalManagedFields(a, b metav1.ManagedFieldsEntry) bool {
@@ -143,6 +143,6 @@ func equalMap[K, V comparable](a, b map[K]V) bool {
 	return (a == nil) == (b == nil) && maps.Equal(a, b)
 }
 
-func equalPointed[T comparable](a, b *T) bool {
+func equalPointees[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }

@@ -38,12 +38,12 @@ type Problem struct {
 
 // String describes the problem to users.
 func (p Problem) String() string {
-	nodes, list := fmt.Sprintf("node %s is", p.Nodes[0]), "it"
+	nodes, list := fmt.Sprintf("node %q is", p.Nodes[0]), "the node"
 	if more := len(p.Nodes) - 1; more > 0 {
-		nodes, list = fmt.Sprintf("node %s and %d more are", p.Nodes[0], more), "each"
+		nodes, list = fmt.Sprintf("node %q and %d more are", p.Nodes[0], more), "each node"
 	}
 	winner := path.Base(p.Winner)
-	return fmt.Sprintf("%s in HyperNodes %s and %s of one tier; %s counts (first by name); list %s in one of them", nodes, winner, p.HyperNode, winner, list)
+	return fmt.Sprintf("%s in HyperNodes %q and %q of the same tier; %q is used (first by name); list %s in only one of them", nodes, winner, p.HyperNode, winner, list)
 }
 
 // Levels lists the levels from the widest to the narrowest.

@@ -70,7 +70,7 @@ func TestForestOfHyperNodes(t *testing.T) {
 			hyperNodes:   []HyperNode{hyperNode("b", 1, "", "n1", "n2", "n3"), hyperNode("a", 1, "", "n1", "n2")},
 			wantLevels:   []Level{{Name: "1"}},
 			want:         []string{"a: n1 n2", "b: n3"},
-			wantProblems: []string{"node n1 and 1 more are in HyperNodes a and b of one tier; a counts (first by name); list each in one of them"},
+			wantProblems: []string{`node "n1" and 1 more are in HyperNodes "a" and "b" of the same tier; "a" is used (first by name); list each node in only one of them`},
 		},
 		"what a group does not get, its children do not get either, and one message says so": {
 			hyperNodes: []HyperNode{
@@ -79,7 +79,7 @@ func TestForestOfHyperNodes(t *testing.T) {
 			},
 			wantLevels:   []Level{{Name: "2"}, {Name: "1"}},
 			want:         []string{"a: n1 [la]", "b: n2 [lb]", "a/la: n1", "b/lb: n2"},
-			wantProblems: []string{"node n1 is in HyperNodes a and b of one tier; a counts (first by name); list it in one of them"},
+			wantProblems: []string{`node "n1" is in HyperNodes "a" and "b" of the same tier; "a" is used (first by name); list the node in only one of them`},
 		},
 		"many nodes in two of a tier: the first by name is reported": {
 			hyperNodes: []HyperNode{
@@ -87,7 +87,7 @@ func TestForestOfHyperNodes(t *testing.T) {
 			},
 			wantLevels:   []Level{{Name: "1"}},
 			want:         []string{"a: n1 n2 n3 n4 n5 n6 n7 n8"},
-			wantProblems: []string{"node n1 and 7 more are in HyperNodes a and b of one tier; a counts (first by name); list each in one of them"},
+			wantProblems: []string{`node "n1" and 7 more are in HyperNodes "a" and "b" of the same tier; "a" is used (first by name); list each node in only one of them`},
 		},
 		"groups of several levels in one come by name": {
 			hyperNodes: []HyperNode{
@@ -100,7 +100,7 @@ func TestForestOfHyperNodes(t *testing.T) {
 			hyperNodes:   []HyperNode{hyperNode("a", 2, "", "n1"), hyperNode("l2", 1, "a", "n1"), hyperNode("l1", 1, "a", "n1")},
 			wantLevels:   []Level{{Name: "2"}, {Name: "1"}},
 			want:         []string{"a: n1 [l1]", "a/l1: n1"},
-			wantProblems: []string{"node n1 is in HyperNodes l1 and l2 of one tier; l1 counts (first by name); list it in one of them"},
+			wantProblems: []string{`node "n1" is in HyperNodes "l1" and "l2" of the same tier; "l1" is used (first by name); list the node in only one of them`},
 		},
 		"members that name each other in a circle end nowhere": {
 			hyperNodes: []HyperNode{hyperNode("a", 3, "", "n1"), hyperNode("b", 2, "c", "n2"), hyperNode("c", 1, "b", "n2")},

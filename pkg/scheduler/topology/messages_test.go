@@ -25,11 +25,11 @@ func TestMessages(t *testing.T) {
 		"a node of its own beside them": problem(hyperNode("a", 1, "", "n1"), hyperNode("b", 1, "", "n1", "n2")),
 	}
 	want := map[string]string{
-		"a node in two clusters":        "node n1 is in HyperNodes a and b of one tier; a counts (first by name); list it in one of them",
-		"two nodes in two clusters":     "node n1 and 1 more are in HyperNodes a and b of one tier; a counts (first by name); list each in one of them",
-		"a node in two leaves of one":   "node n1 is in HyperNodes l1 and l2 of one tier; l1 counts (first by name); list it in one of them",
-		"eight nodes in two clusters":   "node 1 and 7 more are in HyperNodes a and b of one tier; a counts (first by name); list each in one of them",
-		"a node of its own beside them": "node n1 is in HyperNodes a and b of one tier; a counts (first by name); list it in one of them",
+		"a node in two clusters":        `node "n1" is in HyperNodes "a" and "b" of the same tier; "a" is used (first by name); list the node in only one of them`,
+		"two nodes in two clusters":     `node "n1" and 1 more are in HyperNodes "a" and "b" of the same tier; "a" is used (first by name); list each node in only one of them`,
+		"a node in two leaves of one":   `node "n1" is in HyperNodes "l1" and "l2" of the same tier; "l1" is used (first by name); list the node in only one of them`,
+		"eight nodes in two clusters":   `node "1" and 7 more are in HyperNodes "a" and "b" of the same tier; "a" is used (first by name); list each node in only one of them`,
+		"a node of its own beside them": `node "n1" is in HyperNodes "a" and "b" of the same tier; "a" is used (first by name); list the node in only one of them`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

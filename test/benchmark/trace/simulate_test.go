@@ -134,7 +134,7 @@ func (s *simulation) offer(n *simulatedNode, t task) offer {
 	if left.MilliCPU < 0 || left.Memory < 0 || t.models != "" && !slices.Contains(strings.Split(t.models, "|"), n.model) {
 		return none
 	}
-	strategy, amounts := s.kinds.On(n.room, left), hundredths(t.milliGPU)
+	strategy, amounts := s.kinds.StrategyFor(n.room, left), hundredths(t.milliGPU)
 	used := &allocator.Allocation{}
 	for range t.gpus {
 		at, score := -1, math.Inf(-1)

@@ -98,7 +98,7 @@ func (s *server) show(upstream *vccache.SchedulerCache, books *books.Books) erro
 	for _, name := range upstream.NodeList {
 		if node := upstream.Nodes[name]; node != nil && node.Node != nil {
 			books.Nodes.Show(node.Node)
-			books.Nodes.Use(map[string]*api.NodeUsage{name: node.ResourceUsage})
+			books.Nodes.SetUsage(map[string]*api.NodeUsage{name: node.ResourceUsage})
 		}
 	}
 	books.Lock()

@@ -79,7 +79,7 @@ subjects:
   namespace: {{ .root.Release.Namespace }}
 {{- end }}
 
-{{- /* podSpec takes a dict of root, component and values: what the pods of the three deployments share. */ -}}
+{{- /* podSpec takes a dict of root, component and values: the fields that the pods of all three deployments share. */ -}}
 {{- define "vp.podSpec" -}}
 serviceAccountName: {{ .root.Release.Name }}-{{ .component }}
 priorityClassName: {{ .root.Values.priorityClassName | quote }}
@@ -143,7 +143,7 @@ readinessProbe:
   periodSeconds: 5
 {{- end }}
 
-{{- /* schedulerNames are the flags of all three binaries that say whose pods are ours. */ -}}
+{{- /* schedulerNameArgs has the flags that name the release's schedulers. All three binaries take them. */ -}}
 {{- define "vp.schedulerNameArgs" -}}
 {{- range .Values.schedulerNames }}
 - --scheduler-name={{ . }}

@@ -44,7 +44,7 @@ func (p *policy) check(ctx context.Context, live *view) error {
 	case errors.As(err, &gone):
 		return p.refusal(live, gone.Error())
 	case err != nil && p.failurePolicy == failOpen:
-		klog.FromContext(ctx).Info("Ignored a policy that cannot be evaluated, its failurePolicy is Ignore", "policy", p.name,
+		klog.FromContext(ctx).Info("Ignored a policy that cannot be evaluated; its failurePolicy is Ignore", "policy", p.name,
 			"pod", klog.KObj(live.task.Pod), "node", live.node, "reason", brief.Part(err.Error()))
 		return nil
 	case err != nil:

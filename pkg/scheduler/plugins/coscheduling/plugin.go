@@ -142,7 +142,7 @@ type plugin struct {
 	// known caches the parsed settings of each gang.
 	known map[api.JobID]reading
 	// rooms records whether sessions found room on nodes for gang groups in a backoff.
-	rooms roomLooks
+	rooms roomChecks
 	alarm *alarm
 	// terms are the plugin's arguments for node reservations.
 	terms reservationTerms
@@ -230,7 +230,7 @@ type session struct {
 	memory *memory
 	// rooms records whether sessions found room on nodes for gang groups in a backoff. endEarly adds the results of this
 	// session.
-	rooms roomLooks
+	rooms roomChecks
 	// gangs has the gangs with settings.
 	gangs map[api.JobID]*gang
 	// network has the layers and domains of the network; nil if no gang has a topology rule.

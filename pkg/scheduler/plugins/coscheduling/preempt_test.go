@@ -22,7 +22,7 @@ const preemptConf = `
 actions: enqueue, allocate, preempt
 tiers:
 - plugins:
-  - name: evictions
+  - name: evictionbackoff
 - plugins:
   - name: priority
   - name: gang

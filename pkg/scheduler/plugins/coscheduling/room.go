@@ -12,33 +12,32 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// maxRoomLooks limits the work of a session that finds room for gang groups that timed out. A tenant may have thousands
-// of such gang groups. A look is a comparison of a node with members of equal requests, or the counting of a pending
-// member.
-const maxRoomLooks = 100_000
+// maxRoomSteps limits the work of a session that searches room for gang groups that timed out. A tenant may have
+// thousands of such gang groups. A step compares a node with members of equal requests, or counts a pending member.
+const maxRoomSteps = 100_000
 
-// roomLook records whether sessions found room on nodes for a gang group in a backoff.
-type roomLook struct {
+// roomCheck records whether sessions found room on nodes for a gang group in a backoff.
+type roomCheck struct {
 	// crowded reports whether, in some session of the backoff, the gang group lacked pending members or did not fit
 	// into the idle resources of nodes. So a tenant can end the backoff of its own gang: it deletes a member and creates
 	// it again. It can do so with a new PodGroup, too. Others lose nothing, because the backoff only lets other gangs of
 	// the namespace be admitted.
 	crowded bool
-	// idle are the idle resources of all nodes at the first look of the backoff.
+	// idle are the idle resources of all nodes at the first check of the backoff.
 	idle *api.Resource
-	// since is the number of the session since which the gang group waits for a look: the session after its last look,
+	// since is the number of the session since which the gang group waits for a check: the session after its last check,
 	// or else the session in which its backoff began. So a gang group that comes into a backoff again and again is behind
-	// the gang groups that wait for a look meanwhile.
+	// the gang groups that wait for a check meanwhile.
 	since int
 }
 
-// roomLooks are the looks for room of all gang groups in a backoff.
-type roomLooks struct {
+// roomChecks are the checks for room of all gang groups in a backoff.
+type roomChecks struct {
 	// sessions is the number of sessions so far.
 	sessions int
-	// groups has the looks by the ID of the gang group.
-	groups map[string]roomLook
-	// namespaces has the number of the session since which the gang groups of a namespace wait for a look at one of them.
+	// groups has the checks by the ID of the gang group.
+	groups map[string]roomCheck
+	// namespaces has the number of the session since which the gang groups of a namespace wait for a check of one of them.
 	namespaces map[string]int
 }
 
@@ -50,11 +49,11 @@ type likeMembers struct {
 
 // membersOf returns the members that the minima of all gangs of the gang group need, those with the largest requests
 // first. It returns false if a gang does not have enough pending members. It adds the number of pending members to
-// looks, the number of looks of the session (maxRoomLooks).
-func membersOf(l *admissionDeadline, looks *int) (kinds []likeMembers, enough bool) {
+// steps, the number of steps of the session (maxRoomSteps).
+func membersOf(l *admissionDeadline, steps *int) (kinds []likeMembers, enough bool) {
 	var tasks []*api.TaskInfo
 	for _, g := range l.gangs {
-		*looks += len(g.TaskStatusIndex[api.Pending])
+		*steps += len(g.TaskStatusIndex[api.Pending])
 		members := needed(g.JobInfo)
 		if len(members) < int(g.MinAvailable) {
 			return nil, false
@@ -102,10 +101,10 @@ func becameIdle(before, now, request *api.Resource) bool {
 
 // hasRoom reports whether the minima of all gangs of the gang group fit into the idle resources of nodes. It fills one
 // node after the other, with the largest members first, and compares only requests. So it may miss room for members of
-// different sizes that only another arrangement would use. looks counts the looks of the session. known is false if
-// looks exceeds maxRoomLooks. request is the sum of the members' requests if there is room.
-func (s *session) hasRoom(l *admissionDeadline, looks *int) (request *api.Resource, room, known bool) {
-	kinds, enough := membersOf(l, looks)
+// different sizes that only another arrangement would use. steps counts the steps of the session. known is false if
+// steps exceeds maxRoomSteps. request is the sum of the members' requests if there is room.
+func (s *session) hasRoom(l *admissionDeadline, steps *int) (request *api.Resource, room, known bool) {
+	kinds, enough := membersOf(l, steps)
 	if !enough {
 		return nil, false, true
 	}
@@ -119,7 +118,7 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (request *api.Resour
 		}
 		idle, copied := node.Idle, false // most nodes are full, and need no copy
 		for i := range kinds {
-			if *looks++; *looks > maxRoomLooks {
+			if *steps++; *steps > maxRoomSteps {
 				return nil, false, false
 			}
 			for kind := &kinds[i]; kind.count > 0 && kind.request.LessEqual(idle, api.Zero); kind.count-- {
@@ -140,45 +139,45 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (request *api.Resour
 // such as a node selector, the network or its queue. Then its backoff ends when as many resources have become idle as it
 // requests.
 func (s *session) endEarly() {
-	looks := 0
+	steps := 0
 	groups := s.inBackoff()
 	if len(groups) == 0 {
 		return
 	}
 	idle := s.idleResources()
 	for _, l := range groups {
-		if looks >= maxRoomLooks {
+		if steps >= maxRoomSteps {
 			return
 		}
-		look, began := s.rooms.groups[l.id], looks
-		if look.idle == nil {
-			look.idle = idle
+		check, began := s.rooms.groups[l.id], steps
+		if check.idle == nil {
+			check.idle = idle
 		}
-		request, room, known := s.hasRoom(l, &looks)
+		request, room, known := s.hasRoom(l, &steps)
 		if known || began == 0 {
-			look.since = s.rooms.sessions + 1
-			s.rooms.namespaces[l.namespace()] = look.since
+			check.since = s.rooms.sessions + 1
+			s.rooms.namespaces[l.namespace()] = check.since
 		}
-		if known && room && (look.crowded || becameIdle(look.idle, idle, request)) {
+		if known && room && (check.crowded || becameIdle(check.idle, idle, request)) {
 			l.until = time.Time{}
 		}
-		look.crowded = look.crowded || known && !room
-		s.rooms.groups[l.id] = look
+		check.crowded = check.crowded || known && !room
+		s.rooms.groups[l.id] = check
 	}
 }
 
-// inBackoff returns the gang groups in a backoff, in the order in which the session looks for room for them on nodes. It
+// inBackoff returns the gang groups in a backoff, in the order in which the session searches room for them on nodes. It
 // removes all others from s.rooms. Namespaces take turns, so that the gang groups of one namespace do not use up all
-// looks (maxRoomLooks), and the namespace that waits for longest begins. In a namespace, the gang group that waits for
+// steps (maxRoomSteps), and the namespace that waits for longest begins. In a namespace, the gang group that waits for
 // longest comes first.
 func (s *session) inBackoff() []*admissionDeadline {
 	groups := slices.DeleteFunc(slices.Collect(maps.Values(s.limits)), func(l *admissionDeadline) bool { return l.until.IsZero() })
 	former := s.rooms
-	s.rooms = roomLooks{sessions: former.sessions + 1, groups: map[string]roomLook{}, namespaces: map[string]int{}}
+	s.rooms = roomChecks{sessions: former.sessions + 1, groups: map[string]roomCheck{}, namespaces: map[string]int{}}
 	for _, l := range groups {
-		look := former.groups[l.id]
-		look.since = cmp.Or(look.since, s.rooms.sessions)
-		s.rooms.groups[l.id] = look
+		check := former.groups[l.id]
+		check.since = cmp.Or(check.since, s.rooms.sessions)
+		s.rooms.groups[l.id] = check
 		s.rooms.namespaces[l.namespace()] = cmp.Or(former.namespaces[l.namespace()], s.rooms.sessions)
 	}
 	slices.SortFunc(groups, func(a, b *admissionDeadline) int {
@@ -195,7 +194,7 @@ func (s *session) inBackoff() []*admissionDeadline {
 	return groups
 }
 
-// namespace returns the namespace that the looks for room for the gang group count against: the first in alphabetical
+// namespace returns the namespace that the checks of the gang group count against: the first in alphabetical
 // order, if its gangs are in several.
 func (l *admissionDeadline) namespace() string {
 	return slices.MinFunc(l.gangs, func(a, b *gang) int { return cmp.Compare(a.Namespace, b.Namespace) }).Namespace

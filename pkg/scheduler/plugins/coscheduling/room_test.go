@@ -54,8 +54,8 @@ func TestRoomForTimedOutGangGroups(t *testing.T) {
 		"a cordoned node":                  {[]*gang{of(1, "1")}, []string{"0", "cordoned"}, 0, verdict{false, true}},
 		"more members than the roles need": {[]*gang{roles}, []string{"2"}, 0, verdict{true, true}},
 		"no minimum":                       {[]*gang{of(0, "64")}, []string{"1"}, 0, verdict{true, true}},
-		"the last node that is looked":     {[]*gang{of(1, "1")}, []string{"1"}, maxRoomLooks - 2, verdict{true, true}},
-		"no more nodes are looked at":      {[]*gang{of(1, "1")}, []string{"1"}, maxRoomLooks - 1, verdict{false, false}},
+		"the last node that is looked":     {[]*gang{of(1, "1")}, []string{"1"}, maxRoomSteps - 2, verdict{true, true}},
+		"no more nodes are looked at":      {[]*gang{of(1, "1")}, []string{"1"}, maxRoomSteps - 1, verdict{false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}}
@@ -98,7 +98,7 @@ func TestOnlyRoomThatHasComeEndsABackoff(t *testing.T) {
 			l := &admissionDeadline{id: "g", until: until, gangs: []*gang{{JobInfo: ofSizes(2, cores("1"), cores("1"))}}}
 			node := api.NewNodeInfo(holds(tt.cpu).Name("n").Obj())
 			s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n": node}}},
-				rooms: roomLooks{groups: map[string]roomLook{"g": {crowded: tt.before}}}, limits: map[string]*admissionDeadline{"g": l}}
+				rooms: roomChecks{groups: map[string]roomCheck{"g": {crowded: tt.before}}}, limits: map[string]*admissionDeadline{"g": l}}
 			s.endEarly()
 			if ended := tt.backsOff && l.until.IsZero(); ended != tt.ends || s.rooms.groups["g"].crowded != tt.crowded {
 				t.Errorf("the backoff ends: %t; it is recorded that the cluster has no room: %t; want %t and %t", ended, s.rooms.groups["g"].crowded, tt.ends, tt.crowded)
@@ -113,7 +113,7 @@ func TestNodesThatAreNotLookedAtEndNoBackoff(t *testing.T) {
 	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}},
 		limits: map[string]*admissionDeadline{"g": {id: "g", until: time.Unix(1, 0), gangs: []*gang{{JobInfo: ofSizes(2, cores("1"), cores("1"))}}}}}
 	small := api.NewNodeInfo(holds("0").Name("n").Obj())
-	for i := range maxRoomLooks + 1 {
+	for i := range maxRoomSteps + 1 {
 		s.ssn.Nodes[fmt.Sprint(i)] = small
 	}
 	if s.endEarly(); s.rooms.groups["g"].crowded || s.limits["g"].until.IsZero() {
@@ -126,7 +126,7 @@ func TestNodesThatAreNotLookedAtEndNoBackoff(t *testing.T) {
 func crowdedCluster(groups int) *session {
 	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}, limits: map[string]*admissionDeadline{}}
 	small := api.NewNodeInfo(holds("1").Name("n").Obj())
-	for i := range maxRoomLooks/(groups+1) + 1 {
+	for i := range maxRoomSteps/(groups+1) + 1 {
 		s.ssn.Nodes[fmt.Sprint(i)] = small
 	}
 	return s

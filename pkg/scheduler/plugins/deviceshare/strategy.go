@@ -36,7 +36,7 @@ func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.
 	default:
 		before := fragmentation.Room{MilliCPU: int64(free.MilliCPU), Memory: int64(free.Memory)}
 		after := fragmentation.Room{MilliCPU: before.MilliCPU - int64(task.InitResreq.MilliCPU), Memory: before.Memory - int64(task.InitResreq.Memory)}
-		of.options.Strategy = s.classesNow().On(before, after)
+		of.options.Strategy = s.classesNow().StrategyFor(before, after)
 		of.options.ScoreFirst = true
 		of.context = s.contextOf(of.context, s.plugin.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
 	}

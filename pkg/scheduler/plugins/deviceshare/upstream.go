@@ -33,7 +33,7 @@ func (b *backends) open(ssn *framework.Session) {
 	for _, node := range ssn.Nodes {
 		if npus, ok := node.Others[vnpu.DeviceName].(*vnpu.NPUDevices); ok && npus != nil && vnpu.AscendMindClusterVNPUEnable {
 			if err := vnpu310p.InitVNPUDevice(npus, ssn.Session, node); err != nil {
-				klog.ErrorS(err, "Reading the NPUs of a node failed, pods that request them are not placed there", "node", klog.KRef("", node.Name))
+				klog.ErrorS(err, "Reading the NPUs of a node failed; pods that request them are not placed there", "node", klog.KRef("", node.Name))
 			}
 		}
 	}

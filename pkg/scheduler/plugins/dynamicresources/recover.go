@@ -126,7 +126,7 @@ func (r recovery) withdraw(ctx context.Context, claim *resourceapi.ResourceClaim
 		},
 	})
 	if err == nil {
-		klog.InfoS("Withdrew a former leader's reservation of a claim, the pod was not bound", "claim", klog.KObj(claim))
+		klog.InfoS("Withdrew a former leader's reservation of a claim; the pod was not bound", "claim", klog.KObj(claim))
 	}
 	return err
 }

@@ -147,7 +147,7 @@ func TestAGangBoundInPartIsNoLastVictim(t *testing.T) {
 actions: preempt
 tiers:
 - plugins:
-  - name: evictions
+  - name: evictionbackoff
 - plugins:
   - name: transaction
 - plugins:

@@ -49,7 +49,7 @@ func TestOnlyALossPassesAHigherPriority(t *testing.T) {
 			registry.RegisterPlugin(Spec())
 			registry.RegisterPlugin(transaction.Spec(free{}))
 			registry.RegisterAction(allocate.New())
-			scheduler := cluster.Scheduler(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: evictions\n- plugins:\n  - name: transaction\n"+
+			scheduler := cluster.Scheduler(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: evictionbackoff\n- plugins:\n  - name: transaction\n"+
 				"- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n")
 			defer scheduler.Close()
 			scheduler.Open().Close()

@@ -13,7 +13,7 @@ import (
 )
 
 // Name is the plugin's name in metrics and logs.
-const Name = "evictions"
+const Name = "evictionbackoff"
 
 // A gang that evicted pods pauses before it evicts again. A queue that lost pods pauses before it reclaims. The first
 // pause lasts firstWait. The pause doubles each time, up to lastWait.

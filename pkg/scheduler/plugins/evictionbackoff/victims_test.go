@@ -26,7 +26,7 @@ const victimTiers = `
 actions: preempt
 tiers:
 - plugins:
-  - name: evictions
+  - name: evictionbackoff
 - plugins:
   - name: priority
   - name: gang

@@ -136,7 +136,7 @@ func (s *settings) readLevels(args framework.Arguments) error {
 		}
 		for _, wider := range s.levels[:i] {
 			if s.source == fromLabels && shortName(wider) == shortName(level) {
-				return fmt.Errorf("%s: found %q and %q, want levels that differ behind the slash: an annotation may name a level by that part, %q",
+				return fmt.Errorf("%s: found %q and %q, want levels that differ after the slash: an annotation may name a level by that part, %q",
 					levelsArgument, wider, level, shortName(level))
 			}
 		}

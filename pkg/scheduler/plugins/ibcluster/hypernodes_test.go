@@ -93,7 +93,7 @@ func TestNodeInTwoHyperNodes(t *testing.T) {
 		}
 	}
 	f := open(t, spec("b1", "a1"), "source: hypernodes")
-	event := "Warning NodeInTwoGroups ib-b: node a1 is in HyperNodes ib-a and ib-b of one tier; ib-a counts (first by name); list it in one of them"
+	event := `Warning NodeInTwoGroups ib-b: node "a1" is in HyperNodes "ib-a" and "ib-b" of the same tier; "ib-a" is used (first by name); list the node in only one of them`
 	check := func(step string, want ...string) {
 		t.Helper()
 		if diff := cmp.Diff("b1", f.admitted("g/0")); diff != "" {

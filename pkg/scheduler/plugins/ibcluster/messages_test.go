@@ -81,9 +81,9 @@ func TestArgumentErrors(t *testing.T) {
 			`(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`}},
 		"level twice": {args: "{ibcluster.levels: [a, a]}", want: []string{`ibcluster.levels: found "a" twice, want each level once`}},
 		"levels of one name": {args: "{ibcluster.levels: [a.io/fabric, a.io/leaf, b.io/leaf]}", want: []string{
-			`ibcluster.levels: found "a.io/leaf" and "b.io/leaf", want levels that differ behind the slash: an annotation may name a level by that part, "leaf"`}},
+			`ibcluster.levels: found "a.io/leaf" and "b.io/leaf", want levels that differ after the slash: an annotation may name a level by that part, "leaf"`}},
 		"a level that shadows another": {args: "{ibcluster.levels: [leaf, b.io/leaf]}", want: []string{
-			`ibcluster.levels: found "leaf" and "b.io/leaf", want levels that differ behind the slash: an annotation may name a level by that part, "leaf"`}},
+			`ibcluster.levels: found "leaf" and "b.io/leaf", want levels that differ after the slash: an annotation may name a level by that part, "leaf"`}},
 		"unknown mode":     {args: "{ibcluster.defaultMode: hard}", want: []string{`ibcluster.defaultMode: found "hard", want "required" or "preferred" or "none"`}},
 		"trigger of cpu":   {args: "{ibcluster.triggerResources: [cpu]}", want: []string{`ibcluster.triggerResources: found "cpu", want names of extended resources such as "rdma/hca"`}},
 		"unknown strategy": {args: "{ibcluster.strategy: first}", want: []string{`ibcluster.strategy: found "first", want "tightest" or "emptiest"`}},

@@ -80,7 +80,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 	}
 	for _, job := range ssn.Jobs {
 		if company[job.Namespace] {
-			s.readCompany(job)
+			s.readAffinityGroup(job)
 		}
 	}
 	p.session = s
@@ -139,9 +139,9 @@ func (s *session) readJob(job *api.JobInfo) {
 	}
 }
 
-// readCompany records to which affinity group the job belongs. It does so even if other annotations of the job are
+// readAffinityGroup records to which affinity group the job belongs. It does so even if other annotations of the job are
 // invalid, because the job's placed members restrict other jobs of the affinity group.
-func (s *session) readCompany(job *api.JobInfo) {
+func (s *session) readAffinityGroup(job *api.JobInfo) {
 	name := groupNameOf(job)
 	if w := s.requests[job.UID]; w != nil {
 		name = w.group

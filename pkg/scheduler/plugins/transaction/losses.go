@@ -29,8 +29,8 @@ import (
 
 // past is what the leader remembers of a gang.
 type past struct {
-	// job is the gang as the last session that had it left it: members that were evicted are Releasing in it, and members
-	// that the session placed are Allocated or Binding.
+	// job is the gang at the end of the last session that had it: members that were evicted are Releasing in it, and
+	// members that the session placed are Allocated or Binding.
 	job *api.JobInfo
 	// whole is the gang in the last such state in which it had its minimum; nil while the gang has its minimum, and if
 	// the leader has not seen it.

@@ -112,7 +112,7 @@ func fieldsOf(path string, point any) (framework.Arguments, error) {
 	var errs []error
 	add := func(key string, value any) {
 		if key != "utilization" && key != "score" {
-			errs = append(errs, fmt.Errorf("%s: key %q is unknown; known are score, utilization", path, key))
+			errs = append(errs, fmt.Errorf("%s: key %q is unknown; valid names: score, utilization", path, key))
 		}
 		fields[path+"."+key] = value
 	}

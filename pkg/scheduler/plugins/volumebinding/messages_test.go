@@ -270,7 +270,7 @@ func TestArguments(t *testing.T) {
 		},
 		"an unknown field": {
 			args: framework.Arguments{shapeArgument: []any{map[any]any{"utilisation": 1}}},
-			errs: []string{`volumebinding.shape[0]: key "utilisation" is unknown; known are score, utilization`},
+			errs: []string{`volumebinding.shape[0]: key "utilisation" is unknown; valid names: score, utilization`},
 		},
 		"no mapping": {
 			args: framework.Arguments{shapeArgument: []any{7}},

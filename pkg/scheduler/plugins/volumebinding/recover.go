@@ -142,7 +142,7 @@ func (r recovery) unselect(ctx context.Context, claim *v1.PersistentVolumeClaim,
 	node := claim.Annotations[volume.AnnSelectedNode]
 	err := r.writer.unselect(ctx, nameOf(claim), claim.UID, node, claim.Annotations[SchedulerAnnotation])
 	if err == nil {
-		klog.InfoS("Withdrew the node that a former leader selected for a claim, its pod was not bound", "claim", klog.KObj(claim), "node", node)
+		klog.InfoS("Withdrew the node that a former leader selected for a claim; its pod was not bound", "claim", klog.KObj(claim), "node", node)
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func (r recovery) unreserve(ctx context.Context, pv *v1.PersistentVolume, used s
 	}
 	err := r.writer.unreserve(ctx, reservation{pv.Name, pv.UID, ref.UID, pv.Annotations[SchedulerAnnotation]})
 	if err == nil {
-		klog.InfoS("Withdrew a former leader's reservation of a volume, the pod was not bound", "volume", klog.KObj(pv), "claim", ref.Namespace+"/"+ref.Name)
+		klog.InfoS("Withdrew a former leader's reservation of a volume; the pod was not bound", "volume", klog.KObj(pv), "claim", ref.Namespace+"/"+ref.Name)
 	}
 	return err
 }

@@ -66,7 +66,7 @@ func (u *users) count() {
 	}
 	pods, err := u.pods.List(labels.Everything())
 	if err != nil {
-		klog.ErrorS(err, "Listing pods failed, ReadWriteOncePod claims of pods on nodes outside of the session are not checked")
+		klog.ErrorS(err, "Listing pods failed; ReadWriteOncePod claims of pods on nodes outside of the session are not checked")
 	}
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" && !podutil.IsPodTerminal(pod) {

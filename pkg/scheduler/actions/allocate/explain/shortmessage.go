@@ -72,7 +72,7 @@ func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	case ready: // further members are optional and placed one by one, so no count is shown
 	case g.Group == "" && g.Queue != "" && g.Fits == 0: // the queue refused the gang, so the number of members that fit is unknown
 	case g.Fits >= needed:
-		count = fmt.Sprintf("no room for the %d together", needed)
+		count = fmt.Sprintf("no room for the %d members together", needed)
 		if needed == 1 {
 			count = "no room"
 		}

@@ -38,7 +38,7 @@ func withBestEffort(r *state.Attempt, opts state.Options, place func() trial.Res
 	}
 	reason := r.Found.BestEffortReason
 	result.Discard(job)
-	if !short(job, func(task *api.TaskInfo) bool { return task.Status != api.Failed && !unfit[task.UID] }) {
+	if !belowMinimum(job, func(task *api.TaskInfo) bool { return task.Status != api.Failed && !unfit[task.UID] }) {
 		countOn(job, unfit, false)
 		defer countOn(job, unfit, true)
 		if result = place(); result.Outcome != trial.NotPlaced && len(neededBestEffort(r, &result, opts)) == 0 {
@@ -70,23 +70,23 @@ func neededBestEffort(r *state.Attempt, result *trial.Result, opts state.Options
 	placed := func(task *api.TaskInfo) bool {
 		return api.AllocatedStatus(task.Status) || task.Status == api.Succeeded || result.Outcome == trial.Pipelined && task.Status == api.Pipelined
 	}
-	if len(rest) == 0 || !short(job, placed) {
+	if len(rest) == 0 || !belowMinimum(job, placed) {
 		return nil
 	}
 	unfit, reason := unfitBestEffort(r, rest, result, opts)
 	counts := func(task *api.TaskInfo) bool {
 		return placed(task) || task.Status == api.Pending && task.BestEffort && !unfit[task.UID]
 	}
-	if len(unfit) == 0 || !short(job, counts) {
+	if len(unfit) == 0 || !belowMinimum(job, counts) {
 		return nil
 	}
 	r.Found.BestEffortReason = reason
 	return unfit
 }
 
-// short reports whether too few of the job's tasks count for the job's minimum in this session. counts reports whether a task
+// belowMinimum reports whether too few of the job's tasks count for the job's minimum in this session. counts reports whether a task
 // counts. The minimum is the PodGroup's, unless a plugin has set another.
-func short(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
+func belowMinimum(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	least := binding.LeastMembers(job.PodGroup)
 	if job.MinAvailable >= least && binding.ShortOf(job, &job.PodGroup.Spec, counts) != nil {
 		return true

@@ -155,7 +155,7 @@ func (t *DomainTree) divide(d *domain, n int, give func(node *domain, n int)) {
 	}
 }
 
-// rests returns a set for each child domain whose set takes is irregular (not just the multiples of a number): how many
+// rests returns a set for each child domain whose field takes is irregular (not just the multiples of a number): how many
 // members all later children can take together. Children with irregular sets come first. Any other child needs no such
 // result, because it simply takes as many members as it can.
 func (t *DomainTree) rests(d *domain) []counts {

@@ -174,7 +174,7 @@ func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 			return want, fmt.Errorf("resource %s: is %d, must be at most 100 or a multiple of 100", part.name, part.value)
 		}
 		if shared > 0 && (part.value%shared != 0 || part.value/shared > 100) {
-			return want, fmt.Errorf("resource %s: is %d over %s (%s), must divide into equal parts of at most 100", part.name, part.value, GPU.noun(int(shared)), gpuShared)
+			return want, fmt.Errorf("resource %s: is %d for %s (%s); it must divide equally among the GPUs, at most 100 for each", part.name, part.value, GPU.noun(int(shared)), gpuShared)
 		}
 	}
 	count := shared
@@ -191,10 +191,10 @@ func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 		return want, fmt.Errorf("resources %s: %s is %d and %s is %d, must be 1 and at most 100", f, gpuShared, shared, names[byNPUDVPP], values[byNPUDVPP])
 	}
 	if core%count != 0 || core/count > 100 {
-		return want, fmt.Errorf("resource %s: is %d over %s, must divide into equal parts of at most 100", names[byCore], core, GPU.noun(int(count)))
+		return want, fmt.Errorf("resource %s: is %d for %s; it must divide equally among the GPUs, at most 100 for each", names[byCore], core, GPU.noun(int(count)))
 	}
 	if npuCore := values[byNPUCore]; npuCore%count != 0 {
-		return want, fmt.Errorf("resource %s: is %d over %s, must divide into equal parts", names[byNPUCore], npuCore, GPU.noun(int(count)))
+		return want, fmt.Errorf("resource %s: is %d for %s; it must divide equally among the GPUs", names[byNPUCore], npuCore, GPU.noun(int(count)))
 	}
 	want.count = clampCount(count)
 	want.amounts = Amounts{Core: core / count, MemoryRatio: ratio / count, Memory: (values[byMemory] + count - 1) / count,

@@ -57,8 +57,8 @@ type problem struct {
 type limit struct {
 	// banned has, for each type, a bit for each device that the pod must not use.
 	banned [numTypes]uint64
-	// scope, if not 0, requires that the pod's devices of one type (field of) are together in this scope. If exact is set,
-	// they must not be together in a narrower scope.
+	// scope, unless 0, is the topology scope that must contain all of the pod's devices of the type in field of. If exact
+	// is set, no narrower scope may contain them all.
 	of    Type
 	scope Scope
 	exact bool

@@ -33,9 +33,9 @@ type Room struct {
 	Memory int64
 }
 
-// On returns the strategy for placing a task on a node. before and after are the node's free resources before and after
+// StrategyFor returns the strategy for placing a task on a node. before and after are the node's free resources before and after
 // the placement.
-func (k *TaskClasses) On(before, after Room) *Strategy { return &Strategy{k, before, after} }
+func (k *TaskClasses) StrategyFor(before, after Room) *Strategy { return &Strategy{k, before, after} }
 
 // NodeScore returns a score from 0 to 100 for a placement, from the states of the node's devices before and after it.
 // The score is 50 if the fragment does not grow, 25 if it grows by one GPU, and 75 if it shrinks by one GPU. A node

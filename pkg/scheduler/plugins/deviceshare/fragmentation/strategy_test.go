@@ -46,7 +46,7 @@ func taking(s *allocator.State, gpu int, hundredths int64) *allocator.State {
 
 // best returns the index of the device for which the amounts have the best score.
 func best(classes *fragmentation.TaskClasses, on *allocator.State, room fragmentation.Room, t allocator.Type, amounts allocator.Amounts) int {
-	strategy, at, top := classes.On(room, room), -1, math.Inf(-1)
+	strategy, at, top := classes.StrategyFor(room, room), -1, math.Inf(-1)
 	for i := range on.Devices[t] {
 		if !amounts.Within(on.Free(t, i)) {
 			continue
@@ -124,7 +124,7 @@ func TestTheNodeForATask(t *testing.T) {
 				if tc.hundredths > 0 {
 					after = taking(before, int(tc.gpu), tc.hundredths)
 				}
-				return tc.classes.On(fragmentation.Room{MilliCPU: n.milliCPU}, fragmentation.Room{MilliCPU: n.milliCPU - tc.milliCPU}).NodeScore(before, after)
+				return tc.classes.StrategyFor(fragmentation.Room{MilliCPU: n.milliCPU}, fragmentation.Room{MilliCPU: n.milliCPU - tc.milliCPU}).NodeScore(before, after)
 			}
 			if better, worse := score(tc.better), score(tc.worse); better <= worse {
 				t.Errorf("%+v scores %.4f and %+v scores %.4f, want more for the first", tc.better, better, tc.worse, worse)
@@ -142,7 +142,7 @@ func TestTaskForAnyModelAvoidsRareModels(t *testing.T) {
 	score := func(classes *fragmentation.TaskClasses, model string) float64 {
 		before := state(100, 100)
 		before.Model = model
-		return classes.On(plenty, plenty).NodeScore(before, taking(before, 0, 100))
+		return classes.StrategyFor(plenty, plenty).NodeScore(before, taking(before, 0, 100))
 	}
 	h.SetSupply(fragmentation.Supply{"rare": 10, "common": 90})
 	classes := h.TaskClasses()
@@ -171,7 +171,7 @@ func TestNodeScores(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := seen(one).On(room, room).NodeScore(tc.before, tc.after); math.Abs(got-tc.want) > 0.1 || tc.after == nil && got != tc.want {
+			if got := seen(one).StrategyFor(room, room).NodeScore(tc.before, tc.after); math.Abs(got-tc.want) > 0.1 || tc.after == nil && got != tc.want {
 				t.Errorf("the score is %.3f, want %.3f", got, tc.want)
 			}
 		})
@@ -186,7 +186,7 @@ func TestNodeScoresAreBetween0And100AndFallAsTheFragmentGrows(t *testing.T) {
 		room := fragmentation.Room{MilliCPU: rng.Int64N(64_000), Memory: rng.Int64N(64 * gib)}
 		after := taking(before, rng.IntN(3), rng.Int64N(101))
 		less := fragmentation.Room{MilliCPU: room.MilliCPU / 2, Memory: room.Memory / 2}
-		score, poorer := classes.On(room, room).NodeScore(before, after), classes.On(room, less).NodeScore(before, after)
+		score, poorer := classes.StrategyFor(room, room).NodeScore(before, after), classes.StrategyFor(room, less).NodeScore(before, after)
 		if score < 0 || score > 100 || poorer < 0 || poorer > 100 {
 			t.Fatalf("scores %.3f and %.3f are not between 0 and 100", score, poorer)
 		}
@@ -214,7 +214,7 @@ func BenchmarkNodeScore(b *testing.B) {
 	}
 	before := state(100, 100, 50, 20, 100, 0, 70, 100)
 	after := taking(before, 0, 40)
-	strategy := h.TaskClasses().On(plenty, plenty)
+	strategy := h.TaskClasses().StrategyFor(plenty, plenty)
 	b.ReportAllocs()
 	for b.Loop() {
 		strategy.NodeScore(before, after)
