@@ -12,7 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Bind follows the pod's script of replies, and is a well-behaved API server after its end.
+// Bind replies as the pod's script says. After the end of the script, it behaves like a working API server.
 func (w *world) Bind(ctx context.Context, m *Member) error {
 	p := w.pod(m)
 	var r reply
@@ -44,7 +44,7 @@ func (w *world) answer(p *pod, r reply) error {
 		p.on = "elsewhere"
 	}
 	switch {
-	case errors.Is(r.err, errForbidden), errors.Is(r.err, errInvalid): // an admission plugin comes before the storage
+	case errors.Is(r.err, errForbidden), errors.Is(r.err, errInvalid): // An admission plugin runs before the storage.
 		return r.err
 	case p.gone:
 		return errNotFound
@@ -61,7 +61,7 @@ func (w *world) answer(p *pod, r reply) error {
 	return r.err
 }
 
-// apply is the moment in which the pod is bound.
+// apply binds the pod.
 func (w *world) apply(p *pod) {
 	if p.gone || p.on != "" {
 		return
@@ -70,8 +70,8 @@ func (w *world) apply(p *pod) {
 	p.on = p.Node
 }
 
-// expectQuorum checks, at the first Binding of a transaction, that its gang makes its minimum with those members
-// whose steps all went well and who were not cancelled.
+// expectQuorum checks, at the first Binding of a transaction, that the members that passed all steps and were not
+// cancelled reach the minimum of their gang.
 func (w *world) expectQuorum(p *pod) {
 	tx := w.inProgress[p.Task.Job]
 	if tx == nil || !slices.Contains(tx.Members, p.Member) {
@@ -94,7 +94,7 @@ func (w *world) expectQuorum(p *pod) {
 		w.expect(p, !terms.Strict || terms.Count == CountSatisfied || have == all, "first bind with %d of %d members of strict gang %s", have, all, gang)
 		if terms.Count == CountBound {
 			for _, q := range w.pods {
-				if q.Task.Job == gang && q.bound { // also those deleted since, which is not the engine's doing
+				if q.Task.Job == gang && q.bound { // including pods deleted since, which the engine did not cause
 					have++
 				}
 			}
@@ -103,7 +103,7 @@ func (w *world) expectQuorum(p *pod) {
 	}
 }
 
-// GetBinding fails as scripted, and then returns the actual state.
+// GetBinding fails as scripted, and afterwards returns the actual state.
 func (w *world) GetBinding(_ context.Context, m *Member) (fate PodBinding, err error) {
 	p := w.pod(m)
 	w.at(p, func() {
@@ -129,14 +129,14 @@ func (w *world) deletePod(id api.TaskID, cause error) {
 	w.cancel(id, cause)
 }
 
-// cancel counts the pod as cancelled from when Cancel has returned.
+// cancel cancels the pod in the engine. The pod counts as cancelled once Cancel has returned.
 func (w *world) cancel(id api.TaskID, cause error) {
 	p := w.pods[id]
 	w.engine.Cancel(p.Task.Job, id, cause)
 	w.at(p, func() { p.cancel() })
 }
 
-// cancel notes that the engine knows that the pod is not to be bound.
+// cancel records that the engine knows that the pod must not be bound.
 func (p *pod) cancel() {
 	if p.submitted {
 		p.cancelled = time.Now()
@@ -167,12 +167,12 @@ func (w *world) pod(m *Member) *pod {
 	return w.pods[m.Task.UID]
 }
 
-// submit hands the members to the engine. A gang's first transaction in line is the one that may be at work.
+// submit submits the members to the engine. Only the first transaction in the queue of a gang may run.
 func (w *world) submit(gang api.JobID, members ...*Member) error {
 	return w.submitGangGroup(gang, nil, members...)
 }
 
-// submitGangGroup does so for a gang group. The gang is its first.
+// submitGangGroup does the same for a gang group. The gang is the first of the group.
 func (w *world) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ...*Member) error {
 	t := &Transaction{Gang: gang, GangGroup: gangGroup, Members: members, Lost: map[*Member]error{}}
 	w.mu.Lock()
@@ -198,7 +198,7 @@ func (w *world) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ..
 	return nil
 }
 
-// advance is called with mu held.
+// advance records the transaction of each gang that may run now. The caller holds mu.
 func (w *world) advance(gangs ...api.JobID) {
 	for _, gang := range gangs {
 		i := slices.IndexFunc(w.queue, func(t *Transaction) bool { return slices.Contains(t.Gangs(), gang) })
@@ -256,7 +256,8 @@ func (w *world) Ended(r Result) {
 	w.advance(r.Gangs...)
 }
 
-// expectFair checks that members were given up for the sake of the gang only when the gang was lost, and then all.
+// expectFair checks that members fail for lack of a quorum only if their gang cannot be bound, and that then no
+// member is bound.
 func (w *world) expectFair(r Result) {
 	givenUp := 0
 	for _, f := range r.Failed {
@@ -274,8 +275,8 @@ func (w *world) expectFair(r Result) {
 	w.expect(p, w.lacks(r) || transient(r.QuorumErr), "given up with %d members left, for %v", givenUp, r.QuorumErr)
 }
 
-// lacks reports whether a gang of the gang group could not have been bound: too few of its members did not fail themselves, or it is strict
-// and one of its members failed.
+// lacks reports whether a gang of the gang group cannot be bound: too few of its members remain without a failure of
+// their own, or it is strict and one of its members failed.
 func (w *world) lacks(r Result) bool {
 	tx := w.inProgress[r.Gang]
 	for _, gang := range tx.Gangs() {
@@ -315,7 +316,7 @@ func (w *world) Delayed(m *Member, d Delay) {
 		p.delayed = what
 		w.delays = append(w.delays, d.String())
 		w.expect(p, !p.released && !p.bound, "told to wait after the end: %s", what)
-		running := p.running || p.stopped.Equal(time.Now()) // the engine may not know yet of one that stops at this very moment
+		running := p.running || p.stopped.Equal(time.Now()) // The engine may not know yet that a step stops at this very moment.
 		w.expect(p, d.Kind == RollbackStuck || d.Kind == BindWaits || running, "told that a step runs: %s", what)
 		w.expect(p, d.Kind != BindWaits || p.well == len(p.steps), "told to wait for its bind: %s", what)
 	})
@@ -339,7 +340,7 @@ func (w *world) InFlight(n int) {
 	w.inFlight = n
 }
 
-// kind is an error in the words of a trace.
+// kind returns the name of the error in a trace.
 func kind(err error) string {
 	var step *StepError
 	var refusal *BindError

@@ -162,7 +162,8 @@ func TestNoQuorumResultNamesMissingMembers(t *testing.T) {
 	})
 }
 
-// An annotation that the pod already has is staged too, because it may be removed before the pod is bound.
+// TestStagedAnnotationsIncludeExistingAnnotations checks that an annotation that the pod already has is staged too,
+// because it may be removed before the pod is bound.
 func TestStagedAnnotationsIncludeExistingAnnotations(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"same": "v", "other": "v"}}}
 	m := NewMember(api.NewTaskInfo(pod), "n", nil)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// countingGate counts how often it is asked.
+// countingGate counts the calls of the gate.
 type countingGate struct {
 	Gatekeeper
 	asked atomic.Int32
@@ -22,7 +22,8 @@ func (g *countingGate) Quorum(ctx context.Context, tx *Transaction, passed []*Me
 	return g.Gatekeeper.Quorum(ctx, tx, passed)
 }
 
-// TestAGangIsJudgedOncePerBurst: of a gang that can spare them all, a hundred members are lost within a tenth of a second.
+// TestAGangIsJudgedOncePerBurst checks that the gate is called once per burst of losses. A gang loses a hundred
+// members above its minimum within a tenth of a second.
 func TestAGangIsJudgedOncePerBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(withMemberParallelism(200))
@@ -51,7 +52,8 @@ func TestAGangIsJudgedOncePerBurst(t *testing.T) {
 	})
 }
 
-// TestALossSoonAfterAVerdictIsJudged: the other members of the gang do not wait for its slowest member.
+// TestALossSoonAfterAVerdictIsJudged checks that the gate is called for a loss soon after its last call, so the other
+// members do not wait for the slowest member.
 func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
 	const ms = time.Millisecond
 	tests := map[string][]time.Duration{
@@ -84,7 +86,7 @@ func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
 	}
 }
 
-// TestCancelGang: its members are rolled back at once.
+// TestCancelGang checks that the members of a cancelled gang are rolled back at once.
 func TestCancelGang(t *testing.T) {
 	slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
 	playAll(t, map[string]scenario{

@@ -149,7 +149,9 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// The API is busy with another gang's bind when the gang passes its barrier; then one of its pods is deleted.
+// TestCancelBetweenBarrierAndFirstBindJudgesAgain checks that the gate is called again if a pod is deleted between
+// the barrier and the first bind. The only API call is in use by another gang's bind when the gang passes its
+// barrier.
 func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 	tests := map[string]struct {
 		minimum int
@@ -181,7 +183,8 @@ func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 	}
 }
 
-// A pod is deleted while the gate makes up its mind: what it then says is about members that are no more.
+// TestCancelDuringTheVerdictJudgesAgain checks that the gate is called again if a pod is deleted while the gate
+// decides, because its result then counts a deleted member.
 func TestCancelDuringTheVerdictJudgesAgain(t *testing.T) {
 	for range 20 {
 		bubble(t, func(t *testing.T, w *world) {

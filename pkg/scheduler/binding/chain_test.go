@@ -104,7 +104,8 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// What a plugin did before the chain, such as to assume a volume, is undone for every member that is not bound.
+// TestUnbegunStepIsRolledBack checks that the effects of a plugin before the chain, such as an assumed volume, are
+// rolled back for every member that is not bound.
 func TestUnbegunStepIsRolledBack(t *testing.T) {
 	assumes := act{plugin: "v", placed: true}
 	slow := act{plugin: "a", takes: 10 * time.Second}
@@ -181,7 +182,7 @@ func TestAbortLeavesUnbegunStepsToTheNextLeader(t *testing.T) {
 		w.abort()
 		w.drain(t)
 		w.wantTraces(t, "a", "", "released("+ErrAborted.Error()+")")
-		var abandoned []string // by whichever transaction ended first
+		var abandoned []string // by the transaction that ended first
 		for _, result := range w.results {
 			for _, left := range result.Abandoned {
 				abandoned = append(abandoned, left.Member.Task.Name)
@@ -189,7 +190,7 @@ func TestAbortLeavesUnbegunStepsToTheNextLeader(t *testing.T) {
 		}
 		slices.Sort(abandoned)
 		if diff := cmp.Diff([]string{"p0", "q0"}, abandoned); diff != "" {
-			t.Errorf("abandoned are not those with something to undo (-want +got):\n%s", diff)
+			t.Errorf("abandoned members are not the ones with a step to roll back (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -263,7 +264,7 @@ func TestRollbackIsRetried(t *testing.T) {
 
 func TestLongWaitsAreReported(t *testing.T) {
 	manyTimes := slices.Repeat([]error{errStep}, 12)
-	const begin = "2000-01-01T00:00:00Z" // of a bubble's clock
+	const begin = "2000-01-01T00:00:00Z" // the start of the clock in a synctest bubble
 	tests := map[string]struct {
 		steps []act
 		want  []string

@@ -16,7 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// bubble runs the test with a world under a fake clock, and then fails for each violation.
+// bubble runs the test with a harness under a fake clock, and then fails for each violation.
 func bubble(t *testing.T, f func(t *testing.T, w *world), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,13 +116,13 @@ func TestInFlightAndFailing(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		want(state{InFlight: true, Failing: true})
 		time.Sleep(2 * time.Second)
-		want(state{InFlight: true, Failing: true}) // released, and the gang's backoff has not begun
+		want(state{InFlight: true, Failing: true}) // The member is released, and the gang's backoff has not begun.
 		time.Sleep(2 * time.Second)
 		want(state{})
 	})
 }
 
-// lastWord is a ledger that asks about the gang when its transaction ends.
+// lastWord is a ledger that reads the state of the gang when its transaction ends.
 type lastWord struct {
 	*world
 	inFlight []bool
@@ -133,7 +133,8 @@ func (l *lastWord) Ended(r Result) {
 	l.world.Ended(r)
 }
 
-// TestAGangIsNotInFlightWhenItsEndIsReported: the gang is no longer being bound when the result is reported.
+// TestAGangIsNotInFlightWhenItsEndIsReported checks that the gang is no longer in flight when the end of its
+// transaction is reported.
 func TestAGangIsNotInFlightWhenItsEndIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := &lastWord{world: w}
@@ -157,7 +158,8 @@ func TestChainsOfOneGangAreBounded(t *testing.T) {
 	}, withMemberParallelism(2))
 }
 
-// A gang of 512 whose volumes take 30 s each to be made does not wait for them in eight rounds.
+// TestWaitingStepsTakeNoPlace: The volumes of a gang of 512 take 30 s each to be created. The gang must not wait for
+// them in eight rounds.
 func TestWaitingStepsTakeNoPlace(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 512, slices.Repeat([]script{slowStep(29 * time.Second)}, 512)...)
@@ -168,7 +170,7 @@ func TestWaitingStepsTakeNoPlace(t *testing.T) {
 	})
 }
 
-// A step that was cancelled while it waited does not free a second place.
+// TestAStepThatWaitsFreesOnePlace checks that a step that was cancelled while it waited does not free a second place.
 func TestAStepThatWaitsFreesOnePlace(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		waits, quick := slowStep(20*time.Second), slowStep(placeTime/2)
@@ -197,7 +199,7 @@ func TestDrainLetsTransactionsFinish(t *testing.T) {
 		if err := w.submit(gang, w.member(gang, "r0", "n", script{})); !errors.Is(err, ErrDraining) {
 			t.Errorf("Submit after Drain returned %v, want ErrDraining", err)
 		}
-		w.drain(t) // again, at once
+		w.drain(t) // again, without any wait
 	})
 }
 
@@ -228,17 +230,17 @@ func TestDrainReturnsAndNamesUnfinishedMembers(t *testing.T) {
 			t.Errorf("Drain returned %v, want %s", err, want)
 		}
 		if len(w.reportedDelays()) != 1 || !strings.Contains(want, w.reportedDelays()[0]) {
-			t.Errorf("told %q, want that the step has not returned", w.reportedDelays())
+			t.Errorf("reported %q, want that the step has not returned", w.reportedDelays())
 		}
 		if took := time.Since(start); took != 25*time.Second {
 			t.Errorf("Drain took %v, want 25s", took)
 		}
-		w.drain(t) // the late step ends
+		w.drain(t) // The late step ends.
 		w.wantTraces(t, "a", "released("+ErrDraining.Error()+")")
 	})
 }
 
-// A wait that a drain reported may still end before the process does.
+// TestAWaitThatADrainReportedMayEnd checks that a wait that a drain reported may still end before the process ends.
 func TestAWaitThatADrainReportedMayEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", takes: 5 * time.Second, deaf: true, noUndo: true}}})
@@ -251,12 +253,13 @@ func TestAWaitThatADrainReportedMayEnd(t *testing.T) {
 		w.drain(t)
 		w.wantTraces(t, "a released("+ErrDraining.Error()+")")
 		if got := len(w.reportedDelays()); got != 2 || w.reportedDelays()[1] != "ended" {
-			t.Errorf("told %q, want a wait and its end", w.reportedDelays())
+			t.Errorf("reported %q, want a wait and its end", w.reportedDelays())
 		}
 	}, withDrainLimit(time.Second))
 }
 
-// A drain reports a rollback that then ends, and another that is left to the next leader.
+// TestUnfinishedWorkAfterADrainIsReported checks that unfinished work is reported after a drain: a rollback that ends
+// later, and another one that is left to the next leader.
 func TestUnfinishedWorkAfterADrainIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", err: errStep, undoTakes: 5 * time.Second}}})
@@ -274,7 +277,7 @@ func TestUnfinishedWorkAfterADrainIsReported(t *testing.T) {
 			plugins = append(plugins, plugin)
 		}
 		if diff := cmp.Diff([]string{"b", "a"}, plugins); diff != "" {
-			t.Errorf("plugins whose rollback was told of (-want +got):\n%s", diff)
+			t.Errorf("plugins with a reported rollback (-want +got):\n%s", diff)
 		}
 	}, withDrainLimit(time.Second))
 }
@@ -371,7 +374,8 @@ func TestUndoOfARefusedTransaction(t *testing.T) {
 	})
 }
 
-// TestUndoIsBounded: a session waits for it, whatever time the step has.
+// TestUndoIsBounded checks that a rollback has a time limit of its own, whatever the timeout of the step, because a
+// session waits for it.
 func TestUndoIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.member(gang, "p0", "n", script{})
@@ -389,7 +393,8 @@ func TestUndoIsBounded(t *testing.T) {
 	})
 }
 
-// TestNoMemberPassesTheBarrierAfterAbort, although Abort has not come to failing the members yet: they have nothing to settle.
+// TestNoMemberPassesTheBarrierAfterAbort checks that no member passes the barrier after Abort, although Abort has not
+// failed the members yet: they have no binding to settle.
 func TestNoMemberPassesTheBarrierAfterAbort(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		r := newRun(w.engine, &Transaction{Gang: gang, Members: w.members(gang, script{})})

@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestMessages has the texts of this package that users read on PodGroups and pods.
+// TestMessages compares the messages of this package that users read on PodGroups and pods.
 func TestMessages(t *testing.T) {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	gang := &Transaction{GangGroup: &GangGroup{Gangs: []GangTerms{{Gang: "a/x"}, {Gang: "a/y"}}}}
@@ -63,7 +63,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesOfBinds has the errors of pods of which the API server tells, or does not tell, that they are not bound.
+// TestMessagesOfBinds compares the errors for pods that the API server reports as not bound, and for pods without any
+// report.
 func TestMessagesOfBinds(t *testing.T) {
 	got := map[string]string{}
 	synctest.Test(t, func(t *testing.T) {

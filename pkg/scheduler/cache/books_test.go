@@ -22,7 +22,7 @@ type entry struct {
 	Status string
 }
 
-// entries are the tasks of all jobs.
+// entries returns the tasks of all jobs.
 func (w *world) entries() []entry {
 	w.t.Helper()
 	w.books.Lock()
@@ -36,8 +36,9 @@ func (w *world) entries() []entry {
 	return all
 }
 
-// The watch is two PodGroups ahead of the reservation, and one ahead of upstream's cache. If the task were not found in
-// its present job, sessions would see it pending, and at the end it would be in two jobs.
+// TestTaskIsFoundInAnyJob checks that a task is found in any job. The watch is two PodGroups ahead of the
+// reservation, and one ahead of upstream's cache. If the task were not found in its present job, sessions would see
+// it pending, and at the end it would be in two jobs.
 func TestTaskIsFoundInAnyJob(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePodGroup().Name("third").Obj())
@@ -58,8 +59,9 @@ func TestTaskIsFoundInAnyJob(t *testing.T) {
 	})
 }
 
-// TestAPodIsNotLostToAnotherOfItsName: upstream's cache drops a pod whose node has another pod of the same name. It leaves a pod
-// on its node that was deleted while it was being bound and no longer named a PodGroup.
+// TestAPodIsNotLostToAnotherOfItsName checks that a pod is not lost to another pod of the same name. Upstream's cache
+// drops a pod whose node has another pod of the same name. It also leaves a pod on its node that was deleted while it
+// was being bound and no longer named a PodGroup.
 func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	tests := map[string]func(w *world, m *binding.Member){
 		"seen by a session":         func(*world, *binding.Member) {},
@@ -90,7 +92,8 @@ func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	}
 }
 
-// TestABoundPodIsPendingUntilTheWatchShowsIt: the watch shows it there, of which upstream's cache is about to hear.
+// TestABoundPodIsPendingUntilTheWatchShowsIt checks that a bound pod is pending until the watch shows it on its node,
+// an event that upstream's cache gets later.
 func TestABoundPodIsPendingUntilTheWatchShowsIt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -103,7 +106,8 @@ func TestABoundPodIsPendingUntilTheWatchShowsIt(t *testing.T) {
 	})
 }
 
-// TestAReservationFollowsAPodWithoutPodGroup: upstream's cache leaves on the node what the pod was when it named none first.
+// TestAReservationFollowsAPodWithoutPodGroup checks that a reservation follows a pod without a PodGroup. Upstream's
+// cache keeps the pod's former state on the node if the pod named no PodGroup at first.
 func TestAReservationFollowsAPodWithoutPodGroup(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.reserved()
@@ -114,13 +118,14 @@ func TestAReservationFollowsAPodWithoutPodGroup(t *testing.T) {
 			w.Snapshot()
 		}
 		if got := w.idleCPU("n"); got != 6000 {
-			t.Errorf("%v milli-cpu are idle, want 6000 with what the pod asks for now", got)
+			t.Errorf("%v milli-CPU are idle, want 6000 with the pod's present request", got)
 		}
 	})
 }
 
-// TestALateClaimIsCountedAtOnce: the volumes of a pod are counted once its claim is there, or, of a pod that is being bound then,
-// once its transaction has ended. What waits for a claim is tried no other time.
+// TestALateClaimIsCountedAtOnce checks that a late claim is counted at once. The volumes of a pod are counted once
+// its claim exists or, if the pod is being bound at that time, once its transaction has ended. A pod that waits for a
+// claim is not retried at any other time.
 func TestALateClaimIsCountedAtOnce(t *testing.T) {
 	const volumes = v1.ResourceName("attachable-volumes-csi-csi.example")
 	tests := map[string]struct {
@@ -162,7 +167,7 @@ func TestALateClaimIsCountedAtOnce(t *testing.T) {
 	}
 }
 
-// known puts a class or a claim where informers list it from.
+// known adds a class or a claim to the informer's store.
 func (w *world) known(object runtime.Object) {
 	w.t.Helper()
 	core, storage := w.SharedInformerFactory().Core().V1(), w.SharedInformerFactory().Storage().V1()

@@ -16,18 +16,18 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// gpuPod asks for a GPU of a node that has two.
+// gpuPod returns a pod that requests a GPU of a node with two.
 func gpuPod() *schedtest.PodBuilder {
 	return pod(0).Limit(schedtest.Resources{gpushare.VolcanoGPUNumber: "1"})
 }
 
-// holders are the pods that have the node's second GPU.
+// holders returns the pods that use the node's second GPU.
 func holders(node *api.NodeInfo) []string {
 	return slices.Sorted(maps.Keys(node.Others[gpushare.DeviceName].(*gpushare.GPUDevices).Device[1].PodMap))
 }
 
-// TestBooksCountDevices: devices that a session has decided on are taken as long as the pod is on its node, in the cache and in
-// the next session.
+// TestBooksCountDevices checks that devices chosen by a session count as used while the pod is on its node, in the
+// cache and in the next session.
 func TestBooksCountDevices(t *testing.T) {
 	gpushare.GpuNumberEnable = true
 	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
@@ -79,8 +79,8 @@ func gpuNode() *schedtest.NodeBuilder {
 	return schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "pods": "10", gpushare.VolcanoGPUResource: "32", gpushare.VolcanoGPUNumber: "2"})
 }
 
-// TestDecisionsEndWithTheTransaction: a pod whose transaction failed is again what the API server has, and so nothing of the
-// decision is taken for the user's next time.
+// TestDecisionsEndWithTheTransaction checks that a device decision ends with its transaction. A pod whose transaction
+// failed equals the pod in the API server again, so no part of the decision is taken for a setting of the user.
 func TestDecisionsEndWithTheTransaction(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -102,7 +102,8 @@ func TestDecisionsEndWithTheTransaction(t *testing.T) {
 	})
 }
 
-// TestSessionsOwnTheirLedgers: what a session does to a node's devices is not seen by the cache nor by another session.
+// TestSessionsOwnTheirLedgers checks that a session's changes to a node's devices are visible neither to the cache
+// nor to another session.
 func TestSessionsOwnTheirLedgers(t *testing.T) {
 	gpushare.GpuNumberEnable = true
 	t.Cleanup(func() { gpushare.GpuNumberEnable = false })

@@ -28,7 +28,7 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 	queue := func() *v1beta1.Queue { return schedtest.MakeQueue().Name("q").Obj() }
 	now, soon := []Urgency{WakeNow}, []Urgency{WakeDelayed}
 	tests := map[string]struct {
-		// before is nil when after is new; after is nil when before is deleted.
+		// before is nil if the object is new. after is nil if the object is deleted.
 		before, after runtime.Object
 		want          []Urgency
 	}{
@@ -194,7 +194,7 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(2, 2)
 				w.failGang()
-				w.failGang() // its wait is longer than a first one
+				w.failGang() // The wait is longer than a first one.
 				tt.change(w)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
@@ -204,7 +204,8 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 	}
 }
 
-// TestAnObjectInThePlaceOfAnother: its deletion and creation fell into a gap of the watch, which shows an update.
+// TestAnObjectInThePlaceOfAnother checks that an object in place of another is handled. The deletion and the creation
+// fell into a gap of the watch, which shows an update.
 func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 	again := func(w *world, before, after metav1.Object) {
 		after.SetUID(before.GetUID() + "-again")
@@ -230,7 +231,7 @@ func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 		again(w, group, anew)
 		w.changes.podGroupUpdated(group, anew)
 		if w.reports.HasFailed(gang) {
-			t.Error("what a former PodGroup of that name failed of is remembered")
+			t.Error("the failure of a former PodGroup with that name is remembered")
 		}
 		w.failGang()
 		w.failGang()
@@ -239,7 +240,7 @@ func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 		again(w, node, other)
 		w.changes.nodeUpdated(node, other)
 		if _, blocked := w.Blocked(gang); blocked {
-			t.Error("the gang still waits although its node is another one")
+			t.Error("the gang still waits although its node was replaced")
 		}
 	})
 }
@@ -274,8 +275,8 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 	}
 }
 
-// TestClaimChangesThatWakeNoSession: while a gang's volumes are bound each of its claims changes several times, and a cycle for each would
-// find nothing to do.
+// TestClaimChangesThatWakeNoSession checks that changes of claims wake no session. While a gang's volumes are bound,
+// each of its claims changes several times, and a cycle for each change would find no work.
 func TestClaimChangesThatWakeNoSession(t *testing.T) {
 	tests := map[string]struct {
 		arrange func(w *world)
@@ -373,7 +374,7 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 					w.add(member)
 				}
 				w.failGang()
-				w.failGang() // its wait is longer than a first one
+				w.failGang() // The wait is longer than a first one.
 				time.Sleep(firstRetry)
 				w.changes.storage.claimChanged(tt.claim)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
@@ -384,8 +385,8 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatIsSeenAfterItsClaim: a pod with a bound claim can be placed once the volume is known, too. Each has its own watch, and
-// the event of the volume may come later.
+// TestAVolumeThatIsSeenAfterItsClaim checks that a pod with a bound claim is placed once the volume is seen. Volumes
+// have their own watch, so the event of the volume may arrive after that of the claim.
 func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 	bound := func() *v1.PersistentVolumeClaim {
 		claim := schedtest.UnboundClaim("data", "made")
@@ -424,7 +425,7 @@ func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 	}
 }
 
-// listed puts the object into the cluster and the informers' stores, and lets no handler know.
+// listed adds the object to the cluster and the informers' stores without calling a handler.
 func (w *world) listed(object runtime.Object) runtime.Object {
 	object = w.cluster.Put(object)
 	w.list(object)
@@ -442,7 +443,8 @@ func (i *gapped) AddEventHandler(handler cache.ResourceEventHandler) (cache.Reso
 	return i.SharedIndexInformer.AddEventHandler(handler)
 }
 
-// TestADeletionThatTheWatchMissed: the informer reports the last state that it knew.
+// TestADeletionThatTheWatchMissed checks that a deletion that the watch missed is handled. The informer reports the
+// last known state.
 func TestADeletionThatTheWatchMissed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
@@ -450,7 +452,7 @@ func TestADeletionThatTheWatchMissed(t *testing.T) {
 		w.handlers.feed(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
 		informer.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/p0", Obj: w.latest["*v1.Pod ns/p0"]})
 		if got := w.changes.pods.count(gang); got != 1 {
-			t.Errorf("the gang counts %d pods, want the one that is left of two", got)
+			t.Errorf("the gang counts %d pods, want the remaining one of two", got)
 		}
 	})
 }

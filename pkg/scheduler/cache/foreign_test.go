@@ -13,7 +13,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// addForeign adds a pod without a node as upstream's informer shows it: its filter hides such pods of other schedulers.
+// addForeign adds a pod without a node as upstream's informer shows it: the informer's filter hides such pods of
+// other schedulers.
 func (w *world) addForeign(pods ...*v1.Pod) {
 	w.t.Helper()
 	for _, pod := range pods {
@@ -21,7 +22,7 @@ func (w *world) addForeign(pods ...*v1.Pod) {
 	}
 }
 
-// serve makes the tests' scheduler name the one that the process serves.
+// serve makes the process serve the scheduler name of the tests.
 func serve(t *testing.T) {
 	t.Helper()
 	was := options.ServerOpts
@@ -29,7 +30,8 @@ func serve(t *testing.T) {
 	t.Cleanup(func() { options.ServerOpts = was })
 }
 
-// TestPodsOfTheWrongSchedulerAreReported: a gang whose pods have the wrong schedulerName seems to have none.
+// TestPodsOfTheWrongSchedulerAreReported checks that pods with the wrong schedulerName are reported. Without them,
+// their gang seems to have no pods.
 func TestPodsOfTheWrongSchedulerAreReported(t *testing.T) {
 	const right = `; this scheduler places pods with schedulerName "volcano"`
 	const lacks = "Unschedulable NotEnoughTasks: minMember is 3 and "

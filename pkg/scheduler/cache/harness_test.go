@@ -29,7 +29,7 @@ import (
 
 var errBroken = errors.New("it is broken")
 
-// world is a cache on a cluster in memory. What happens in the cluster reaches the cache when the test says so.
+// harness is a cache on a cluster in memory. The test decides when events of the cluster reach the cache.
 type world struct {
 	*Cache
 	t       *testing.T
@@ -40,13 +40,13 @@ type world struct {
 	wakes []Urgency
 }
 
-// inWorld runs f in a world under a fake clock; writers and transactions are at work.
+// withHarness runs f with a harness under a fake clock. Writers and transactions run.
 func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	inWorldWithEvents(t, nil, f)
 }
 
-// inWorldWithEvents does so with events that go to the outlet, or to the cluster.
+// withHarnessAndEvents does the same with events that go to the outlet, or to the cluster if outlet is nil.
 func inWorldWithEvents(t *testing.T, outlet func() events.Outlet, f func(t *testing.T, w *world)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
@@ -69,7 +69,7 @@ func inWorldWithEvents(t *testing.T, outlet func() events.Outlet, f func(t *test
 	})
 }
 
-// mustWrap makes the cache over that of the cluster.
+// mustWrap returns a cache for the cluster.
 func mustWrap(t testing.TB, cluster *schedtest.Cluster, observer Observer, wake func(Urgency)) *Cache {
 	t.Helper()
 	return mustMake(t, cluster, events.Direct{EventRecorder: cluster.Events}, observer, wake)
@@ -114,7 +114,7 @@ func (w *world) wakened(u Urgency) {
 	w.wakes = append(w.wakes, u)
 }
 
-// woken returns the wake-ups since it was last called.
+// woken returns the wake-ups since the last call.
 func (w *world) woken() []Urgency {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +123,7 @@ func (w *world) woken() []Urgency {
 	return wakes
 }
 
-// add puts the object into the cluster, new or changed, and lets the cache know.
+// add adds or updates the object in the cluster and notifies the cache.
 func (w *world) add(objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {
@@ -131,7 +131,7 @@ func (w *world) add(objects ...runtime.Object) {
 	}
 }
 
-// sync lets the cache know what has become of the pods by the calls of the cache itself.
+// sync notifies the cache of the changes that its own calls made to the pods.
 func (w *world) sync(pods ...string) {
 	w.t.Helper()
 	for _, name := range pods {
@@ -139,7 +139,7 @@ func (w *world) sync(pods ...string) {
 	}
 }
 
-// list puts the object where informers list it from, but lets no handler know.
+// list adds the object to the informers' stores without calling a handler.
 func (w *world) list(object runtime.Object) (old runtime.Object) {
 	w.t.Helper()
 	key := fmt.Sprintf("%T %s", object, keyOf(w.t, object))
@@ -153,7 +153,7 @@ func (w *world) list(object runtime.Object) (old runtime.Object) {
 	return old
 }
 
-// deliver lets the cache know of the object as its informers hold it.
+// deliver updates the informers' stores with the object and calls the handlers.
 func (w *world) deliver(object runtime.Object) {
 	w.t.Helper()
 	w.Cache.books.Nodes.Sums.Count(object)
@@ -185,7 +185,7 @@ func (w *world) deliver(object runtime.Object) {
 	}
 }
 
-// remove deletes the object from the cluster and lets the cache know.
+// remove deletes the object from the cluster and notifies the cache.
 func (w *world) remove(object runtime.Object) {
 	w.t.Helper()
 	key := fmt.Sprintf("%T %s", object, keyOf(w.t, object))
@@ -238,7 +238,7 @@ const firstRetry = ledger.FirstRetry
 
 const gang = api.JobID(schedtest.Namespace + "/g")
 
-// gangOf4 makes PodGroup g of four, its pods p0 to p3 of 1 cpu, and the node n of 8 cpu.
+// gangOf creates PodGroup g, its pods p0, p1 and so on of 1 CPU, and node n.
 func (w *world) gangOf(members int, minMember int32) {
 	w.t.Helper()
 	w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj())
@@ -252,12 +252,12 @@ func pod(i int) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Req(schedtest.Resources{"cpu": "1"})
 }
 
-// reserve reserves what a session decided, outside a transaction.
+// reserve reserves a session's decision, outside a transaction.
 func (w *world) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
 	return w.ledger.Reserve(bindCtx.TaskInfo, decided, steps)
 }
 
-// place adds the pod, as a session decided it, to its gang's transaction on the node.
+// place adds the pod to its gang's transaction on the node, as a session does.
 func (w *world) place(name, node string, steps ...binding.Step) error {
 	w.t.Helper()
 	return w.AddToTransaction(w.decided(name, node), nil, nil, steps)
@@ -272,7 +272,7 @@ func (w *world) mustPlace(node string, steps []binding.Step, names ...string) {
 	}
 }
 
-// decided is what a session hands over for the pod: a task of a snapshot with the node's name.
+// decided returns a session's decision for the pod: a task of a snapshot with the node's name.
 func (w *world) decided(name, node string) *vccache.BindContext {
 	w.t.Helper()
 	for _, job := range w.Snapshot().Jobs {
@@ -301,7 +301,7 @@ func (w *world) task(name string) *api.TaskInfo {
 	return nil
 }
 
-// booked says where the cache has the pods, as "Pending" or "Binding on n", in the order of the names.
+// booked returns the state of the pods in the cache, as "Pending" or "Binding on n", in the order of the names.
 func (w *world) booked(names ...string) []string {
 	var books []string
 	for _, name := range names {
@@ -318,14 +318,14 @@ func (w *world) booked(names ...string) []string {
 	return books
 }
 
-// idleCPU is what the cache has left on the node, in milli-cpu.
+// idleCPU returns the idle CPU of the node in the cache, in milli-CPU.
 func (w *world) idleCPU(node string) float64 {
 	w.books.Lock()
 	defer w.books.Unlock()
 	return w.books.Nodes.Get(node).Idle.MilliCPU
 }
 
-// nodesOf are the nodes that the API server has the pods on.
+// nodesOf returns the nodes of the pods in the API server.
 func (w *world) nodesOf(names ...string) []string {
 	var nodes []string
 	for _, name := range names {
@@ -334,7 +334,7 @@ func (w *world) nodesOf(names ...string) []string {
 	return nodes
 }
 
-// failing is a step that fails for the pods.
+// failing returns a step that fails for the pods.
 func failing(plugin string, pods ...string) binding.Step {
 	return binding.Step{Plugin: plugin, PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
 		if slices.Contains(pods, task.Name) {
@@ -344,7 +344,7 @@ func failing(plugin string, pods ...string) binding.Step {
 	}}
 }
 
-// waiting is a step that waits for the channel, or the end of its context.
+// waiting returns a step that waits for the channel, or for the end of its context.
 func waiting(plugin string, goOn <-chan struct{}) binding.Step {
 	return binding.Step{Plugin: plugin, PreBind: func(ctx context.Context, _ *api.TaskInfo, _ string) error {
 		select {

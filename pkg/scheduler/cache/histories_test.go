@@ -18,7 +18,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// missedEnd has the cache know that the pod is gone as an informer says it after a gap of its watch: with the last version that it has.
+// missedEnd reports the deletion of the pod as an informer does after a gap of its watch: with the last version that
+// it has.
 func (w *world) missedEnd(name string) {
 	w.t.Helper()
 	key := "*v1.Pod ns/" + name
@@ -33,7 +34,8 @@ func (w *world) missedEnd(name string) {
 	informer.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/" + name, Obj: last})
 }
 
-// TestBooksOfHardHistories: whatever happens to pod p0 of 1 CPU and node n of 8, the books are those of a scheduler that starts afterwards.
+// TestBooksOfHardHistories checks that the books equal the books of a newly started scheduler, whatever happened to
+// pod p0 of 1 CPU and node n of 8 CPUs.
 func TestBooksOfHardHistories(t *testing.T) {
 	running := func() *v1.Pod { return pod(0).Node("n").Phase(v1.PodRunning).Obj() }
 	large := schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "16", "pods": "10"}).Label("zone", "b").Obj()
@@ -41,7 +43,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 	tests := map[string]struct {
 		happens func(w *world)
 		booked  string
-		// idle is what node n has left in a session, in milli-CPU; -1 if there is no such node.
+		// idle is the idle CPU of node n in a session, in milli-CPU. It is -1 if the node does not exist.
 		idle float64
 	}{
 		"a start finds a pod on a node that is not shown": {
@@ -160,7 +162,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(1, 1)
-				w.SessionSnapshot() // what has not changed since is not copied again
+				w.SessionSnapshot() // An unchanged node is not copied again.
 				tt.happens(w)
 				if diff := cmp.Diff([]string{tt.booked}, w.booked("p0")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
@@ -174,14 +176,14 @@ func TestBooksOfHardHistories(t *testing.T) {
 					t.Errorf("node n has %v milli-CPU left in a session, want %v", idle, tt.idle)
 				}
 				if held := w.books.Pods.Held(); held > 0 {
-					t.Errorf("%d pods are held by transactions, want none", held)
+					t.Errorf("%d pods are in transactions, want none", held)
 				}
 			})
 		})
 	}
 }
 
-// end has the transactions end, however often they try again.
+// end waits until the transactions have ended, however often they retry.
 func (w *world) end() {
 	w.SealTransactions()
 	time.Sleep(10 * time.Minute)
@@ -199,7 +201,8 @@ func (w *world) evictIt() {
 	synctest.Wait()
 }
 
-// The pod is about to start, and its transaction still decides whether it is bound.
+// TestPodWithoutANodeInTheWatchIsNotEvicted checks that a pod without a node in the watch is not evicted. The pod is
+// about to start, and its transaction still decides whether it is bound.
 func TestPodWithoutANodeInTheWatchIsNotEvicted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)

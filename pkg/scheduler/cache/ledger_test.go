@@ -14,7 +14,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// reserved makes a gang of one whose member is reserved on node n and in no transaction of the engine.
+// reserved creates a gang with one member that is reserved on node n and in no transaction of the engine.
 func (w *world) reserved() *binding.Member {
 	w.t.Helper()
 	w.gangOf(1, 1)
@@ -25,7 +25,7 @@ func (w *world) reserved() *binding.Member {
 	return m
 }
 
-// TestSessionAfterRollback: a released task must be one that upstream's snapshot can clone.
+// TestSessionAfterRollback checks that a released task is one that upstream's snapshot can clone.
 func TestSessionAfterRollback(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.reserved()
@@ -36,7 +36,8 @@ func TestSessionAfterRollback(t *testing.T) {
 	})
 }
 
-// TestPodOrNodeDeletedInFlight: what a member was to be bound with is undone and free again.
+// TestPodOrNodeDeletedInFlight checks that the resources reserved for a member are released if the pod or the node is
+// deleted while it is in flight.
 func TestPodOrNodeDeletedInFlight(t *testing.T) {
 	tests := map[string]struct {
 		happens func(w *world)
@@ -74,7 +75,7 @@ func TestPodOrNodeDeletedInFlight(t *testing.T) {
 				}
 				for _, event := range w.cluster.Events.Take() {
 					if tt.cause == binding.ErrPodGone.Error() && strings.Contains(event, " p0: ") {
-						t.Errorf("the pod that is gone was told: %s", event)
+						t.Errorf("the deleted pod got an event: %s", event)
 					}
 				}
 				if reason, blocked := w.Blocked(gang); !blocked || !strings.Contains(reason, tt.cause) {

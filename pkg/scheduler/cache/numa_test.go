@@ -12,7 +12,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestTheNUMATopologyOfADeletedNodeIsDeleted, and no other.
+// TestTheNUMATopologyOfADeletedNodeIsDeleted checks that the NUMA topology of a deleted node is deleted, and no
+// other.
 func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for _, name := range []string{"n", "m"} {
@@ -27,12 +28,13 @@ func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
 		synctest.Wait()
 		left, err := w.cluster.Volcano.NodeinfoV1alpha1().Numatopologies().List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(left.Items) != 1 || left.Items[0].Name != "m" {
-			t.Errorf("left are %v (%v), want that of m", left, err)
+			t.Errorf("%v (%v) remain, want only m", left, err)
 		}
 	})
 }
 
-// TestTheNUMATopologyOfAReplacedNodeStays: the watch shows the next node of its name instead of the end of the former one.
+// TestTheNUMATopologyOfAReplacedNodeStays checks that the NUMA topology of a replaced node stays. The watch shows the
+// next node with its name instead of the deletion of the former node.
 func TestTheNUMATopologyOfAReplacedNodeStays(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		numa := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}}

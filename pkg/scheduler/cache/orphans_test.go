@@ -19,7 +19,7 @@ import (
 func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 	const full = "QueueFull"
 	tests := map[string]struct {
-		// queue is that of the waiting gang; boundIn is on the running pods.
+		// queue is the queue of the waiting gang, and boundIn the queue annotation of the running pods.
 		queue, boundIn string
 		deleted, ended bool
 		// waits reports whether no kubelet has started the pods yet.
@@ -88,7 +88,8 @@ func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 	}
 }
 
-// TestAnOrphanIsNotScheduled: its waiting pods are not placed, and report that their PodGroup does not exist.
+// TestAnOrphanIsNotScheduled checks that orphaned pods that wait are not placed, and report that their PodGroup does
+// not exist.
 func TestAnOrphanIsNotScheduled(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(nodeOf8(0).Obj(), pod(0).Node("n00").Phase(v1.PodRunning).Obj(), pod(1).Obj())
@@ -105,7 +106,8 @@ func TestAnOrphanIsNotScheduled(t *testing.T) {
 	})
 }
 
-// TestAnOrphanKeepsItsPriority: pods whose PodGroup was deleted are victims of no lower gang than before.
+// TestAnOrphanKeepsItsPriority checks that orphaned pods keep the priority of their PodGroup after its deletion, so
+// no gang of lower priority can evict them.
 func TestAnOrphanKeepsItsPriority(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.books.Lock()

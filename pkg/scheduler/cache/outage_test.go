@@ -22,7 +22,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// away lets no request through that changes anything, for that long.
+// away makes the API server reject all requests for that long.
 func (w *world) away(during time.Duration) {
 	back := time.Now().Add(during)
 	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
@@ -32,8 +32,9 @@ func (w *world) away(during time.Duration) {
 	}
 }
 
-// TestAGangIsTriedAgainAtOnceAfterAnOutage, whatever its transaction had come to when the API server went away: one step is
-// ready when it does, one fails with it, and so does each undoing. Only what fails after that waits.
+// TestAGangIsTriedAgainAtOnceAfterAnOutage checks that a gang is retried at once after an outage, whatever the state
+// of its transaction was when the outage began. Its step and the rollbacks fail with the outage, and only later
+// failures cause a wait.
 func TestAGangIsTriedAgainAtOnceAfterAnOutage(t *testing.T) {
 	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -65,8 +66,8 @@ func TestAGangIsTriedAgainAtOnceAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage without another session: while its minimum cannot be read, its
-// members keep what they have.
+// TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage checks that a gang whose pre-bind is done is bound after an outage
+// without another session. While its minimum cannot be read, its members keep their reservations.
 func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 	const away = time.Minute
 	inWorld(t, func(t *testing.T, w *world) {
@@ -77,7 +78,7 @@ func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 		time.Sleep(away)
 		w.APIServerBack()
 		synctest.Wait()
-		time.Sleep(time.Second) // a Binding that may be on its way has time to arrive
+		time.Sleep(time.Second) // A Binding that may be on its way has time to arrive.
 		synctest.Wait()
 		if got := w.nodesOf("p0", "p1"); got[0] != "n" || got[1] != "n" {
 			t.Errorf("they are on %q, want n", got)
@@ -85,7 +86,8 @@ func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestEventsAreWrittenSoonAfterAnOutage: the waits between tries have grown by then.
+// TestEventsAreWrittenSoonAfterAnOutage checks that events are written soon after an outage, although the waits
+// between tries have grown.
 func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
 		var store *eventStore
@@ -108,7 +110,8 @@ func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestStatusesAreWrittenSoonAfterAnOutage: the cache notifies the status writer when the API server is back.
+// TestStatusesAreWrittenSoonAfterAnOutage checks that statuses are written soon after an outage: the cache notifies
+// the status writer when the API server returns.
 func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)

@@ -16,7 +16,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// moving adds three queues of 4 cpu, two empty nodes, and gang before of queue q, whose 4 pods of 1 cpu run. boundIn is their QueueAnnotation.
+// moving adds three queues of 4 CPUs, two empty nodes, and gang before, whose PodGroup names the queue named. Four of
+// its pods of 1 CPU run. boundIn is their QueueAnnotation.
 func moving(w *world, named, boundIn string) (group *v1beta1.PodGroup) {
 	for _, queue := range []string{"q", "other", schedtest.Queue} {
 		w.add(schedtest.MakeQueue().Name(queue).Capability(schedtest.Resources{"cpu": "4"}).Obj())
@@ -41,13 +42,15 @@ func movedMember(gang string, i int, boundIn string) *schedtest.PodBuilder {
 	return pod
 }
 
-// TestRunningPodsStayInTheirQueue: a queue of 4 cpu is full, and its tenant has the pods in it name another queue.
+// TestRunningPodsStayInTheirQueue checks that running pods stay in their queue. A queue of 4 CPUs is full, and its
+// tenant makes the pods in it name another queue.
 func TestRunningPodsStayInTheirQueue(t *testing.T) {
 	tests := map[string]struct {
-		// named is the queue in the PodGroup when the scheduler first sees it, boundIn the annotation of its pods.
+		// named is the queue in the PodGroup when the scheduler first sees it, and boundIn the annotation of its
+		// pods.
 		named, boundIn string
 		move           func(w *world, group *v1beta1.PodGroup)
-		// free is the queue that has room for a pod of 1 cpu, full the one that has not.
+		// free is the queue with room for a pod of 1 CPU, and full the queue without room.
 		free, full string
 	}{
 		"nothing moves": {named: "q", full: "q", free: "other"},
@@ -131,7 +134,8 @@ func TestRunningPodsStayInTheirQueue(t *testing.T) {
 	}
 }
 
-// TestAMovedGangGrows in the queue of its running pods. It goes to the other queue once none of them holds a node.
+// TestAMovedGangGrows checks that a moved gang grows in the queue of its running pods. It moves to the other queue
+// once none of them holds a node.
 func TestAMovedGangGrows(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		moving(w, "q", "")
@@ -161,7 +165,8 @@ func TestAMovedGangGrows(t *testing.T) {
 	})
 }
 
-// TestAGangOfAQueueThatDoesNotExistIsAVictim: sessions see its running pods.
+// TestAGangOfAQueueThatDoesNotExistIsAVictim checks that a gang of a queue that does not exist can be a victim:
+// sessions see its running pods.
 func TestAGangOfAQueueThatDoesNotExistIsAVictim(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		moving(w, "q", "")

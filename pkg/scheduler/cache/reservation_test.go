@@ -18,15 +18,16 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// again registers the node again, as a kubelet does when its node was deleted.
+// again registers the node again, as a kubelet does after its Node was deleted.
 func (w *world) again(node string) {
 	w.t.Helper()
 	w.remove(schedtest.MakeNode().Name(node).Obj())
 	w.add(schedtest.MakeNode().Name(node).Obj())
 }
 
-// TestATaskStaysInItsTransaction: upstream's cache changes a task without regard to its transaction. Sessions still see the task on
-// its node, the task is in no second transaction, and its own transaction ends normally.
+// TestATaskStaysInItsTransaction checks that a task stays in its transaction. Upstream's cache changes a task
+// regardless of its transaction. Sessions still see the task on its node, the task is in no second transaction, and
+// its own transaction ends normally.
 func TestATaskStaysInItsTransaction(t *testing.T) {
 	tests := map[string]func(w *world){
 		"its pod names another PodGroup": func(w *world) { w.add(pod(0).Group("other").Obj()) },
@@ -63,7 +64,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 						t.Errorf("%v milli-cpu are idle in a session, want 7000", got)
 					}
 					if on := node.Tasks["ns/p0"]; on == nil || on.Pod.Annotations["rank"] != "1" {
-						t.Errorf("the node has %v, want the pod with what was decided", on)
+						t.Errorf("the node has %v, want the pod with the decided devices", on)
 					}
 					for id, job := range w.Snapshot().Jobs {
 						if pending := job.TaskStatusIndex[api.Pending]; len(pending) > 0 {
@@ -120,7 +121,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 	}
 }
 
-// changedGroup is pod p0 of the PodGroup that it names now.
+// changedGroup returns pod p0 with the PodGroup that it names now.
 func changedGroup(w *world) *schedtest.PodBuilder {
 	b := pod(0)
 	for key, value := range w.latest["*v1.Pod ns/p0"].(*v1.Pod).Annotations {
@@ -129,7 +130,8 @@ func changedGroup(w *world) *schedtest.PodBuilder {
 	return b
 }
 
-// TestAReservedNodeCountsWithoutRoom: a pod that is being bound may be on its node any moment, whatever has come there since.
+// TestAReservedNodeCountsWithoutRoom checks that a reserved node counts without room: a pod that is being bound may
+// be on its node at any moment, whatever other pods were placed there since.
 func TestAReservedNodeCountsWithoutRoom(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.reserved()
@@ -143,8 +145,9 @@ func TestAReservedNodeCountsWithoutRoom(t *testing.T) {
 	})
 }
 
-// TestAPodThatReplacesAnotherWaitsForItsEnd: after a gap the watch shows a new pod in the place of one that is in a transaction.
-// The old one is given up, and the new one is in no transaction before that has ended.
+// TestAPodThatReplacesAnotherWaitsForItsEnd checks that a pod that replaces another waits for its end. After a gap
+// the watch shows a new pod in place of one that is in a transaction. The old pod is abandoned, and the new pod is in
+// no transaction before the old one has ended.
 func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -169,7 +172,8 @@ func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 	})
 }
 
-// TestAReleaseFreesOnlyItsOwn: a second word on a member that is settled does not free what the pod holds now.
+// TestAReleaseFreesOnlyItsOwn checks that a release frees only its own reservation: a second result for a settled
+// member does not free the pod's current reservation.
 func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		first := w.reserved()
@@ -189,7 +193,8 @@ func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// TestNUMADecisionsEndWithTheTransaction: a released task is placed again, with a new NUMA decision.
+// TestNUMADecisionsEndWithTheTransaction checks that NUMA decisions end with the transaction: a released task is
+// placed again with a new NUMA decision.
 func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -205,7 +210,7 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), pod(0).Group("other").Obj(), pod(0).Obj())
 		w.Snapshot()
 		if got := w.task("p0").NumaInfo.ResMap; len(got) != 1 {
-			t.Errorf("the books have NUMA nodes %v of a task that was made anew while its pod is being bound, want those decided", got)
+			t.Errorf("the books have NUMA nodes %v of a task that was rebuilt while its pod is being bound, want those decided", got)
 		}
 		w.ledger.Released(m, errBroken)
 		if got := w.task("p0").NumaInfo.ResMap; len(got) != 0 {
@@ -214,7 +219,8 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 	})
 }
 
-// Upstream's cache shows such a node without pods.
+// TestANodeRegisteredAgainHasItsPods checks that a node that is registered again has its pods. Upstream's cache shows
+// such a node without pods.
 func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(0, 1)
@@ -245,7 +251,7 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 		w.again("n")
 		check("on a node registered anew")
 		w.remove(schedtest.MakeNode().Name("n").Obj())
-		w.add(pod(0).Node("n").Phase(v1.PodRunning).Label("a", "b").Obj()) // upstream makes a node without a node of it
+		w.add(pod(0).Node("n").Phase(v1.PodRunning).Label("a", "b").Obj()) // Upstream creates a node entry without a Node for the pod.
 		w.Snapshot()
 		w.add(schedtest.MakeNode().Name("n").Obj())
 		check("on a node whose pod changed while it was away")
@@ -258,8 +264,8 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 	})
 }
 
-// TestANodeRegisteredAgainHasNoPodsOfOthers: the watch shows a pod on it that is being bound to another one; upstream's cache is
-// about to hear of that.
+// TestANodeRegisteredAgainHasNoPodsOfOthers checks that a node that is registered again has no pods of other nodes.
+// The watch shows a pod on it that is being bound to another node, and upstream's cache gets that event later.
 func TestANodeRegisteredAgainHasNoPodsOfOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -288,7 +294,8 @@ func TestDeletedNodesAreDropped(t *testing.T) {
 	})
 }
 
-// The node was registered again after the session began.
+// TestAddingToANodeRegisteredAgainChecksItsPods checks that adding a task to a node that is registered again checks
+// its pods. The node was registered again after the session began.
 func TestAddingToANodeRegisteredAgainChecksItsPods(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -301,7 +308,7 @@ func TestAddingToANodeRegisteredAgainChecksItsPods(t *testing.T) {
 	})
 }
 
-// blocking is a rollback that waits for the channel.
+// blocking returns a rollback that waits for the channel.
 func blocking(goOn <-chan struct{}) func(context.Context, *api.TaskInfo, string) error {
 	return func(context.Context, *api.TaskInfo, string) error {
 		<-goOn

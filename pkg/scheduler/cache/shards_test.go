@@ -16,7 +16,7 @@ import (
 	shardv1alpha1 "volcano.sh/apis/pkg/apis/shard/v1alpha1"
 )
 
-// inShard runs f in a world whose scheduler has the NodeShard named own.
+// inShard runs f with a harness whose scheduler has the NodeShard named own.
 func inShard(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	inWorld(t, func(t *testing.T, w *world) {
@@ -39,7 +39,7 @@ func (w *world) shard(name string, desired, inUse []string) {
 	w.shards.show(shard.DeepCopy())
 }
 
-// shardStatus returns the status of the scheduler's NodeShard as the API server has it.
+// shardStatus returns the status of the scheduler's NodeShard in the API server.
 func (w *world) shardStatus() shardv1alpha1.NodeShardStatus {
 	w.t.Helper()
 	synctest.Wait()
@@ -50,7 +50,8 @@ func (w *world) shardStatus() shardv1alpha1.NodeShardStatus {
 	return shard.Status
 }
 
-// TestTheShardHasWhatNoOtherUses: a node that the shard wants is its own once the shard that has it in use gives it up.
+// TestTheShardHasWhatNoOtherUses checks that the shard has the nodes that no other shard uses. A desired node belongs
+// to the shard once the other shard, which has it in use, releases it.
 func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 	tests := map[string]struct {
 		happens func(w *world)
@@ -106,7 +107,8 @@ func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 	}
 }
 
-// TestTheShardIsReportedBetweenSessions: other schedulers take what the shard gives up, which the session that runs may still use.
+// TestTheShardIsReportedBetweenSessions checks that the shard is reported between sessions. Other schedulers take the
+// nodes that the shard releases, which a running session may still use.
 func TestTheShardIsReportedBetweenSessions(t *testing.T) {
 	inShard(t, func(t *testing.T, w *world) {
 		w.OnSessionOpen()
@@ -122,7 +124,8 @@ func TestTheShardIsReportedBetweenSessions(t *testing.T) {
 	})
 }
 
-// TestAShardThatCannotBeReportedIsReportedLater: the others wait for what it gives up.
+// TestAShardThatCannotBeReportedIsReportedLater checks that a shard that cannot be reported is reported later,
+// because other shards wait for its released nodes.
 func TestAShardThatCannotBeReportedIsReportedLater(t *testing.T) {
 	inShard(t, func(t *testing.T, w *world) {
 		refused := true
@@ -142,7 +145,8 @@ func TestAShardThatCannotBeReportedIsReportedLater(t *testing.T) {
 	})
 }
 
-// TestAShardThatIsAsItWasIsNotWritten: each write is an event for all schedulers.
+// TestAShardThatIsAsItWasIsNotWritten checks that an unchanged shard is not written, since each write is an event for
+// all schedulers.
 func TestAShardThatIsAsItWasIsNotWritten(t *testing.T) {
 	inShard(t, func(t *testing.T, w *world) {
 		w.shard("own", []string{"a"}, []string{"a"})

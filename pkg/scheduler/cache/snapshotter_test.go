@@ -20,7 +20,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// twoGangs makes gang g on node n with a pod that waits, and gang h on node m, which has all that a copy can have.
+// twoGangs creates gang g on node n with a waiting pod, and gang h on node m with every kind of content that a copy
+// can have.
 func (w *world) twoGangs() {
 	w.t.Helper()
 	w.add(schedtest.MakeNode().Name("n").Obj())
@@ -39,7 +40,7 @@ func (w *world) twoGangs() {
 		schedtest.MakePod().Name("q1").Group("h").Node("m").Phase(v1.PodRunning).Obj())
 }
 
-// TestCopiesThatAreMadeAgain is what keeping copies is for: only what has changed is copied.
+// TestCopiesThatAreMadeAgain checks that only changed entries are copied again.
 func TestCopiesThatAreMadeAgain(t *testing.T) {
 	tests := map[string]struct {
 		change func(*world, *api.ClusterInfo)
@@ -122,15 +123,15 @@ func TestCopiesThatAreMadeAgain(t *testing.T) {
 				}
 				slices.Sort(got)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("made anew (-want +got):\n%s", diff)
+					t.Errorf("copied again (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
 }
 
-// The test changes every field and entry of the session's copies, and fails if upstream adds a field that it does not
-// cover.
+// TestChangesOfASessionDoNotReachTheNext checks that a session's changes do not reach the next session. The test
+// changes every field and entry of the session's copies, and fails if upstream adds a field that it does not cover.
 func TestChangesOfASessionDoNotReachTheNext(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.twoGangs()

@@ -18,7 +18,8 @@ import (
 
 const things v1.ResourceName = "example.com/thing"
 
-// thingCounter counts things: nodes have them by its word, pods by an annotation.
+// thingCounter counts the resource things. It gives the capacity of nodes itself, and reads the use of pods from an
+// annotation.
 type thingCounter struct {
 	all     map[string]int64
 	broken  map[string]int64
@@ -39,7 +40,7 @@ func (c *thingCounter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, a
 	for pod := range pods {
 		left -= thingsOf(pod)
 	}
-	if broken := c.broken[node.Name]; broken > 0 { // all in use
+	if broken := c.broken[node.Name]; broken > 0 { // all broken things are in use
 		left += broken
 		return map[v1.ResourceName]int64{things: left}, map[v1.ResourceName]int64{things: c.all[node.Name]}
 	}
@@ -67,7 +68,7 @@ func withThings(i int, n, claims string) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name("p"+strconv.Itoa(i)).Group("g").Req(schedtest.Resources{"cpu": "1", string(things): claims}).Annotation("things", n)
 }
 
-// idleThings are what the next session sees idle on the node, and sees on a copy of it.
+// idleThings returns the idle things on the node in the next session, and on a copy of that node.
 func (w *world) idleThings() (idle, ofCopy int64) {
 	whole := w.Snapshot()
 	given, _, _ := w.SessionSnapshot()
@@ -77,7 +78,8 @@ func (w *world) idleThings() (idle, ofCopy int64) {
 	return int64(given.Nodes["n"].Idle.ScalarResources[things] / 1000), int64(given.Nodes["n"].Clone().Idle.ScalarResources[things] / 1000)
 }
 
-// TestSumsOfACounter: sessions see what the counter says, whatever nodes and pods say, as soon as it says something else.
+// TestSumsOfACounter checks that sessions see the counter's amounts, whatever nodes and pods report, as soon as the
+// counter changes them.
 func TestSumsOfACounter(t *testing.T) {
 	tests := map[string]struct {
 		then func(w *world, c *thingCounter)
@@ -123,7 +125,8 @@ func TestSumsOfACounter(t *testing.T) {
 	}
 }
 
-// TestASumIsRightWhereAMemberIsReserved: upstream has taken the node's own word since the session saw it, by which there is nothing.
+// TestASumIsRightWhereAMemberIsReserved checks that the amount is correct where a member is reserved. Since the
+// session opened, upstream has taken the node's own amount, which is zero.
 func TestASumIsRightWhereAMemberIsReserved(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.handle.CountResources(&thingCounter{all: map[string]int64{"n": 8}})

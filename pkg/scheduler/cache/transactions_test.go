@@ -54,7 +54,8 @@ func TestAddToTransactionReservesUntilBound(t *testing.T) {
 	})
 }
 
-// TestRegressionStuckBinding is upstream's defect of that id: an error while the books are made leaves the task Binding for ever.
+// TestRegressionStuckBinding is for upstream's defect of that id: an error while the books are updated leaves the
+// task Binding for ever.
 func TestRegressionStuckBinding(t *testing.T) {
 	tests := map[string]struct {
 		change func(w *world, bindCtx *vccache.BindContext)
@@ -93,7 +94,7 @@ func TestRegressionStuckBinding(t *testing.T) {
 				books, idle := w.booked("p0"), w.idleCPU("n")
 				err := w.AddToTransaction(bindCtx, nil, nil, nil)
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Fatalf("error is %v, want one that says %q", err, tt.want)
+					t.Fatalf("error is %v, want an error with %q", err, tt.want)
 				}
 				if !strings.Contains(err.Error(), "pod ns/p0") {
 					t.Errorf("error %q does not name the pod", err)
@@ -112,8 +113,8 @@ func TestRegressionStuckBinding(t *testing.T) {
 	}
 }
 
-// TestRegressionCommitDrop is upstream's defect of that id: one member that cannot be booked is dropped, and the rest of its gang
-// is bound without it.
+// TestRegressionCommitDrop is for upstream's defect of that id: one member that cannot be reserved is dropped, and
+// the rest of its gang is bound without it.
 func TestRegressionCommitDrop(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(4, 4)
@@ -163,7 +164,8 @@ func TestTransactionsAreSealedWhenTheSessionGoesOn(t *testing.T) {
 	}
 }
 
-// TestWholeTransactionsAreSubmitted after an action: those with enough members, and the others stay open for the next one.
+// TestWholeTransactionsAreSubmitted checks that transactions with enough members are submitted after an action, and
+// that the others stay open for the next action.
 func TestWholeTransactionsAreSubmitted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gangGroup *binding.GangGroup
@@ -203,8 +205,8 @@ func TestWholeTransactionsAreSubmitted(t *testing.T) {
 	}
 }
 
-// TestBackfillCompletesTheGang: allocate places the members with requests, a later action the best-effort ones. They
-// are one gang, and one transaction.
+// TestBackfillCompletesTheGang checks that backfill completes a gang. Allocate places the members with requests, and
+// a later action the best-effort members. They are one gang and one transaction.
 func TestBackfillCompletesTheGang(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 3)
@@ -221,8 +223,8 @@ func TestBackfillCompletesTheGang(t *testing.T) {
 	})
 }
 
-// TestRegressionLockStall is upstream's defect of that id: a full bind channel is waited for with the cache's lock held. Here
-// thousands of members are handed over, sealed and looked at while not one bind gets on.
+// TestRegressionLockStall is for upstream's defect of that id: it waits for a full bind channel with the cache's lock
+// held. Here thousands of members are committed, sealed and read while no bind makes progress.
 func TestRegressionLockStall(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const gangs, members = 40, 60
@@ -275,7 +277,8 @@ func TestTransactionAfterDrainIsReleased(t *testing.T) {
 	})
 }
 
-// TestAMemberThatIsNotUndoneIsNotReleased: what a step did for it on the node is still there.
+// TestAMemberThatIsNotUndoneIsNotReleased checks that a member whose step is not rolled back is not released, because
+// the effect of the step on the node still exists.
 func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -291,8 +294,8 @@ func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
 	})
 }
 
-// TestTheMinimumInForceTravelsInTheBinding: the next leader knows by it whether the gang is partially bound, and by the queue where its pods
-// count.
+// TestTheMinimumInForceTravelsInTheBinding checks that the Binding has the minimum in use as an annotation. From it
+// the next leader knows whether the gang is partially bound, and from the queue annotation where its pods count.
 func TestTheMinimumInForceTravelsInTheBinding(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)
@@ -327,8 +330,9 @@ func TestSessionDecisionsTravelInTheBinding(t *testing.T) {
 	})
 }
 
-// TestTransactionsAreSealedInTheOrderOfPlacement: the engine serves those first that it has first. Here it takes none, and so
-// their members are released in the order of the hand-over.
+// TestTransactionsAreSealedInTheOrderOfPlacement checks that transactions are sealed in the order of placement,
+// because the engine serves the first ones first. Here it accepts none, so their members are released in the order of
+// their commits.
 func TestTransactionsAreSealedInTheOrderOfPlacement(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.add(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "100", "pods": "100"}).Obj())
@@ -354,7 +358,8 @@ func TestTransactionsAreSealedInTheOrderOfPlacement(t *testing.T) {
 	})
 }
 
-// TestAGangIsLeftOutWhileItsTransactionFails: its members would be placed without the backoff that begins with the end.
+// TestAGangIsLeftOutWhileItsTransactionFails checks that a gang is left out of sessions while its transaction fails.
+// Its members would be placed without the backoff that begins at the end.
 func TestAGangIsLeftOutWhileItsTransactionFails(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(2, 2)

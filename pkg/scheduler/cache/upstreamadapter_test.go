@@ -12,7 +12,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAForwardedGangNamesItsCluster: its pods and its PodGroup do, and other objects of their names do not.
+// TestAForwardedGangNamesItsCluster checks that the pods and the PodGroup of a forwarded gang name its cluster, and
+// that other objects with their names do not.
 func TestAForwardedGangNamesItsCluster(t *testing.T) {
 	another := func(object runtime.Object) func(*world) { return func(w *world) { w.cluster.Put(object) } }
 	group := schedtest.MakePodGroup().Name("g").Obj()
@@ -20,7 +21,7 @@ func TestAForwardedGangNamesItsCluster(t *testing.T) {
 	tests := map[string]struct {
 		noPods  bool
 		happens func(*world)
-		// refused is the error; empty for none.
+		// refused is the error, or empty.
 		refused string
 		want    map[string]string
 	}{
@@ -67,7 +68,7 @@ func note(clusters map[string]string, name string, annotations map[string]string
 	}
 }
 
-// A job is terminated when neither its PodGroup nor any of its pods exists.
+// TestIsJobTerminated: A job is terminated when neither its PodGroup nor any of its pods exists.
 func TestIsJobTerminated(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		if !w.IsJobTerminated(gang) {

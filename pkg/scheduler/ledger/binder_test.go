@@ -13,7 +13,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestABindingIsForOnePod: a pod that came after the member's, with its name, is not bound in its place.
+// TestABindingIsForOnePod checks that a Binding is for one pod: a later pod with the member's name is not bound in
+// its place.
 func TestABindingIsForOnePod(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -28,7 +29,8 @@ func TestABindingIsForOnePod(t *testing.T) {
 	})
 }
 
-// TestAForgedAnnotationOfDevicesIsReplaced: which devices a pod may use is never its owner's word, whatever plugins the conf names.
+// TestAForgedAnnotationOfDevicesIsReplaced checks that a forged devices annotation is replaced. A pod's owner never
+// decides on its devices, whatever plugins the configuration names.
 func TestAForgedAnnotationOfDevicesIsReplaced(t *testing.T) {
 	const key, forged, decided = schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":0}]}`, `{"gpu":[{"minor":1}]}`
 	tests := map[string]struct {

@@ -18,7 +18,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// The other pod was created after the session began.
+// TestPodWithTheNameOfAVictimGetsNoCondition checks that a pod with the name of a victim gets no condition. It was
+// created after the session began.
 func TestPodWithTheNameOfAVictimGetsNoCondition(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)
@@ -57,7 +58,8 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
 	tests := map[string]struct {
 		before []v1.PodCondition
-		// fails are the answers to deletions, one after the other; nil answers the rest.
+		// statusErr is the error of the status update. fails are the errors of successive deletions, which are
+		// accepted afterwards.
 		statusErr error
 		fails     []error
 		wantErr   bool

@@ -29,7 +29,7 @@ const gang = api.JobID(schedtest.Namespace + "/g")
 
 var errBroken = errors.New("it is broken")
 
-// world is a ledger on a cluster in memory, with books and listers that see what the test adds.
+// harness is a ledger on a cluster in memory. Its books and listers have the objects that the test adds.
 type world struct {
 	*Ledger
 	t       *testing.T
@@ -37,11 +37,11 @@ type world struct {
 	books   *books.Books
 	reports *report.Reporter
 	shown   map[string]cache.Indexer
-	// at is the version up to which PodGroups are watched.
+	// at is the version up to which PodGroups were watched.
 	at string
 }
 
-// inWorld runs f in a world with a node under a fake clock.
+// withHarness runs f with a harness and a node, under a fake clock.
 func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
@@ -78,7 +78,7 @@ func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
 	return w
 }
 
-// add puts objects into the cluster, new or changed, where listers and books see them.
+// add adds or updates objects in the cluster, in the listers and in the books.
 func (w *world) add(objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {
@@ -100,7 +100,7 @@ func (w *world) add(objects ...runtime.Object) {
 	}
 }
 
-// remove deletes the object from the cluster, and from where listers and books see it.
+// remove deletes the object from the cluster, the listers and the books.
 func (w *world) remove(object runtime.Object) {
 	w.t.Helper()
 	w.cluster.Remove(object)
@@ -117,7 +117,7 @@ func (w *world) remove(object runtime.Object) {
 	}
 }
 
-// task returns a copy of the pod's task in the books; nil if there is none.
+// task returns a copy of the pod's task in the books, or nil.
 func (w *world) task(pod string) *api.TaskInfo {
 	w.books.Lock()
 	defer w.books.Unlock()
@@ -131,7 +131,7 @@ func (w *world) task(pod string) *api.TaskInfo {
 	return nil
 }
 
-// booked returns where the books have the pod, as "Pending" or "Binding on n".
+// booked returns the state of the pod in the books, as "Pending" or "Binding on n".
 func (w *world) booked(pod string) string {
 	task := w.task(pod)
 	switch {
@@ -143,14 +143,14 @@ func (w *world) booked(pod string) string {
 	return task.Status.String() + " on " + task.NodeName
 }
 
-// idleCPU returns what the books have left on the node, in milli-cpu.
+// idleCPU returns the idle CPU of the node in the books, in milli-CPU.
 func (w *world) idleCPU(node string) float64 {
 	w.books.Lock()
 	defer w.books.Unlock()
 	return w.books.Nodes.Get(node).Idle.MilliCPU
 }
 
-// gangOf adds the PodGroup g with so many pods p0, p1, ... of 1 cpu.
+// gangOf adds PodGroup g with pods p0, p1, ... of 1 CPU.
 func (w *world) gangOf(members int, minMember int32) {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj())
@@ -163,7 +163,7 @@ func pod(i int) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Req(schedtest.Resources{"cpu": "1"})
 }
 
-// decided returns the task of the gang's pod p0 as a session placed it on node n.
+// decided returns the task of pod p0 as a session placed it on node n.
 func (w *world) decided() *api.TaskInfo {
 	w.books.Lock()
 	defer w.books.Unlock()
@@ -172,7 +172,7 @@ func (w *world) decided() *api.TaskInfo {
 	return task
 }
 
-// reserved returns the member of the gang's pod p0, reserved on node n.
+// reserved returns the member for pod p0, reserved on node n.
 func (w *world) reserved() *binding.Member {
 	w.t.Helper()
 	m, err := w.Reserve(w.decided(), nil, nil)

@@ -55,7 +55,7 @@ func TestReleasedAndBoundKeepTheBooks(t *testing.T) {
 				if tt.meanwhile != nil {
 					tt.meanwhile(w)
 				}
-				for range 2 { // the engine tells once; a second time must do no harm
+				for range 2 { // The engine reports once. A second report must do no harm.
 					tt.do(w, m)
 					if diff := cmp.Diff(tt.want, w.booked("p0")); diff != "" {
 						t.Errorf("books (-want +got):\n%s", diff)
@@ -69,7 +69,7 @@ func TestReleasedAndBoundKeepTheBooks(t *testing.T) {
 	}
 }
 
-// TestReleasedCatchesUp: what is changed on a pod while it is being bound counts at once, and after its release.
+// TestReleasedCatchesUp checks that a change of a pod that is being bound counts at once and after its release.
 func TestReleasedCatchesUp(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.gangOf(1, 1)

@@ -18,7 +18,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAStepThatEndsIsReported on the pod, whose condition reported before that the step runs for long.
+// TestAStepThatEndsIsReported checks that the end of a long step is reported on the pod, whose condition reported
+// before that the step runs for long.
 func TestAStepThatEndsIsReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := &binding.Member{Task: api.NewTaskInfo(w.cluster.Pod("p0")), Node: "n"}
@@ -44,7 +45,8 @@ type ignore struct{ binding.Observer }
 func (ignore) Delayed(*binding.Member, binding.Delay) {}
 func (ignore) DelayEnded(*binding.Member, error)      {}
 
-// TestMessages has the texts that users read on gangs and pods after a transaction, and on PodGroups with fields without effect.
+// TestMessages compares the messages that users read on gangs and pods after a transaction, and on PodGroups with
+// fields without effect.
 func TestMessages(t *testing.T) {
 	member := func(name string) *binding.Member {
 		return &binding.Member{Task: api.NewTaskInfo(schedtest.MakePod().Name(name).Group("g").Obj()), Node: "n"}
@@ -126,7 +128,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesOfBoundPods has the event of a pod that is bound.
+// TestMessagesOfBoundPods compares the event of a bound pod.
 func TestMessagesOfBoundPods(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Bound(w.cluster.Pod("p0"), "n")

@@ -24,7 +24,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// world is a reporter on a cluster in memory.
+// harness is a reporter on a cluster in memory.
 type world struct {
 	*Reporter
 	t       *testing.T
@@ -34,7 +34,7 @@ type world struct {
 	woken   int
 }
 
-// inWorld runs f in a world with a gang g of one pod p0 that waits, under a fake clock.
+// withHarness runs f with a harness and a gang g with one waiting pod p0, under a fake clock.
 func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
@@ -86,14 +86,15 @@ func (w *world) showGroup(group *v1beta1.PodGroup) {
 	}
 }
 
-// settle lets the time pass after which conditions are written.
+// settle waits until delayed conditions are written.
 func (w *world) settle() {
 	time.Sleep(2 * statuswriter.Settle)
 	synctest.Wait()
 	w.showPod(w.cluster.Pod("p0"))
 }
 
-// TestANominationIsWrittenAlthoughTheVerdictIsNot: the pod's condition says already why it waits.
+// TestANominationIsWrittenAlthoughTheVerdictIsNot checks that a nomination is written although the result is not
+// written again: the pod's condition already has the reason why it waits.
 func TestANominationIsWrittenAlthoughTheVerdictIsNot(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for _, nominated := range []string{"", "n"} {
@@ -106,7 +107,8 @@ func TestANominationIsWrittenAlthoughTheVerdictIsNot(t *testing.T) {
 	})
 }
 
-// TestAGangThatNoSessionSeesIsReported: once, after the moment in which its queue may still come.
+// TestAGangThatNoSessionSeesIsReported checks that a gang that no session sees is reported once, after the time in
+// which its queue may still be created.
 func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	const why = "queue \"" + schedtest.Queue + "\" does not exist; create it, or correct spec.queue"
 	tests := map[string]struct {
@@ -124,7 +126,7 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 					t.Errorf("reported before its queue may have come: %q", got)
 				}
 				if young := len(tt.want) > 0; w.woken > 0 != young {
-					t.Errorf("another session is asked for: %v, want %v", w.woken > 0, young)
+					t.Errorf("another session is requested: %v, want %v", w.woken > 0, young)
 				}
 				w.settle()
 				w.Unseen(tt.seen, nil)
@@ -137,7 +139,8 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	}
 }
 
-// TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes: the gang keeps its message, and is placed without the nodes that it failed on last.
+// TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes checks that a repeated failure is reported once and has its own
+// nodes: the gang keeps its message, and is placed without the nodes of its last failure.
 func TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		fail := func(node string) Failure {
