@@ -13,8 +13,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// breakages are what the checks must find: a scheduler that is slow or stands still, and effects that last. They need an
-// administrator's rights.
+// breakages are faults that the checks must find: a scheduler that is slow or does not work, and lasting effects.
+// They need an administrator's rights.
 func breakages() []attack {
 	return []attack{
 		{

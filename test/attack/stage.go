@@ -43,7 +43,7 @@ const (
 	// limitedQueue has a capability of limitedCPUs.
 	limitedQueue = "limited"
 	limitedCPUs  = "64"
-	// highClass is the highest priority class that users have, the victim's too; nothing of it may be preempted.
+	// highClass is the highest priority class of users, including the victim. Its pods may not be preempted.
 	highClass = "attack-high"
 	lowClass  = "attack-low"
 	// hangingClass is a storage class whose provisioner never answers.
@@ -51,13 +51,15 @@ const (
 	// deviceClass is the class, and the driver, of the devices that nodes publish in resource slices.
 	deviceClass = "attack.example.com"
 
-	// starvationAfter is short, so that attacks on reservations have their effect.
+	// starvationAfter is short, so attacks on reservations have an effect.
 	starvationAfter = 2 * time.Second
-	// controllerCalls is the limit of kube-controller-manager's calls: the default of 20 a second would make tidying up slow.
+	// controllerCalls is the call limit of kube-controller-manager: with the default of 20 a second, the cleanup
+	// would be slow.
 	controllerCalls = 1000
 )
 
-// conf is the chart's with all plugins of this project, all actions, and the reservation for starving gangs.
+// conf returns the chart's configuration with all plugins of this project, all actions, and the reservation for
+// starving gangs.
 func conf() string {
 	text := strings.Replace(config.DefaultConf, "enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim, backfill", 1)
 	return strings.Replace(text, "  - name: coscheduling\n", fmt.Sprintf("  - name: coscheduling\n    arguments: {starvationAfter: %s}\n", starvationAfter), 1) +
@@ -80,7 +82,7 @@ type stage struct {
 	victim    *victim
 }
 
-// setUp starts the cluster. On an error nothing is left running.
+// setUp starts the cluster. After an error nothing is left running.
 func setUp(ctx context.Context, opts options, out io.Writer) (_ *stage, err error) {
 	s := &stage{opts: opts, out: out}
 	var auditing []string
@@ -182,7 +184,7 @@ func (s *stage) makeUsers(ctx context.Context) error {
 		}
 	}
 	limit := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limitedCPUs)}
-	// The victim's queue deserves more than half of the cluster, however much the tenant asks for in the others.
+	// The victim's queue deserves more than half of the cluster, however much the tenant requests in the others.
 	for name, spec := range map[string]v1beta1.QueueSpec{victimQueue: {Weight: 4}, limitedQueue: {Weight: 1, Capability: limit}} {
 		queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 		if _, err := s.vc.SchedulingV1beta1().Queues().Create(ctx, queue, metav1.CreateOptions{}); err != nil {
@@ -213,8 +215,8 @@ func (s *stage) startVictim(ctx context.Context) (err error) {
 	return err
 }
 
-// restartScheduler ends the scheduler's process and starts it again, so that what an attack did to it does not spoil the verdict
-// on the next.
+// restartScheduler restarts the scheduler's process, so that the effect of an attack on it does not affect the
+// verdict on the next one.
 func (s *stage) restartScheduler(ctx context.Context) error {
 	if err := s.scheduler.Kill9(); err != nil {
 		return err
@@ -227,7 +229,7 @@ func (s *stage) restartScheduler(ctx context.Context) error {
 	return scheduler.WaitHealthy(ctx)
 }
 
-// logs are the paths of the logs of our processes.
+// logs returns the paths of our processes' logs.
 func (s *stage) logs() []string {
 	paths := []string{s.scheduler.LogPath()}
 	for _, manager := range s.managers {

@@ -23,21 +23,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// The ConfigMap with the scheduler's conf, as upstream's specs name it.
+// The ConfigMap with the scheduler's configuration, as upstream's specs name it.
 const (
 	confMap = "integration-scheduler-configmap"
 	confKey = "volcano-scheduler-ci.conf"
-	// confPath is the conf of upstream's CI.
+	// confPath is the configuration of upstream's CI.
 	confPath = "installer/helm/chart/volcano/config/" + confKey
-	// startTimeout bounds each wait for the cluster as the specs expect it.
+	// startTimeout is the limit of each wait for the expected state of the cluster.
 	startTimeout = time.Minute
 )
 
 //go:embed stages.yaml
 var stages string
 
-// world is the cluster that a suite runs in, as upstream's CI has it: one control plane node and four workers, for
-// HyperNodes eight more, Volcano, and Kubernetes' own scheduler beside it.
+// world is the cluster of a suite, as in upstream's CI: one control plane node and four workers, eight more for
+// HyperNodes, Volcano, and Kubernetes' own scheduler beside it.
 type world struct {
 	suite  suite
 	logs   string
@@ -86,7 +86,7 @@ func startWorld(ctx context.Context, opts options, source upstream, s suite, log
 	return w, err
 }
 
-// install puts all in the cluster that stays there.
+// install creates everything that stays in the cluster.
 func (w *world) install(ctx context.Context, opts options) error {
 	if err := errors.Join(w.cp.InstallCRDs(ctx), w.cp.InstallChart(ctx)); err != nil {
 		return err
@@ -113,7 +113,8 @@ func (w *world) install(ctx context.Context, opts options) error {
 	return err
 }
 
-// followConf keeps the conf in a ConfigMap, as upstream's specs change it, and gives each change to the scheduler.
+// followConf keeps the configuration in a ConfigMap, which upstream's specs change, and passes each change to the
+// scheduler.
 func (w *world) followConf(ctx context.Context) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: confMap}, Data: map[string]string{confKey: w.conf}}
 	if _, err := w.kube.CoreV1().ConfigMaps(controlplane.Namespace).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
@@ -146,7 +147,8 @@ func (w *world) followConf(ctx context.Context) error {
 	return nil
 }
 
-// attempt runs the spec once and puts the cluster back. An error ends the suite: the cluster is of no use any more.
+// attempt runs the spec once and restores the cluster. An error ends the suite, because the cluster can no longer be
+// used.
 func (w *world) attempt(ctx context.Context, binary string, sp spec, try int, scale string, r *result) error {
 	env := append(w.env(), scaleVariable+"="+scale)
 	if err := sp.run(ctx, binary, w.logs, try, w.suite.specTimeout, env, r); err != nil {
@@ -164,7 +166,7 @@ func (w *world) attempt(ctx context.Context, binary string, sp spec, try int, sc
 	return err
 }
 
-// env tells a suite where its cluster is.
+// env returns the environment that describes the cluster to a suite.
 func (w *world) env() []string {
 	return []string{"KUBECONFIG=" + w.cp.Kubeconfig(), "ARTIFACTS_PATH=" + filepath.Join(w.logs, "artifacts"), scaleVariable + "=1"}
 }

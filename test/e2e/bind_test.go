@@ -18,19 +18,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
 )
 
-// bindings is a rule's start: Bindings of the pods that the regular expression names.
+// bindings returns the start of a rule for Bindings of the pods that match the regular expression.
 func (w *world) bindings(pods string) faultproxy.Rule {
 	return faultproxy.Rule{Method: http.MethodPost, Path: "/namespaces/" + w.name + "/pods/(" + pods + ")/binding$"}
 }
 
-// bindingsTo is bindings with an action that is taken so often, always when zero.
+// bindingsTo returns bindings with an action that is taken limit times. Zero means always.
 func (w *world) bindingsTo(pods string, limit int, action faultproxy.Action) faultproxy.Rule {
 	rule := w.bindings(pods)
 	rule.Limit, rule.Action = limit, action
 	return rule
 }
 
-// tally remembers when Bindings of which pods came by.
+// tally records the times of Bindings by pod.
 type tally struct {
 	mu    sync.Mutex
 	times map[string][]time.Time
@@ -38,7 +38,7 @@ type tally struct {
 
 var bindingPath = regexp.MustCompile(`/pods/([^/]+)/binding$`)
 
-// tallyAt counts at the proxy. It has to be the proxy's first rule.
+// tallyAt counts at the proxy. It must be the proxy's first rule.
 func (w *world) tallyAt(proxy *faultproxy.Proxy) *tally {
 	t := &tally{times: map[string][]time.Time{}}
 	rule := w.bindings(".*")
@@ -119,7 +119,7 @@ var _ = Describe("A bind", func() {
 		w := newWorld(ctx, "not-running", 1, "12")
 		proxy := w.proxy()
 		slow := gang{name: "slow", size: 3, min: 3}
-		g := gang{ // two are enough for minMember, but one role would be missing
+		g := gang{ // Two are enough for minMember, but one role would be missing.
 			name: "g", size: 3, min: 2,
 			podGroup: func(pg *v1beta1.PodGroup) { pg.Spec.MinTaskMember = map[string]int32{"ps": 1, "worker": 1} },
 			pod:      func(i int, pod *corev1.Pod) { role(pod, []string{"ps", "worker", "worker"}[i]) },
@@ -136,7 +136,7 @@ var _ = Describe("A bind", func() {
 			Consistently(func() v1beta1.PodGroupPhase { return w.phase(g) }).ShouldNot(Equal(v1beta1.PodGroupRunning))
 			Expect(w.bound(g)).To(Equal(2))
 		}
-		// A PodGroup that was let in before its pods came has no other write to make when they are placed.
+		// A PodGroup that was admitted before its pods existed needs no other write when they are placed.
 		w.submitGroup(ctx, slow)
 		Eventually(func() v1beta1.PodGroupPhase { return w.phase(slow) }).Should(Equal(v1beta1.PodGroupInqueue))
 		w.submitPods(ctx, slow, 0, slow.size)
@@ -181,7 +181,7 @@ var _ = Describe("A bind", func() {
 		Eventually(stale.Reached()).Should(BeClosed())
 		grown := gang{name: "g", size: 4, min: 4}
 		w.grow(ctx, grown)
-		w.submitPods(ctx, grown, 2, 4) // there is room for one of them
+		w.submitPods(ctx, grown, 2, 4) // There is room for one of them.
 		Eventually(func() int {
 			return w.calls(control.PreBind, "first", grown.member(2)) + w.calls(control.PreBind, "first", grown.member(3))
 		}).Should(BeNumerically(">", 0), "the stale minimum lets a session place a member")

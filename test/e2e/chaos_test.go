@@ -72,7 +72,7 @@ var _ = Describe("Under random faults", func() {
 			all[i] = gang{name: fmt.Sprintf("g%d", i), size: size, min: size}
 			w.submit(ctx, all[i])
 		}
-		// Each life ends at another point of the way of its gangs.
+		// Each scheduler process ends at another point of the binding of its gangs.
 		for _, rule := range []faultproxy.Rule{
 			{Method: http.MethodPost, Path: "/configmaps$", Skip: 35},
 			{Method: http.MethodPost, Path: "/binding$", Skip: 3},
@@ -106,8 +106,8 @@ func (w *world) allBound(gangs []gang) bool {
 	return true
 }
 
-// randomFaults breaks a tenth of the calls about objects of the world, reads and writes alike, each in one of five ways.
-// Lists and watches are about the whole cluster and stay whole.
+// randomFaults breaks a tenth of the calls for objects of the namespace, reads and writes, each in one of five ways.
+// Lists and watches of the whole cluster are not affected.
 func (w *world) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule {
 	var rules []*faultproxy.ActiveRule
 	for _, action := range []faultproxy.Action{
@@ -122,8 +122,8 @@ func (w *world) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule {
 	return rules
 }
 
-// expectOnceEach expects of each pod that every step of the one plugin that began was undone successfully just once
-// before the next began, and the last, with which the pod is bound, was not.
+// expectOnceEach expects, for each pod and one plugin, that each step that began was rolled back successfully exactly
+// once before the next one began. The last step, with which the pod is bound, must not be rolled back.
 func (w *world) expectOnceEach(g gang) {
 	GinkgoHelper()
 	journal, err := w.Journal()

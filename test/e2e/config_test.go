@@ -19,7 +19,7 @@ import (
 )
 
 var _ = Describe("The configuration", func() {
-	// staged says which plugins' steps ran for the gang.
+	// staged returns the plugins whose steps ran for the gang.
 	staged := func(w *world, g gang) []string {
 		var plugins []string
 		for key := range w.Pod(g.member(0)).Annotations {
@@ -121,7 +121,7 @@ var _ = Describe("The configuration", func() {
 	})
 })
 
-// metric is the value of a Prometheus line, empty without it.
+// metric returns the value of a Prometheus line, or an empty text without it.
 func metric(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
@@ -131,7 +131,7 @@ func metric(text, name string) string {
 	return ""
 }
 
-// refusals are the messages of the events that say that a configuration was refused.
+// refusals returns the messages of the events about rejected configurations.
 func (w *world) refusals(ctx SpecContext) string {
 	GinkgoHelper()
 	events, err := kube.CoreV1().Events(controlplane.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ConfigRejected"})

@@ -24,10 +24,10 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		w.submit(ctx, stays)
 		w.submit(ctx, goes)
 		Eventually(held.Hits).Should(Equal(6))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		Expect(w.everBound(stays) + w.everBound(goes)).To(BeZero())
-		// Nobody but the next leader can know what was prepared for this one.
+		// Only the next leader can know the preparations for this pod.
 		w.deleteGang(ctx, goes)
 
 		w.start(ctx, w.conf("first", "second"))
@@ -48,9 +48,9 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		w.submit(ctx, g)
 		w.eventuallyBound(g, 2)
 		Eventually(held.Hits).Should(Equal(2))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
-		// These want the room that is left, and would be first in every order of jobs.
+		// These pods need the remaining room, and would be first in any order of jobs.
 		urgent := gang{name: "a", size: 2, min: 2, priority: "e2e-high"}
 		lone := gang{name: "b", size: 1, min: 1, priority: "e2e-high"}
 		w.submit(ctx, urgent)
@@ -209,7 +209,7 @@ var _ = Describe("In the middle of a transaction", func() {
 	})
 })
 
-// nodeOf is the node that the pod was last prepared for.
+// nodeOf returns the node of the pod's last preparation.
 func (w *world) nodeOf(pod string) string {
 	GinkgoHelper()
 	journal, err := w.Journal()

@@ -43,7 +43,7 @@ var _ = Describe("A device that a gang shares", func() {
 	It("keeps no gang of which a member cannot reserve it, and is free again", func(ctx SpecContext) {
 		w := newDeviceWorld(ctx, "dra-refused", 1, 1)
 		proxy := w.proxy()
-		// The first write allocates, the next two would add members.
+		// The first write allocates the claim, and the next two add members.
 		refused := proxy.Add(faultproxy.Rule{
 			Method: http.MethodPut, Path: "/resourceclaims/shared-g/status", Skip: 1, Action: faultproxy.Answer(http.StatusForbidden, 0), Limit: 1,
 		})
@@ -65,7 +65,7 @@ var _ = Describe("After a kill -9 of the scheduler, devices", func() {
 		g := withDevice(gang{name: "g", size: 4, min: 4, cpu: "500m"})
 		w.submit(ctx, g)
 		Eventually(held.Hits).Should(Equal(4))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		Expect(w.everBound(g)).To(BeZero())
 		w.schedule(ctx, controlplane.SchedulerOptions{})
@@ -96,7 +96,7 @@ var _ = Describe("After a kill -9 of the scheduler, devices", func() {
 	})
 })
 
-// submitSharing submits a gang whose pods share a claim, which is named after it.
+// submitSharing submits a gang whose pods share a claim, which has the gang's name.
 func (w deviceWorld) submitSharing(ctx context.Context, name string, size int) gang {
 	GinkgoHelper()
 	claim := "shared-" + name
@@ -123,7 +123,7 @@ func (w deviceWorld) deviceClaim(ctx context.Context, name string) *resourcev1.R
 	return claim
 }
 
-// nodesOfClaims are those of the devices that claims are allocated, one for each.
+// nodesOfClaims returns the nodes of the allocated devices, one for each claim.
 func (w deviceWorld) nodesOfClaims(ctx context.Context) []string {
 	GinkgoHelper()
 	var nodes []string

@@ -48,10 +48,10 @@ var _ = Describe("A gang with a device each", func() {
 	})
 })
 
-// deviceTemplate is the name of the template of claims, and of the claim in the pod.
+// deviceTemplate is the name of the claim template, and of the claim in the pod.
 const deviceTemplate = "gpu"
 
-// deviceWorld is a world of nodes with devices, and a template of claims for one.
+// deviceEnv is a testEnv with devices on its nodes, and a template of claims for one device.
 type deviceWorld struct{ *world }
 
 func newDeviceWorld(ctx context.Context, name string, nodes, devices int) deviceWorld {
@@ -100,7 +100,7 @@ func (w deviceWorld) schedule(ctx context.Context, opts controlplane.SchedulerOp
 	return w.startWith(ctx, opts)
 }
 
-// withDevice gives each pod of the gang a claim that is made from the template.
+// withDevice gives each pod of the gang a claim from the template.
 func withDevice(g gang) gang {
 	g.pod = func(_ int, pod *corev1.Pod) {
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: deviceTemplate, ResourceClaimTemplateName: new(deviceTemplate)}}
@@ -116,7 +116,7 @@ func (w deviceWorld) deviceClaims(ctx context.Context) []resourcev1.ResourceClai
 	return list.Items
 }
 
-// leftOf names claims that are allocated, reserved or protected.
+// leftOf returns the names of claims that are allocated, reserved or protected by a finalizer.
 func (w deviceWorld) leftOf(ctx context.Context) []string {
 	var left []string
 	for _, claim := range w.deviceClaims(ctx) {
@@ -127,7 +127,7 @@ func (w deviceWorld) leftOf(ctx context.Context) []string {
 	return left
 }
 
-// expectDevicesOf expects each pod of the gang to have a device of its node, which no other claim has.
+// expectDevicesOf expects each pod of the gang to have a device of its node that no other claim has.
 func (w deviceWorld) expectDevicesOf(ctx context.Context, g gang) {
 	GinkgoHelper()
 	owners := map[string]string{}

@@ -20,7 +20,8 @@ import (
 
 var _ = Describe("A gang with GPUs and NICs", func() {
 	It("is placed in the one cluster that has them together, and gets their names in the write that binds it", func(ctx SpecContext) {
-		// By numbers the first cluster has enough: 35 of 40 GPUs and 20 NICs. But on 5 of its 20 PCIe switches a GPU is in use.
+		// By numbers the first cluster has enough: 35 of 40 GPUs and 20 NICs. But on 5 of its 20 PCIe switches a GPU
+		// is in use.
 		w := newBoardWorld(ctx, "board-gang", 5, 4)
 		proxy := w.proxy()
 		writes := writesTo(proxy, "(g|filler-[0-9])-[0-9]+")
@@ -60,7 +61,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 		w.expectDevicesWithNode(g)
 		w.deleteGang(ctx, g)
 
-		next := onSwitches("next", 4) // all that the node has
+		next := onSwitches("next", 4) // all devices of the node
 		w.submit(ctx, next)
 		w.eventuallyBound(next, 4)
 		w.expectSwitches(next)
@@ -79,7 +80,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 		}
 		node := w.nodeOf(g.member(0))
 		w.turnUnhealthy(ctx, node, 3)
-		probe := withGPU("probe", node) // which is told so when the scheduler has seen it
+		probe := withGPU("probe", node) // The pod shows when the scheduler has seen the change.
 		w.submit(ctx, probe)
 		Eventually(func() string { return w.scheduled(probe.member(0)).Message }).Should(ContainSubstring("1 unhealthy"))
 		w.revoke("first", control.Anything, control.Hang)
@@ -97,7 +98,7 @@ var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
 	It("are those of the pods that were bound, and of no other pod", func(ctx SpecContext) {
 		w := newBoardWorld(ctx, "board-kill", 2)
 		proxy := w.proxy()
-		g := onSwitches("g", 8) // all that the nodes have
+		g := onSwitches("g", 8) // all devices of the nodes
 		rule := w.bindingsTo("g-.*", 0, faultproxy.Hold())
 		rule.Skip = 4
 		held := proxy.Add(rule)
@@ -105,7 +106,7 @@ var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
 		w.submit(ctx, g)
 		w.eventuallyBound(g, 4)
 		Eventually(held.Hits).Should(Equal(4))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		other := onSwitches("other", 4)
 		other.priority = "e2e-high"
@@ -140,13 +141,13 @@ var _ = Describe("A cluster without Device objects", func() {
 
 		Expect(cp.InstallCRDs(ctx)).To(Succeed())
 		w.publish(ctx, 1)
-		// The scheduler asks again for what was not served, the later the longer it has been so.
+		// The scheduler requests an unserved kind again after pauses that grow.
 		Eventually(func() int { return w.bound(g) }, time.Minute).Should(Equal(4))
 		w.expectSwitches(g)
 	})
 })
 
-// removeDeviceCRD removes it for the length of the spec.
+// removeDeviceCRD removes the CRD until the end of the spec.
 func removeDeviceCRD(ctx context.Context) {
 	GinkgoHelper()
 	client, err := dynamic.NewForConfig(cp.Config())

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
 )
 
-// bound counts the gang's pods that are on a node now.
+// bound returns the number of the gang's pods that are on a node now.
 func (w *world) bound(g gang) int {
 	n := 0
 	for _, name := range g.pods() {
@@ -30,7 +30,7 @@ func (w *world) bound(g gang) int {
 	return n
 }
 
-// everBound counts the gang's pods that were on a node at some moment.
+// everBound returns the number of the gang's pods that were on a node at any time.
 func (w *world) everBound(g gang) int {
 	ever := w.EverBound()
 	n := 0
@@ -42,13 +42,13 @@ func (w *world) everBound(g gang) int {
 	return n
 }
 
-// eventuallyBound waits until so many of the gang's pods are bound.
+// eventuallyBound waits until n of the gang's pods are bound.
 func (w *world) eventuallyBound(g gang, n int) {
 	GinkgoHelper()
 	Eventually(func() int { return w.bound(g) }).Should(Equal(n), "bound pods of gang %s", g.name)
 }
 
-// phase is the PodGroup's phase.
+// phase returns the PodGroup's phase.
 func (w *world) phase(g gang) v1beta1.PodGroupPhase {
 	if group := w.PodGroup(g.name); group != nil {
 		return group.Status.Phase
@@ -61,7 +61,7 @@ func (w *world) eventuallyRunning(g gang) {
 	Eventually(func() v1beta1.PodGroupPhase { return w.phase(g) }).Should(Equal(v1beta1.PodGroupRunning), "phase of gang %s", g.name)
 }
 
-// unschedulable is the PodGroup's Unschedulable condition while it is true.
+// unschedulable returns the PodGroup's Unschedulable condition while it is true, or nil.
 func (w *world) unschedulable(g gang) *v1beta1.PodGroupCondition {
 	group := w.PodGroup(g.name)
 	if group == nil {
@@ -75,7 +75,8 @@ func (w *world) unschedulable(g gang) *v1beta1.PodGroupCondition {
 	return nil
 }
 
-// eventuallyFailed waits until the PodGroup says that it was not bound, for the reason, with all these words.
+// eventuallyFailed waits until the PodGroup reports that the gang was not bound, for this reason and with all these
+// words.
 func (w *world) eventuallyFailed(g gang, reason string, words ...string) {
 	GinkgoHelper()
 	Eventually(func() error {
@@ -95,7 +96,8 @@ func (w *world) eventuallyFailed(g gang, reason string, words ...string) {
 	}).Should(Succeed())
 }
 
-// leaks names what the plugins left for pods that are not bound where it was prepared, and what bound pods lack.
+// leaks returns the plugins' traces for pods that are not bound to the node of the trace, and the missing traces of
+// bound pods.
 func (w *world) leaks(ctx context.Context, plugins ...string) (string, error) {
 	traces, err := kube.CoreV1().ConfigMaps(w.name).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel})
 	if err != nil {
@@ -122,14 +124,14 @@ func (w *world) leaks(ctx context.Context, plugins ...string) (string, error) {
 	return cmp.Diff(want, got), nil
 }
 
-// expectNoLeaks expects that the plugins' traces are those of the bound pods, no more and no less.
+// expectNoLeaks expects that the plugins' traces match the bound pods exactly.
 func (w *world) expectNoLeaks(ctx context.Context, plugins ...string) {
 	GinkgoHelper()
 	Eventually(func() (string, error) { return w.leaks(ctx, plugins...) }).Should(BeEmpty(), "traces (-of bound pods +there)")
 }
 
-// expectStagedAtomically expects that no version of any pod had a node without the plugins' annotations or these
-// without a node.
+// expectStagedAtomically expects that no version of any pod had a node without the plugins' annotations, or the
+// annotations without a node.
 func (w *world) expectStagedAtomically(g gang, plugins ...string) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
@@ -142,7 +144,7 @@ func (w *world) expectStagedAtomically(g gang, plugins ...string) {
 	}
 }
 
-// journalOf is the journal's calls on the pod that began.
+// journalOf returns the started calls for the pod in the journal.
 func (w *world) journalOf(pod string) []string {
 	GinkgoHelper()
 	journal, err := w.Journal()
@@ -156,7 +158,7 @@ func (w *world) journalOf(pod string) []string {
 	return calls
 }
 
-// calls counts the journal's calls that began.
+// calls returns the number of started calls in the journal.
 func (w *world) calls(call control.Call, plugin, pod string) int {
 	GinkgoHelper()
 	n := 0
@@ -168,7 +170,7 @@ func (w *world) calls(call control.Call, plugin, pod string) int {
 	return n
 }
 
-// versions are the resource versions of the gang's PodGroup and pods: equal ones mean that nothing was written.
+// versions returns the resource versions of the gang's PodGroup and pods. Equal ones mean that nothing was written.
 func (w *world) versions(g gang) map[string]uint64 {
 	versions := map[string]uint64{}
 	if group := w.PodGroup(g.name); group != nil {
@@ -182,7 +184,7 @@ func (w *world) versions(g gang) map[string]uint64 {
 	return versions
 }
 
-// verdicts are what the versions of the PodGroup said of it, one for each.
+// verdicts returns what each version of the PodGroup reported.
 func (w *world) verdicts(g gang) []string {
 	var verdicts []string
 	for _, version := range w.PodGroupVersions(g.name) {
@@ -196,7 +198,7 @@ func (w *world) verdicts(g gang) []string {
 	return verdicts
 }
 
-// eventCount is how often events about the object with the reason were told, repetitions included.
+// eventCount returns how often events about the object with the reason were recorded, including repetitions.
 func (w *world) eventCount(kind, name, reason string) int {
 	n := 0
 	for _, event := range w.Events(kind, name, reason) {

@@ -26,7 +26,7 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 		w.eventuallyRunning(g)
 		Expect(scheduler.Kill9()).To(Succeed())
 
-		// The policy needs a moment to be in force.
+		// The policy needs a moment to take effect.
 		Eventually(func() error { return w.claimMinimum(ctx, g.member(0), "1000", metav1.DryRunAll) }).Should(refused())
 		Expect(w.claimMinimum(ctx, g.member(0), "1000")).To(refused())
 		grow := []byte(`{"spec": {"minMember": 2}}`)
@@ -151,14 +151,14 @@ var _ = Describe("The devices that a pod was given", func() {
 	})
 })
 
-// claimMinimum annotates a pod as if it had been bound for that minimum.
+// claimMinimum annotates a pod as if it had been bound with that minimum.
 func (w *world) claimMinimum(ctx context.Context, pod, minimum string, dryRun ...string) error {
 	patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, binding.MinimumAnnotation, minimum))
 	_, err := kube.CoreV1().Pods(w.name).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
 	return err
 }
 
-// refused is what the chart's policy answers.
+// refused matches the rejection by the chart's policy.
 func refused() OmegaMatcher {
 	return MatchError(ContainSubstring("can be written by the scheduler only; leave it"))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// firstSnapshot finds how many jobs and nodes a cycle sees.
+// firstSnapshot matches the numbers of jobs and nodes that a cycle sees.
 var firstSnapshot = regexp.MustCompile(`"Snapshot for a session" logger="cache" jobs=(\d+) queues=\d+ nodes=(\d+)`)
 
 var _ = Describe("A gang", func() {
@@ -40,7 +40,7 @@ var _ = Describe("A gang", func() {
 
 	It("submitted to an idle cluster is bound without waiting for a period", func(ctx SpecContext) {
 		w := newWorld(ctx, "idle", 2, "8")
-		// A period this long leaves changes alone to start cycles.
+		// With a period this long, only changes start cycles.
 		w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf(), Args: []string{"--schedule-period=1h"}})
 		warm := gang{name: "warm", size: 1, min: 1}
 		w.submit(ctx, warm)
@@ -70,13 +70,13 @@ var _ = Describe("A gang", func() {
 				}
 			},
 		}
-		// Three workers pass, as many as minMember, but no ps.
+		// Three workers pass, as many as minMember, but no parameter server does.
 		w.order("first", g.member(0), control.Fail)
 		w.submit(ctx, g)
 		w.eventuallyFailed(g, "PreBindFailed", "first", g.member(0), w.node(0), `minTaskMember 1 of "ps"`)
 		Expect(w.everBound(g)).To(BeZero())
 		w.revoke("first", g.member(0), control.Fail)
-		// A worker may be missing, the second may not.
+		// One worker may be missing, but not a second one.
 		w.order("first", g.member(1), control.Fail)
 		w.touch(ctx, g)
 		w.eventuallyBound(g, 3)

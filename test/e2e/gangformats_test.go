@@ -28,7 +28,7 @@ const (
 	tellAnnotation = "coscheduling.volcano-prebind.io/message"
 )
 
-// pluginsCRD is as much of scheduler-plugins' CRD as matters here.
+// pluginsCRD has the parts of scheduler-plugins' CRD that this test needs.
 const pluginsCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -142,7 +142,8 @@ var _ = Describe("A gang written", func() {
 
 	It("as Koordinator's users do is whole, whichever of upstream's controller and ours comes first", func(ctx SpecContext) {
 		w := newWorld(ctx, "gang-race", 8, "4")
-		// Without the gang-controller, upstream's makes a PodGroup for each of these pods, as a stock one does.
+		// Without the gang controller, upstream's controller creates a PodGroup for each of these pods, as a stock
+		// one does.
 		stock := w.startControllersOf(ctx, "-stock", "pg-controller")
 		first := gang{name: "first", size: 4, min: 4, pod: annotated("first", 4)}
 		w.submitPods(ctx, first, 0, 3)
@@ -162,7 +163,8 @@ var _ = Describe("A gang written", func() {
 			}
 		}
 		Eventually(func() []string { return w.ownGroups(ctx) }).Should(BeEmpty(), "PodGroups that upstream's controller made")
-		// A scheduler may bind a pod in the PodGroup of the stock controller's before ours moves it; one of them leads at a time.
+		// A scheduler may bind a pod in the stock controller's PodGroup before our controller moves it, since only
+		// one of the controllers leads at a time.
 		Expect(stock.Kill9()).To(Succeed())
 		w.start(ctx, w.conf())
 		for _, g := range all {
@@ -193,7 +195,7 @@ var _ = Describe("A gang written", func() {
 	})
 })
 
-// written makes the pods of a gang name it in these ways, and not in Volcano's.
+// written makes the pods of a gang name it with these labels and annotations, and not in Volcano's way.
 func written(labels, annotations map[string]string) func(int, *corev1.Pod) {
 	return func(_ int, pod *corev1.Pod) {
 		pod.Labels, pod.Annotations = maps.Clone(labels), maps.Clone(annotations)
@@ -204,7 +206,7 @@ func annotated(name string, minimum int) func(int, *corev1.Pod) {
 	return written(nil, map[string]string{gangs.NameAnnotation: name, gangs.MinAvailableAnnotation: fmt.Sprint(minimum)})
 }
 
-// startControllers runs the gang controller, and upstream's podgroup controller, for the world's pods.
+// startControllers runs the gang controller and upstream's podgroup controller for the pods of the testEnv.
 func (w *world) startControllers(ctx context.Context, suffix string) *controlplane.Process {
 	GinkgoHelper()
 	return w.startControllersOf(ctx, suffix, "pg-controller,gang-controller")
@@ -220,7 +222,7 @@ func (w *world) startControllersOf(ctx context.Context, suffix, controllers stri
 	return process
 }
 
-// ours is a client for PodGroups of scheduling.sigs.k8s.io.
+// ours returns a client for PodGroups of scheduling.sigs.k8s.io.
 func ours() typed.CoschedulingV1alpha1Interface {
 	GinkgoHelper()
 	client, err := versioned.NewForConfig(cp.Config())
@@ -228,7 +230,7 @@ func ours() typed.CoschedulingV1alpha1Interface {
 	return client.CoschedulingV1alpha1()
 }
 
-// createObject makes a PodGroup of scheduling.sigs.k8s.io.
+// createObject creates a PodGroup of scheduling.sigs.k8s.io.
 func (w *world) createObject(ctx context.Context, name string, minMember int32) {
 	GinkgoHelper()
 	_, err := ours().PodGroups(w.name).Create(ctx, &v1alpha1.PodGroup{
@@ -247,7 +249,7 @@ func (w *world) object(ctx context.Context, name string) *v1alpha1.PodGroup {
 	return object
 }
 
-// groupOf is the PodGroup that the pod is in.
+// groupOf returns the PodGroup of the pod.
 func (w *world) groupOf(pod string) string {
 	if p := w.Pod(pod); p != nil {
 		return p.Annotations[v1beta1.KubeGroupNameAnnotationKey]
@@ -263,7 +265,7 @@ func (w *world) boundOf(all map[string]gang) int {
 	return n
 }
 
-// ownGroups are the PodGroups that upstream's controller has made.
+// ownGroups returns the PodGroups that upstream's controller has created.
 func (w *world) ownGroups(ctx context.Context) []string {
 	GinkgoHelper()
 	groups, err := vc.SchedulingV1beta1().PodGroups(w.name).List(ctx, metav1.ListOptions{})

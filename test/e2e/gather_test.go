@@ -101,7 +101,7 @@ func (w *world) addBlock(ctx context.Context, spine, block string, first int, cp
 	})).To(Succeed())
 }
 
-// gathered makes the gang one that is gathered so.
+// gathered gives the gang this topology specification.
 func gathered(g gang, spec string) gang {
 	g.podGroup = func(pg *v1beta1.PodGroup) {
 		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, gangs.TopologyAnnotation, spec)
@@ -110,7 +110,7 @@ func gathered(g gang, spec string) gang {
 	return g
 }
 
-// nodesOf are the nodes of the gang's pods, in their order.
+// nodesOf returns the nodes of the gang's pods, in order.
 func (w *world) nodesOf(g gang) []string {
 	var nodes []string
 	for _, name := range g.pods() {

@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// together makes one group of the gangs. Any other annotations are for each of them.
+// together puts the gangs into one gang group. Further annotations apply to each of them.
 func (w *world) together(list []gang, annotations ...string) []gang {
 	var names []string
 	for _, g := range list {
@@ -115,7 +115,7 @@ var _ = Describe("A group of gangs", func() {
 		w.submit(ctx, group[1])
 		w.eventuallyBound(group[0], 3)
 		Eventually(held.Hits).Should(Equal(3))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		urgent := gang{name: "a", size: 3, min: 3, priority: "e2e-high"}
 		w.submit(ctx, urgent)

@@ -25,11 +25,11 @@ import (
 const (
 	// clusterLabel is on a node with the name of its InfiniBand cluster.
 	clusterLabel = "ibcluster"
-	// modeAnnotation says whether a gang must, should or need not lie in one cluster.
+	// modeAnnotation states whether a gang requires one cluster, prefers one, or neither.
 	modeAnnotation = "ibcluster.volcano-prebind.io/mode"
-	// clustersAnnotation lists the clusters that a gang may lie in.
+	// clustersAnnotation lists the clusters that a gang may use.
 	clustersAnnotation = "ibcluster.volcano-prebind.io/clusters"
-	// inClusters comes behind a conf.
+	// inClusters is appended to a configuration.
 	inClusters = `- plugins:
   - name: ibcluster
     arguments:
@@ -106,7 +106,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		}}
 		w.submit(ctx, running)
 		w.eventuallyBound(running, 1)
-		// Each cluster has 4 cpus or more, a node with 4 and one that is of no use.
+		// Each cluster has 4 CPUs or more, on a node with 4 CPUs and one that cannot be used.
 		g := required(gang{name: "g", size: 3, min: 3, cpu: "2"})
 		w.submit(ctx, g)
 		w.eventuallyIn(g, 3, "c")
@@ -183,7 +183,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		w.start(ctx, w.conf()+inClusters)
 		g := required(gang{name: "g", size: 6, min: 4})
 		w.submitGroup(ctx, g)
-		// Both clusters can take four; a is the one with room for more than that, b is the tighter one.
+		// Both clusters can take four members. Cluster a has room for more than that, and b is the tighter one.
 		filler := gang{name: "filler", size: 1, min: 1, pod: func(_ int, pod *corev1.Pod) {
 			pod.Spec.NodeSelector[corev1.LabelHostname] = w.node(2)
 		}}
@@ -250,7 +250,7 @@ var _ = Describe("A gang that should share an InfiniBand cluster", func() {
 	})
 })
 
-// addCluster makes an InfiniBand cluster of nodes of so many cpus, numbered from first.
+// addCluster creates an InfiniBand cluster of nodes with this number of CPUs, numbered from first.
 func (w *world) addCluster(ctx context.Context, name string, first, count int, cpu string) {
 	GinkgoHelper()
 	Expect(cp.CreateNodes(ctx, controlplane.NodeShape{
@@ -264,7 +264,7 @@ func (w *world) patchNode(ctx context.Context, name, patch string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// required makes the gang one that must lie in one cluster.
+// required makes the gang require one cluster.
 func required(g gang) gang { return withMode(g, "required") }
 
 func withMode(g gang, mode string) gang {
@@ -272,7 +272,7 @@ func withMode(g gang, mode string) gang {
 	return g
 }
 
-// clustersOf are the clusters of the nodes that the gang's pods are on, sorted.
+// clustersOf returns the clusters of the nodes with the gang's pods, sorted.
 func (w *world) clustersOf(g gang) []string {
 	GinkgoHelper()
 	var nodes []string
@@ -284,7 +284,7 @@ func (w *world) clustersOf(g gang) []string {
 	return w.clustersOfNodes(nodes)
 }
 
-// clustersOfNodes are the clusters of the nodes, sorted.
+// clustersOfNodes returns the clusters of the nodes, sorted.
 func (w *world) clustersOfNodes(names []string) []string {
 	GinkgoHelper()
 	nodes, err := kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{LabelSelector: specLabel + "=" + w.name})
@@ -299,14 +299,14 @@ func (w *world) clustersOfNodes(names []string) []string {
 	return clusters
 }
 
-// eventuallyIn waits until so many of the gang's pods are bound, and expects all of them in the cluster.
+// eventuallyIn waits until n of the gang's pods are bound, and expects all of them in the cluster.
 func (w *world) eventuallyIn(g gang, n int, cluster string) {
 	GinkgoHelper()
 	w.eventuallyBound(g, n)
 	Expect(w.clustersOf(g)).To(Equal([]string{cluster}), "clusters of gang %s", g.name)
 }
 
-// told is all that events say about an object.
+// told returns the messages of all events about an object.
 func (w *world) told(kind, name string) string {
 	var b strings.Builder
 	for _, event := range w.Events(kind, name, "") {
@@ -315,7 +315,7 @@ func (w *world) told(kind, name string) string {
 	return b.String()
 }
 
-// explanation is what the debug endpoint says of a gang.
+// explanation is the answer of the debug endpoint about a gang.
 type explanation struct {
 	Namespace, PodGroup string
 	Needed              int
@@ -328,7 +328,7 @@ type explanation struct {
 	}
 }
 
-// explanations asks the debug endpoint.
+// explanations reads the debug endpoint.
 func explanations(ctx context.Context, scheduler *controlplane.Scheduler) ([]explanation, error) {
 	url := strings.TrimSuffix(scheduler.MetricsURL(), "/metrics") + "/debug/nodegroups"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

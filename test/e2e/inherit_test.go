@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// replicas is how many pods each workload has: more than a node holds, fewer than a cluster does.
+// replicas is the number of each workload's pods: more than fit on a node, fewer than fit in a cluster.
 const replicas = 12
 
 var _ = Describe("A workload without a PodGroup of its own", func() {
@@ -55,14 +55,14 @@ var _ = Describe("A workload without a PodGroup of its own", func() {
 	})
 })
 
-// workload is what a Deployment, a StatefulSet and a Job have in common.
+// workload has the common parts of a Deployment, a StatefulSet and a Job.
 type workload struct {
 	metav1.ObjectMeta
 	selector *metav1.LabelSelector
 	template corev1.PodTemplateSpec
 }
 
-// workload makes one with annotations of its own and of its template. Its pods are a gang.
+// workload returns a workload with annotations on itself and on its template. Its pods are a gang.
 func (w *world) workload(name string, own, ofTemplate map[string]string) workload {
 	annotations := map[string]string{v1beta1.VolcanoGroupMinMemberAnnotationKey: "12"}
 	maps.Copy(annotations, own)
@@ -108,7 +108,7 @@ func (w *world) createJob(ctx context.Context, l workload) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// deleteWorkloads deletes all workloads of the world, and waits until their pods are gone.
+// deleteWorkloads deletes all workloads of the testEnv, and waits until their pods do not exist.
 func (w *world) deleteWorkloads(ctx context.Context) {
 	GinkgoHelper()
 	now, everything := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}, metav1.ListOptions{}
@@ -121,7 +121,8 @@ func (w *world) deleteWorkloads(ctx context.Context) {
 	}).Should(BeEmpty())
 }
 
-// clustersOfWorkload are the clusters of the workload's pods, sorted; none before all of them are bound.
+// clustersOfWorkload returns the clusters of the workload's pods, sorted. It returns none until all of them are
+// bound.
 func (w *world) clustersOfWorkload(app string) []string {
 	GinkgoHelper()
 	pods, err := kube.CoreV1().Pods(w.name).List(context.Background(), metav1.ListOptions{LabelSelector: "app=" + app})

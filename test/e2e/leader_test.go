@@ -14,12 +14,12 @@ import (
 )
 
 var _ = Describe("Two schedulers", func() {
-	// elect starts a scheduler that stands for election.
+	// elect starts a scheduler that takes part in leader election.
 	elect := func(ctx context.Context, w *world, args ...string) *controlplane.Scheduler {
 		GinkgoHelper()
 		return w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf("first", "second"), LeaderElect: true, Args: args})
 	}
-	// led waits until so many leaders have begun.
+	// led waits until this number of leaders have begun.
 	led := func(w *world, leaders int) {
 		GinkgoHelper()
 		Eventually(func() (n int, err error) {
@@ -53,7 +53,7 @@ var _ = Describe("Two schedulers", func() {
 
 	It("hand over at SIGTERM: the leader ends what is in flight, starts nothing, and lets go of the lease", func(ctx SpecContext) {
 		w := newWorld(ctx, "handover", 1, "8")
-		// A lease that is not let go of would be waited for longer than the spec is patient.
+		// The spec's patience would not suffice to wait for the expiry of a lease that is not released.
 		slow := leases(2*patience, patience, 500*time.Millisecond)
 		leader := elect(ctx, w, slow...)
 		led(w, 1)
@@ -117,7 +117,7 @@ var _ = Describe("Two schedulers", func() {
 	})
 })
 
-// leases are flags for a fast leader election.
+// leases returns flags for a fast leader election.
 func leases(duration, renew, retry time.Duration) []string {
 	return []string{
 		"--leader-elect-lease-duration=" + seconds(duration),

@@ -22,7 +22,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 )
 
-// starving is the world's configuration with that argument.
+// starving returns the testEnv's configuration with that argument.
 func (w *world) starving(after string) string {
 	GinkgoHelper()
 	const plugin = "  - name: coscheduling\n"
@@ -31,7 +31,7 @@ func (w *world) starving(after string) string {
 	return strings.Replace(conf, plugin, plugin+"    arguments: {starvationAfter: "+after+", reservedPercent: 100}\n", 1)
 }
 
-// shown asks /debug/gangs for the gang.
+// shown returns the gang's entry in /debug/gangs.
 func (w *world) shown(ctx context.Context, scheduler *controlplane.Scheduler, gang string) (debug.Gang, error) {
 	url := fmt.Sprintf("%s/debug/gangs?namespace=%s&podgroup=%s", strings.TrimSuffix(scheduler.MetricsURL(), "/metrics"), w.name, gang)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -50,7 +50,7 @@ func (w *world) shown(ctx context.Context, scheduler *controlplane.Scheduler, ga
 	return page.Gangs[0], nil
 }
 
-// metricOf is the value of a metric of the scheduler.
+// metricOf returns the value of a metric of the scheduler.
 func metricOf(ctx context.Context, scheduler *controlplane.Scheduler, name string) func() string {
 	return func() string {
 		text, err := scheduler.Metrics(ctx)
@@ -61,7 +61,7 @@ func metricOf(ctx context.Context, scheduler *controlplane.Scheduler, name strin
 	}
 }
 
-// condition is the reason and the message of the condition of the gang's PodGroup.
+// condition returns the reason and the message of a condition of the gang's PodGroup.
 func (w *world) condition(ctx context.Context, g gang, kind string) func() string {
 	return func() string {
 		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})
@@ -77,7 +77,7 @@ func (w *world) condition(ctx context.Context, g gang, kind string) func() strin
 	}
 }
 
-// asksFor has the PodGroup of a gang wait for so long, and ask for so much.
+// asksFor sets the waiting time and the requested CPU of a gang's PodGroup.
 func asksFor(cpu, waitingTime string) func(*v1beta1.PodGroup) {
 	return func(group *v1beta1.PodGroup) {
 		group.Spec.MinResources = &corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
@@ -161,7 +161,7 @@ var _ = Describe("A gang that waits for long", func() {
 		large := gang{name: "large", size: 2, min: 2, cpu: "2"}
 		made, passed := 0, 0
 		var stream []gang
-		// flow has the oldest pod of the stream end, and another one come: three wait at all times.
+		// flow ends the oldest pod of the stream and adds another: three wait at all times.
 		flow := func() {
 			for len(stream) < 7 {
 				small := gang{name: fmt.Sprintf("small-%d", made), size: 1, min: 1}

@@ -173,7 +173,7 @@ var _ = Describe("A pre-bind that fails", func() {
 	})
 })
 
-// scheduled is the pod's PodScheduled condition, empty without one.
+// scheduled returns the pod's PodScheduled condition, or an empty one.
 func (w *world) scheduled(pod string) corev1.PodCondition {
 	if current := w.Pod(pod); current != nil {
 		for _, condition := range current.Status.Conditions {
@@ -185,7 +185,7 @@ func (w *world) scheduled(pod string) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// expectUndone expects that each try of the pod began steps in the order and then undid those that had begun in
+// expectUndone expects that each try of the pod began steps in this order, and then rolled back the started steps in
 // reverse, each once, before the next try.
 func (w *world) expectUndone(pod string, order []string) {
 	GinkgoHelper()

@@ -75,7 +75,7 @@ var _ = Describe("The session loop", func() {
 	})
 })
 
-// settled is true if the scheduler has written nothing since it was last asked.
+// settled reports whether the scheduler has written nothing since the last call.
 func settled(proxy *faultproxy.Proxy) bool {
 	quiet := len(proxy.Writes()) == 0
 	proxy.ResetCounts()

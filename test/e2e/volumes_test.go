@@ -25,9 +25,10 @@ import (
 const (
 	// pollVolumes is how often specs list claims and volumes.
 	pollVolumes = 100 * time.Millisecond
-	// longBinding is more seconds than any spec takes, shortBinding a few.
+	// longBinding is more seconds than any spec takes, and shortBinding a few.
 	longBinding, shortBinding = 600, 2
-	// atOnce is within what a gang is tried again when what it waits for is there, and less than a period or a heartbeat.
+	// atOnce is the time in which a gang must be retried after its cause to wait has ended. It is less than a period
+	// or a heartbeat.
 	atOnce = 5 * time.Second
 )
 
@@ -133,7 +134,8 @@ var _ = Describe("A claim that a gang shares", func() {
 	It("is bound once", func(ctx SpecContext) {
 		w := newVolumeWorld(ctx, "vol-shared", 3)
 		w.addVolume(ctx, "only", w.node(1))
-		// A write of the volume controller's, after the scheduler has read the volume, would have the scheduler write again.
+		// A write of the volume controller after the scheduler has read the volume would make the scheduler write
+		// again.
 		w.eventuallyAvailable(ctx, 1)
 		proxy := w.proxy()
 		var mu sync.Mutex
@@ -178,7 +180,8 @@ var _ = Describe("A volume that is reserved for a claim which is deleted", func(
 			}, controllersPatience).WithPolling(pollVolumes).Should(BeTrue(), "volume is %s, reserved %v", phase, reserved)
 		}
 		is(corev1.VolumeAvailable, false)
-		// The volume controller comes back without what it knew, or it would bind the volume to the claim as it was.
+		// The volume controller returns without its memory. Otherwise it would bind the volume to the claim in its
+		// former state.
 		Expect(cp.Kill(controlplane.ControllerManager)).To(Succeed())
 		restart := sync.OnceFunc(func() { Expect(cp.Restart(context.WithoutCancel(ctx), controlplane.ControllerManager)).To(Succeed()) })
 		DeferCleanup(restart)
@@ -219,7 +222,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{Server: proxy.URL()})
 		g := w.submitWithClaims(ctx, w.made(), "g", 4)
 		Eventually(held.Hits).Should(Equal(4))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		Expect(w.everBound(g)).To(BeZero())
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
@@ -281,7 +284,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 	})
 })
 
-// submitWithClaims creates a gang that must lie in one cluster, and a claim of the class for each of its pods.
+// submitWithClaims creates a gang that requires one cluster, and a claim of the class for each of its pods.
 func (w volumeWorld) submitWithClaims(ctx SpecContext, class, name string, size int) gang {
 	GinkgoHelper()
 	g := required(withClaims(gang{name: name, size: size, min: size}))

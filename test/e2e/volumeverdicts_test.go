@@ -94,7 +94,7 @@ var _ = Describe("A gang with claims", func() {
 		}
 		w.deleteGang(ctx, immediate)
 		Expect(kube.CoreV1().PersistentVolumes().Delete(ctx, volume, metav1.DeleteOptions{})).To(Succeed())
-		// What protects it comes back as long as it is not being deleted.
+		// The protecting finalizer is added again as long as the object is not being deleted.
 		_, err := kube.CoreV1().PersistentVolumes().Patch(ctx, volume, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() corev1.PersistentVolumeClaimPhase {
@@ -158,7 +158,7 @@ var _ = Describe("A gang with claims", func() {
 				return metric(string(text), `volcano_scheduler_conf_reloads_total{result="`+result+`"}`), err
 			}
 		}
-		w.eventuallyBound(w.submitWithClaims(ctx, w.made(), "before", 1), 1) // by the configuration it began with
+		w.eventuallyBound(w.submitWithClaims(ctx, w.made(), "before", 1), 1) // by the configuration with which it began
 		Expect(scheduler.ReplaceConf(w.confBinding(shortBinding))).To(Succeed())
 		Eventually(reloads("ok")).Should(Equal("1"))
 		Expect(scheduler.ReplaceConf(w.confBinding(0))).To(Succeed())
@@ -258,7 +258,7 @@ func containAll(words []string) []OmegaMatcher {
 	return all
 }
 
-// hosts is a topology of these nodes.
+// hosts returns a topology of these nodes.
 func hosts(nodes ...string) []corev1.TopologySelectorTerm {
 	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: corev1.LabelHostname, Values: nodes}}}}
 }
@@ -271,7 +271,7 @@ func claimSpec(class string) corev1.PersistentVolumeClaimSpec {
 	}
 }
 
-// addDriver says that the CSI driver can attach so many volumes to the node.
+// addDriver sets the number of volumes that the CSI driver can attach to the node.
 func (w volumeWorld) addDriver(ctx context.Context, node, driver string, limit int32) {
 	GinkgoHelper()
 	_, err := kube.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
@@ -286,7 +286,7 @@ func (w volumeWorld) addDriver(ctx context.Context, node, driver string, limit i
 	})
 }
 
-// class makes one more class of the world's provisioner, until the end of the spec.
+// class creates another class of the testEnv's provisioner until the end of the spec.
 func (w volumeWorld) class(ctx context.Context, name string, change func(*storagev1.StorageClass)) {
 	GinkgoHelper()
 	class := &storagev1.StorageClass{

@@ -27,9 +27,9 @@ func (s *stage) submit(ctx context.Context, g *gang) (time.Duration, error) {
 	return end.Sub(start), s.checkClusters(g)
 }
 
-// loneGangs submits gangs to the idle cluster one by one. It returns how long each took, from the sending of its first
-// object and from that of its last, to its last bind. The pauses between them differ, so that they do not fall in step
-// with a scheduler that works by the second.
+// loneGangs submits gangs to the idle cluster one by one. It returns the times from the sending of each gang's first
+// object, and from that of its last object, to its last bind. The pauses between the gangs differ, so that they do
+// not keep step with a scheduler that has a period of a second.
 func (s *stage) loneGangs(ctx context.Context) (whole, tails []time.Duration, err error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range s.plan.loneGangs {
@@ -46,7 +46,7 @@ func (s *stage) loneGangs(ctx context.Context) (whole, tails []time.Duration, er
 	return whole, tails, nil
 }
 
-// checkClusters makes sure that each gang lies in one cluster, if it has to.
+// checkClusters returns an error unless each gang that requires one cluster is in one.
 func (s *stage) checkClusters(gangs ...*gang) error {
 	if s.plan.ibClusters == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (s *stage) checkClusters(gangs ...*gang) error {
 	return nil
 }
 
-// idleCPU is what the scheduler uses in seconds while nothing happens, for the plan's time.
+// idleCPU returns the scheduler's processor time in seconds while nothing happens, for the plan's time.
 func (s *stage) idleCPU(ctx context.Context) (float64, error) {
 	before := s.meter.schedulerSeconds()
 	if err := pause(ctx, s.plan.idleFor); err != nil {

@@ -16,21 +16,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// stage is what a trial takes place on: a fresh control plane with nodes, a scheduler, and what measures them.
+// testbed is the environment of a trial: a new control plane with nodes, a scheduler, and the measuring tools.
 type stage struct {
 	key   trialKey
 	plan  *plan
 	cp    *controlplane.ControlPlane
 	audit auditLog
 	nodes []string
-	// clusters are the InfiniBand clusters of the nodes.
+	// clusters has the InfiniBand cluster of each node.
 	clusters map[string]string
 
 	driver *driver
 	watch  *bindWatch
-	// provisioner makes the volumes that pods claim; nil when they claim none.
+	// provisioner creates the volumes that pods claim. It is nil without such claims.
 	provisioner *controlplane.Process
-	// scheduler is nil for raw, for which rawClient is the identity that binds.
+	// scheduler is nil for raw. rawClient then has the identity that binds.
 	scheduler *controlplane.Scheduler
 	rawClient kubernetes.Interface
 	meter     *meter
@@ -39,7 +39,7 @@ type stage struct {
 	cancel context.CancelCauseFunc
 }
 
-// setUp makes the stage. The context it returns ends, with the cause, when a process of the stage dies.
+// setUp starts the testbed. The returned context ends, with the cause, when one of its processes dies.
 func setUp(ctx context.Context, key trialKey, p *plan, progress io.Writer) (context.Context, *stage, error) {
 	s := &stage{key: key, plan: p}
 	ctx, s.cancel = context.WithCancelCause(ctx)
@@ -99,7 +99,7 @@ func (s *stage) makeDir() (err error) {
 	if err := os.MkdirAll(filepath.Dir(s.dir), 0o755); err != nil {
 		return err
 	}
-	// A control plane that finds old data would not be fresh.
+	// A control plane with old data would not be a new one.
 	return os.Mkdir(s.dir, 0o755)
 }
 
@@ -119,7 +119,7 @@ func (s *stage) makeNodes(ctx context.Context) error {
 
 func (s *stage) startScheduler(ctx context.Context) error {
 	if s.key.Scheduler == raw {
-		// The identity, and so the audit, is the same as for a scheduler.
+		// The identity, and therefore the audit, is the same as for a scheduler.
 		config, err := s.cp.ServiceAccountConfig(ctx, controlplane.Namespace, controlplane.SchedulerServiceAccount)
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func (s *stage) watchDeaths(ctx context.Context) {
 	}
 }
 
-// logTail is the end of the scheduler's log.
+// logTail returns the end of the scheduler's log.
 func (s *stage) logTail() string {
 	if s.scheduler == nil {
 		return ""
