@@ -13,7 +13,7 @@ import (
 )
 
 // Bind replies as the pod's script says. After the end of the script, it behaves like a working API server.
-func (w *world) Bind(ctx context.Context, m *Member) error {
+func (w *harness) Bind(ctx context.Context, m *Member) error {
 	p := w.pod(m)
 	var r reply
 	w.at(p, func() {
@@ -39,7 +39,7 @@ func (w *world) Bind(ctx context.Context, m *Member) error {
 	return err
 }
 
-func (w *world) answer(p *pod, r reply) error {
+func (w *harness) answer(p *pod, r reply) error {
 	if r.overtaken && p.on == "" && !p.gone {
 		p.on = "elsewhere"
 	}
@@ -62,7 +62,7 @@ func (w *world) answer(p *pod, r reply) error {
 }
 
 // apply binds the pod.
-func (w *world) apply(p *pod) {
+func (w *harness) apply(p *pod) {
 	if p.gone || p.on != "" {
 		return
 	}
@@ -72,7 +72,7 @@ func (w *world) apply(p *pod) {
 
 // expectQuorum checks, at the first Binding of a transaction, that the members that passed all steps and were not
 // cancelled reach the minimum of their gang.
-func (w *world) expectQuorum(p *pod) {
+func (w *harness) expectQuorum(p *pod) {
 	tx := w.inProgress[p.Task.Job]
 	if tx == nil || !slices.Contains(tx.Members, p.Member) {
 		w.expect(p, false, "bind outside the transaction's turn")
@@ -104,7 +104,7 @@ func (w *world) expectQuorum(p *pod) {
 }
 
 // GetBinding fails as scripted, and afterwards returns the actual state.
-func (w *world) GetBinding(_ context.Context, m *Member) (fate PodBinding, err error) {
+func (w *harness) GetBinding(_ context.Context, m *Member) (fate PodBinding, err error) {
 	p := w.pod(m)
 	w.at(p, func() {
 		p.log("lookup")
@@ -121,7 +121,7 @@ func (w *world) GetBinding(_ context.Context, m *Member) (fate PodBinding, err e
 }
 
 // deletePod deletes the pod in the API server, and then notifies the engine.
-func (w *world) deletePod(id api.TaskID, cause error) {
+func (w *harness) deletePod(id api.TaskID, cause error) {
 	w.mu.Lock()
 	p := w.pods[id]
 	p.gone, p.on = true, ""
@@ -130,7 +130,7 @@ func (w *world) deletePod(id api.TaskID, cause error) {
 }
 
 // cancel cancels the pod in the engine. The pod counts as cancelled once Cancel has returned.
-func (w *world) cancel(id api.TaskID, cause error) {
+func (w *harness) cancel(id api.TaskID, cause error) {
 	p := w.pods[id]
 	w.engine.Cancel(p.Task.Job, id, cause)
 	w.at(p, func() { p.cancel() })
@@ -143,7 +143,7 @@ func (p *pod) cancel() {
 	}
 }
 
-func (w *world) deleteNode(node string, cause error) {
+func (w *harness) deleteNode(node string, cause error) {
 	w.engine.CancelNode(node, cause)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,26 +154,26 @@ func (w *world) deleteNode(node string, cause error) {
 	}
 }
 
-func (w *world) abort() {
+func (w *harness) abort() {
 	w.engine.Abort()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.aborted = time.Now()
 }
 
-func (w *world) pod(m *Member) *pod {
+func (w *harness) pod(m *Member) *pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.pods[m.Task.UID]
 }
 
 // submit submits the members to the engine. Only the first transaction in the queue of a gang may run.
-func (w *world) submit(gang api.JobID, members ...*Member) error {
+func (w *harness) submit(gang api.JobID, members ...*Member) error {
 	return w.submitGangGroup(gang, nil, members...)
 }
 
 // submitGangGroup does the same for a gang group. The gang is the first of the group.
-func (w *world) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ...*Member) error {
+func (w *harness) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ...*Member) error {
 	t := &Transaction{Gang: gang, GangGroup: gangGroup, Members: members, Lost: map[*Member]error{}}
 	w.mu.Lock()
 	for _, m := range members {
@@ -199,7 +199,7 @@ func (w *world) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ..
 }
 
 // advance records the transaction of each gang that may run now. The caller holds mu.
-func (w *world) advance(gangs ...api.JobID) {
+func (w *harness) advance(gangs ...api.JobID) {
 	for _, gang := range gangs {
 		i := slices.IndexFunc(w.queue, func(t *Transaction) bool { return slices.Contains(t.Gangs(), gang) })
 		if i < 0 {
@@ -210,7 +210,7 @@ func (w *world) advance(gangs ...api.JobID) {
 	}
 }
 
-func (w *world) Bound(m *Member) {
+func (w *harness) Bound(m *Member) {
 	p := w.pod(m)
 	inFlight := w.engine.InFlight(p.Task.Job)
 	w.at(p, func() {
@@ -222,7 +222,7 @@ func (w *world) Bound(m *Member) {
 	})
 }
 
-func (w *world) Released(m *Member, cause error) {
+func (w *harness) Released(m *Member, cause error) {
 	p := w.pod(m)
 	rollingBack := w.engine.Failing(p.Task.Job)
 	w.at(p, func() {
@@ -236,7 +236,7 @@ func (w *world) Released(m *Member, cause error) {
 	})
 }
 
-func (w *world) Ended(r Result) {
+func (w *harness) Ended(r Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range w.inProgress[r.Gang].Members {
@@ -258,7 +258,7 @@ func (w *world) Ended(r Result) {
 
 // expectFair checks that members fail for lack of a quorum only if their gang cannot be bound, and that then no
 // member is bound.
-func (w *world) expectFair(r Result) {
+func (w *harness) expectFair(r Result) {
 	givenUp := 0
 	for _, f := range r.Failed {
 		p := w.pods[f.Member.Task.UID]
@@ -277,7 +277,7 @@ func (w *world) expectFair(r Result) {
 
 // lacks reports whether a gang of the gang group cannot be bound: too few of its members remain without a failure of
 // their own, or it is strict and one of its members failed.
-func (w *world) lacks(r Result) bool {
+func (w *harness) lacks(r Result) bool {
 	tx := w.inProgress[r.Gang]
 	for _, gang := range tx.Gangs() {
 		well, lost := 0, 0
@@ -300,15 +300,15 @@ func (w *world) lacks(r Result) bool {
 
 func (e *Engine) going() bool { return e.ctx.Err() == nil }
 
-func (w *world) StepDone(plugin string, err error, _ time.Duration) {
+func (w *harness) StepDone(plugin string, err error, _ time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stepsDone[plugin]++
 }
 
-func (w *world) RollbackDone(string, error) {}
+func (w *harness) RollbackDone(string, error) {}
 
-func (w *world) Delayed(m *Member, d Delay) {
+func (w *harness) Delayed(m *Member, d Delay) {
 	p := w.pod(m)
 	w.at(p, func() {
 		what := fmt.Sprintf("%s in %s", d.Kind, d.Plugin)
@@ -322,7 +322,7 @@ func (w *world) Delayed(m *Member, d Delay) {
 	})
 }
 
-func (w *world) DelayEnded(m *Member, cause error) {
+func (w *harness) DelayEnded(m *Member, cause error) {
 	p := w.pod(m)
 	w.at(p, func() {
 		w.expect(p, p.delayed != "", "told that no wait has ended")
@@ -332,9 +332,9 @@ func (w *world) DelayEnded(m *Member, cause error) {
 	})
 }
 
-func (w *world) TransactionDone(Result) {}
+func (w *harness) TransactionDone(Result) {}
 
-func (w *world) InFlight(n int) {
+func (w *harness) InFlight(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.inFlight = n

@@ -90,7 +90,7 @@ func TestBindHonoursRetryAfter(t *testing.T) {
 	scenario{
 		minimum: 1,
 		pods:    []script{{binds: []reply{{err: errThrottled, lost: true}}}},
-		events: map[time.Duration]func(*testing.T, *world){
+		events: map[time.Duration]func(*testing.T, *harness){
 			7*time.Second - 1: traceIs("p0", "bind"),
 		},
 		want: []string{"bind bind bound"},
@@ -100,7 +100,7 @@ func TestBindHonoursRetryAfter(t *testing.T) {
 
 func TestBindIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(withBindParallelism(8))
+		w := newHarness(withBindParallelism(8))
 		slow := script{binds: []reply{{takes: 900 * time.Millisecond}}}
 		if err := w.submit(gang, w.members(gang, slow, slow, slow, slow, slow)...); err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestBindIsBounded(t *testing.T) {
 
 func TestResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		w.minimum[gang] = 1
 		members := w.members(gang,
 			script{binds: []reply{{takes: time.Second}}},
@@ -144,7 +144,7 @@ func TestResult(t *testing.T) {
 
 func TestNoQuorumResultNamesMissingMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		w.minimum[gang] = 3
 		if err := w.submit(gang, w.members(gang, script{}, script{})...); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestStagedAnnotationsIncludeExistingAnnotations(t *testing.T) {
 
 func TestStagedAnnotationsComeFromTheSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		m := w.member(gang, "p", "n", script{steps: steps("a")})
 		if err := w.submit(gang, m); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func (g *countingGate) Quorum(ctx context.Context, tx *Transaction, passed []*Me
 // members above its minimum within a tenth of a second.
 func TestAGangIsJudgedOncePerBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(withMemberParallelism(200))
+		w := newHarness(withMemberParallelism(200))
 		gate := &countingGate{Gatekeeper: w}
 		w.engine.gate = gate
 		w.setMinimum("ns/A", 1)
@@ -63,7 +63,7 @@ func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
 	for name, losses := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(withMemberParallelism(200))
+				w := newHarness(withMemberParallelism(200))
 				w.setMinimum("ns/A", 2)
 				members := []*Member{w.member("ns/A", "last", "n0", script{steps: []act{{plugin: "a", takes: 10 * time.Second}}})}
 				for i, lost := range losses {
@@ -93,14 +93,14 @@ func TestCancelGang(t *testing.T) {
 		"in pre-bind": {
 			minimum: 2,
 			pods:    []script{slow, slow},
-			events:  map[time.Duration]func(*testing.T, *world){time.Second: func(_ *testing.T, w *world) { w.engine.CancelGang(gang, errDeleted) }},
+			events:  map[time.Duration]func(*testing.T, *harness){time.Second: func(_ *testing.T, w *harness) { w.engine.CancelGang(gang, errDeleted) }},
 			want:    []string{"a -a released(deleted)", "a -a released(deleted)"},
 			took:    time.Second,
 		},
 		"each member of many fails of that": {
 			minimum: 60,
 			pods:    slices.Repeat([]script{slow}, 60),
-			events:  map[time.Duration]func(*testing.T, *world){time.Second: func(_ *testing.T, w *world) { w.engine.CancelGang(gang, errDeleted) }},
+			events:  map[time.Duration]func(*testing.T, *harness){time.Second: func(_ *testing.T, w *harness) { w.engine.CancelGang(gang, errDeleted) }},
 			want:    slices.Repeat([]string{"a -a released(deleted)"}, 60),
 			took:    time.Second,
 		},

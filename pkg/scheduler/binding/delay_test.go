@@ -73,7 +73,7 @@ func TestASlowBindIsReported(t *testing.T) {
 				if tt.patient {
 					opts = append(opts, withCallTimeout(10*time.Minute), withBindParallelism(1))
 				}
-				w := newWorld(opts...)
+				w := newHarness(opts...)
 				w.gate = tt.gate
 				for i := range tt.hogs {
 					w.mustSubmit(t, []api.JobID{"x/hog", "y/hog"}[i], []string{"x", "y"}[i], 1, script{binds: []reply{{takes: 2 * time.Minute}}})

@@ -62,7 +62,7 @@ func TestGangGroup(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newHarness()
 				w.setMinimum(gangX, 0)
 				w.setMinimum(gangY, 0)
 				ran := append(w.of(gangX, "ran-x", make([]script, test.ranX)...), w.of(gangY, "ran-y", make([]script, test.ranY)...)...)
@@ -98,7 +98,7 @@ func TestGangGroup(t *testing.T) {
 }
 
 // of returns members of the gang, one for each script.
-func (w *world) of(gang api.JobID, name string, scripts ...script) (members []*Member) {
+func (w *harness) of(gang api.JobID, name string, scripts ...script) (members []*Member) {
 	for i, s := range scripts {
 		members = append(members, w.member(gang, name+string(rune('0'+i)), "n", s))
 	}
@@ -109,7 +109,7 @@ func (w *world) of(gang api.JobID, name string, scripts ...script) (members []*M
 // each, and delays the next one of any of them.
 func TestGangGroupsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
 		group := gangGroupOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY})
 		y1, both, x2 := w.of(gangY, "y1-", slow), append(w.of(gangX, "x1-", slow), w.of(gangY, "y2-", slow)...), w.of(gangX, "x2-", slow)
@@ -152,7 +152,7 @@ func TestGangGroupsTakeTurns(t *testing.T) {
 // group.
 func TestGangGroupLosesAGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		w.setMinimum(gangX, 1)
 		w.setMinimum(gangY, 1)
 		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
@@ -189,7 +189,7 @@ func TestBindingInfo(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newHarness()
 				members := append(w.of(gangX, "x", make([]script, test.x)...), w.of(gangY, "y", make([]script, test.y)...)...)
 				if err := w.submitGangGroup(gangX, test.gangGroup, members...); err != nil {
 					t.Fatal(err)

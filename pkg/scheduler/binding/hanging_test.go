@@ -65,7 +65,7 @@ func TestNoMoreCallsHangWithoutASlotThanThereAreSlots(t *testing.T) {
 // TestHangingBindingsDelayNoOtherGang checks that Bindings that hang until their timeout, for example behind a slow
 // admission webhook of one namespace, delay no other gang.
 func TestHangingBindingsDelayNoOtherGang(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		hangs := script{binds: slices.Repeat([]reply{{takes: time.Hour}}, 10)}
 		for i := range 4 { // The youngest gang reaches the barrier first.
 			gang := api.JobID(fmt.Sprintf("slow/%d", i))
@@ -93,7 +93,7 @@ func TestHangingBindingsDelayNoOtherGang(t *testing.T) {
 func TestHangingBindingsOfManyNamespacesDelayNoOther(t *testing.T) {
 	for name, apart := range map[string]time.Duration{"together": 0, "one after the other": 700 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
+			bubble(t, func(t *testing.T, w *harness) {
 				hangs := script{binds: slices.Repeat([]reply{{takes: time.Hour}}, 10)}
 				for i := range 20 {
 					time.Sleep(apart)

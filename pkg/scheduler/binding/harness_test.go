@@ -27,7 +27,7 @@ import (
 
 // harness is the environment of an engine: plugins, gate, API server, ledger and observer. All of them follow
 // scripts. It keeps a trace for each pod, and a list of violations.
-type world struct {
+type harness struct {
 	// minimum is the minimum of each gang. gate has the errors of the gate's first calls.
 	minimum map[api.JobID]int
 	gate    []error
@@ -114,14 +114,14 @@ type pod struct {
 }
 
 var (
-	_ Gatekeeper = (*world)(nil)
-	_ Binder     = (*world)(nil)
-	_ Ledger     = (*world)(nil)
-	_ Observer   = (*world)(nil)
+	_ Gatekeeper = (*harness)(nil)
+	_ Binder     = (*harness)(nil)
+	_ Ledger     = (*harness)(nil)
+	_ Observer   = (*harness)(nil)
 )
 
-func newWorld(opts ...Option) *world {
-	w := &world{
+func newHarness(opts ...Option) *harness {
+	w := &harness{
 		minimum:    map[api.JobID]int{},
 		pods:       map[api.TaskID]*pod{},
 		inProgress: map[api.JobID]*Transaction{},
@@ -133,7 +133,7 @@ func newWorld(opts ...Option) *world {
 }
 
 // member adds a pod of the gang that follows the script.
-func (w *world) member(gang api.JobID, name, node string, s script) *Member {
+func (w *harness) member(gang api.JobID, name, node string, s script) *Member {
 	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
 	p := &pod{script: s, held: true, undone: map[int]bool{}, undos: map[int]int{}}
 	var steps []Step
@@ -155,7 +155,7 @@ func (w *world) member(gang api.JobID, name, node string, s script) *Member {
 	return p.Member
 }
 
-func (w *world) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
+func (w *harness) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
 	return func(ctx context.Context, task *api.TaskInfo, node string) error {
 		begin := time.Now()
 		w.at(p, func() {
@@ -186,7 +186,7 @@ func (w *world) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInf
 	}
 }
 
-func (w *world) tell(p *pod, a act) func(context.Context, *api.TaskInfo, string) {
+func (w *harness) tell(p *pod, a act) func(context.Context, *api.TaskInfo, string) {
 	return func(ctx context.Context, _ *api.TaskInfo, node string) {
 		_, bounded := ctx.Deadline()
 		w.at(p, func() {
@@ -200,7 +200,7 @@ func (w *world) tell(p *pod, a act) func(context.Context, *api.TaskInfo, string)
 	}
 }
 
-func (w *world) rollback(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
+func (w *harness) rollback(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
 	return func(ctx context.Context, _ *api.TaskInfo, _ string) error {
 		var err error
 		w.at(p, func() {
@@ -239,7 +239,7 @@ func spend(ctx context.Context, d time.Duration, deaf bool) error {
 	return nil
 }
 
-func (w *world) Quorum(_ context.Context, tx *Transaction, members []*Member) error {
+func (w *harness) Quorum(_ context.Context, tx *Transaction, members []*Member) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.gate) > 0 {
@@ -260,7 +260,7 @@ func (w *world) Quorum(_ context.Context, tx *Transaction, members []*Member) er
 }
 
 // enough returns an error if this number of members, bound together, is below the minimum of the gang.
-func (w *world) enough(terms GangTerms, have int) error {
+func (w *harness) enough(terms GangTerms, have int) error {
 	if terms.Count == CountBound {
 		have += w.boundIn(terms.Gang)
 	}
@@ -271,7 +271,7 @@ func (w *world) enough(terms GangTerms, have int) error {
 }
 
 // boundIn returns the number of the gang's bound pods in the API server.
-func (w *world) boundIn(gang api.JobID) int {
+func (w *harness) boundIn(gang api.JobID) int {
 	n := 0
 	for _, p := range w.pods {
 		if p.Task.Job == gang && p.on != "" && p.bound {
@@ -282,14 +282,14 @@ func (w *world) boundIn(gang api.JobID) int {
 }
 
 // at runs f under the lock, as an event of the pod.
-func (w *world) at(_ *pod, f func()) {
+func (w *harness) at(_ *pod, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
 }
 
 // reportedDelays returns the reported delays and the reported ends of delays.
-func (w *world) reportedDelays() []string {
+func (w *harness) reportedDelays() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.delays)
@@ -310,7 +310,7 @@ func (p *pod) log(event string) { p.trace = append(p.trace, event) }
 func trace(p *pod) string { return strings.Join(p.trace, " ") }
 
 // expect records a violation unless ok.
-func (w *world) expect(p *pod, ok bool, format string, args ...any) {
+func (w *harness) expect(p *pod, ok bool, format string, args ...any) {
 	if ok {
 		return
 	}
@@ -322,12 +322,12 @@ func (w *world) expect(p *pod, ok bool, format string, args ...any) {
 }
 
 // expectGoing records a violation if something starts after an Abort.
-func (w *world) expectGoing(p *pod, what string) {
+func (w *harness) expectGoing(p *pod, what string) {
 	w.expect(p, w.aborted.IsZero() || !time.Now().After(w.aborted), "%s after Abort", what)
 }
 
 // started reports whether the pod's transaction is the one of its gang that may run.
-func (w *world) started(p *pod) bool {
+func (w *harness) started(p *pod) bool {
 	t := w.inProgress[p.Task.Job]
 	if t == nil || !slices.Contains(t.Members, p.Member) {
 		return false
@@ -336,7 +336,7 @@ func (w *world) started(p *pod) bool {
 }
 
 // traces returns the traces of all pods, sorted by pod name.
-func (w *world) traces() []string {
+func (w *harness) traces() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []string
@@ -347,7 +347,7 @@ func (w *world) traces() []string {
 }
 
 // noViolations fails the test for each recorded violation.
-func (w *world) noViolations(t *testing.T) {
+func (w *harness) noViolations(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -376,7 +376,7 @@ var (
 	errGateway      = apierrors.NewGenericServerResponse(http.StatusBadGateway, "POST", schema.GroupResource{}, "p", "", 0, true)
 )
 
-func (w *world) setMinimum(gang api.JobID, minimum int) {
+func (w *harness) setMinimum(gang api.JobID, minimum int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.minimum[gang] = minimum

@@ -68,7 +68,7 @@ func TestMessages(t *testing.T) {
 func TestMessagesOfBinds(t *testing.T) {
 	got := map[string]string{}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		w.minimum["ns/first"], w.minimum["ns/unknown"] = 1, 1
 		first := w.member("ns/first", "p", "n", script{binds: []reply{{overtaken: true}}})
 		unknown := w.member("ns/unknown", "q", "n", script{binds: []reply{{err: errCut}}, lookups: slices.Repeat([]error{errServer}, 1000)})

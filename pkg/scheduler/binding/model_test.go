@@ -51,7 +51,7 @@ func playSeed(t *testing.T, seed uint64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := dice{rand.New(rand.NewPCG(seed, 0))}
-		w := newWorld(d.options()...)
+		w := newHarness(d.options()...)
 		d.gangs(w)
 		d.accidents(w)
 		if err := d.end(w); err != nil {
@@ -107,7 +107,7 @@ func (d dice) options() []Option {
 
 // gangs submits up to three transactions for each of up to four gangs within some minutes. Some of them contain
 // several gangs.
-func (d dice) gangs(w *world) {
+func (d dice) gangs(w *harness) {
 	if d.chance(30) {
 		w.gate = d.some(8, errServer, errTimeout)
 	}
@@ -156,7 +156,7 @@ func (d dice) gangGroup(gangs int) *GangGroup {
 }
 
 // submitOrDrop submits the members and ignores that the engine may be draining.
-func (w *world) submitOrDrop(gangGroup *GangGroup, members []*Member) {
+func (w *harness) submitOrDrop(gangGroup *GangGroup, members []*Member) {
 	err := w.submitGangGroup(members[0].Task.Job, gangGroup, members...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -229,7 +229,7 @@ func (d dice) reply() reply {
 }
 
 // accidents adds deletions and cancellations at random times.
-func (d dice) accidents(w *world) {
+func (d dice) accidents(w *harness) {
 	ids := slices.Sorted(maps.Keys(w.pods))
 	window := []time.Duration{time.Second, 10 * time.Second, time.Minute}[d.IntN(3)]
 	for range d.IntN(10) {
@@ -250,7 +250,7 @@ func (d dice) accidents(w *world) {
 }
 
 // end lets the sequence run for a while, or stops it early in one of several ways, and waits for its end.
-func (d dice) end(w *world) error {
+func (d dice) end(w *harness) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
 	defer cancel()
 	switch d.IntN(5) {
@@ -269,7 +269,7 @@ func (d dice) end(w *world) error {
 }
 
 // checkEnd checks the harness once all transactions have ended.
-func (w *world) checkEnd() {
+func (w *harness) checkEnd() {
 	time.Sleep(time.Hour) // Late results have arrived, and later submissions were refused.
 	w.mu.Lock()
 	defer w.mu.Unlock()

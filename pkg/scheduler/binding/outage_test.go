@@ -18,7 +18,7 @@ import (
 
 // outage is a harness whose API server cannot be reached before the time back. Calls fail after a moment until then.
 type outage struct {
-	*world
+	*harness
 	back time.Time
 	err  error
 }
@@ -39,14 +39,14 @@ func (o *outage) Bind(ctx context.Context, m *Member) error {
 	if err := o.call(ctx); err != nil {
 		return err
 	}
-	return o.world.Bind(ctx, m)
+	return o.harness.Bind(ctx, m)
 }
 
 func (o *outage) GetBinding(ctx context.Context, m *Member) (PodBinding, error) {
 	if err := o.call(ctx); err != nil {
 		return PodBinding{}, err
 	}
-	return o.world.GetBinding(ctx, m)
+	return o.harness.GetBinding(ctx, m)
 }
 
 // step calls the API server. It is also the step's rollback.
@@ -92,8 +92,8 @@ func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 			for range rounds {
 				synctest.Test(t, func(t *testing.T) {
 					away := 5*time.Second + rand.N(time.Minute)
-					o := &outage{world: newWorld(), back: time.Now().Add(away), err: tt.err}
-					var gate Gatekeeper = o.world
+					o := &outage{harness: newHarness(), back: time.Now().Add(away), err: tt.err}
+					var gate Gatekeeper = o.harness
 					if tt.reads {
 						gate = minimum{o}
 					}
@@ -152,7 +152,7 @@ func TestTheGateIsAskedAgain(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
+			bubble(t, func(t *testing.T, w *harness) {
 				w.gate = tt.gate
 				w.mustSubmit(t, gang, "p", 1, script{steps: steps("a")})
 				for range tt.back {
@@ -175,7 +175,7 @@ func TestTheGateIsAskedAgain(t *testing.T) {
 // TestAGangThatFailedDoesNotWaitForTheGate checks that a gang that failed does not wait for the gate. No member can
 // be bound, so the number of calls is limited although the API server does not answer.
 func TestAGangThatFailedDoesNotWaitForTheGate(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.gate = slices.Repeat([]error{errCut}, 1000)
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", err: errStep}}})
 		time.Sleep(time.Minute)
@@ -191,7 +191,7 @@ func TestAGangThatFailedDoesNotWaitForTheGate(t *testing.T) {
 // TestWaitsStartOverAfterRetryNow checks that waits start over after RetryNow, as if the failed call had failed for
 // the first time.
 func TestWaitsStartOverAfterRetryNow(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		var tries []time.Time
 		m := w.member(gang, "p0", "n", script{})
 		m.Steps = []Step{{Plugin: "a", PreBind: func(context.Context, *api.TaskInfo, string) error {
@@ -238,7 +238,7 @@ func (s *starting) Bind(ctx context.Context, m *Member) error {
 	if forbidden {
 		return errForbidden
 	}
-	return s.world.Bind(ctx, m)
+	return s.harness.Bind(ctx, m)
 }
 
 // TestAnAPIServerThatStartsLeavesNoGangPartiallyBound checks that a starting API server leaves no gang partially
@@ -251,9 +251,9 @@ func TestAnAPIServerThatStartsLeavesNoGangPartiallyBound(t *testing.T) {
 			for round := range rounds {
 				synctest.Test(t, func(t *testing.T) {
 					away := 5*time.Second + time.Duration(round)*500*time.Millisecond
-					s := &starting{&outage{world: newWorld(), back: time.Now().Add(away), err: errCut}, time.Now().Add(away + 500*time.Millisecond)}
-					s.world.minimum[gang] = members
-					var gate Gatekeeper = s.world
+					s := &starting{&outage{harness: newHarness(), back: time.Now().Add(away), err: errCut}, time.Now().Add(away + 500*time.Millisecond)}
+					s.harness.minimum[gang] = members
+					var gate Gatekeeper = s.harness
 					if unread {
 						gate = minimum{s.outage}
 					}

@@ -38,7 +38,7 @@ func TestLastLook(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
+			bubble(t, func(t *testing.T, w *harness) {
 				var waited atomic.Bool // set when the slowest member is about to pass
 				w.looking(t, tt.minimum, 20*time.Second, func(task *api.TaskInfo) error {
 					if !waited.Load() {
@@ -58,7 +58,7 @@ func TestLastLook(t *testing.T) {
 // TestLastLookAfterTheWaitForASlot checks that the pre-commit check runs after the wait for a slot, so only earlier
 // Bindings of the gang come between it and a Binding.
 func TestLastLookAfterTheWaitForASlot(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, "ns/first", "a", 1, script{binds: []reply{{takes: 10 * time.Second}}})
 		var left atomic.Bool
 		w.looking(t, 3, slotTime/2, func(*api.TaskInfo) error {
@@ -85,7 +85,7 @@ func refusing(pod string) func(*api.TaskInfo) error {
 
 // looking submits a gang of three, whose last member takes that long to prepare, with a step that has a pre-commit
 // check.
-func (w *world) looking(t *testing.T, minimum int, slowest time.Duration, look func(*api.TaskInfo) error) {
+func (w *harness) looking(t *testing.T, minimum int, slowest time.Duration, look func(*api.TaskInfo) error) {
 	t.Helper()
 	w.setMinimum(gang, minimum)
 	var members []*Member

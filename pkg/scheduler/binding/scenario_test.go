@@ -28,7 +28,7 @@ type scenario struct {
 	gate    []error
 	opts    []Option
 	// events are run at these times after the submission of the transaction.
-	events map[time.Duration]func(t *testing.T, w *world)
+	events map[time.Duration]func(t *testing.T, w *harness)
 	// want is the trace of each pod: the name of a step, -name for its rollback, and a ! after one that failed.
 	want []string
 	// took is how long the transaction takes. 0 means that the test does not check it.
@@ -39,7 +39,7 @@ type scenario struct {
 func (s scenario) play(t *testing.T) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(s.opts...)
+		w := newHarness(s.opts...)
 		w.minimum[gang], w.gate = s.minimum, s.gate
 		if err := w.submit(gang, w.members(gang, s.pods...)...); err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func playAll(t *testing.T, scenarios map[string]scenario) {
 }
 
 // members returns pods p0, p1, ... on nodes n0, n1, ...
-func (w *world) members(gang api.JobID, scripts ...script) []*Member {
+func (w *harness) members(gang api.JobID, scripts ...script) []*Member {
 	var members []*Member
 	for i, s := range scripts {
 		members = append(members, w.member(gang, fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i), s))
@@ -75,7 +75,7 @@ func (w *world) members(gang api.JobID, scripts ...script) []*Member {
 }
 
 // drain waits until all transactions have ended without an abort.
-func (w *world) drain(t *testing.T) {
+func (w *harness) drain(t *testing.T) {
 	t.Helper()
 	if err := w.engine.Drain(t.Context()); err != nil {
 		t.Error(err)
@@ -95,8 +95,8 @@ func steps(plugins ...string) []act {
 func then(acts []act, last act) []act { return append(acts, last) }
 
 // traceIs returns an event that checks a pod's trace.
-func traceIs(id api.TaskID, want string) func(*testing.T, *world) {
-	return func(t *testing.T, w *world) {
+func traceIs(id api.TaskID, want string) func(*testing.T, *harness) {
+	return func(t *testing.T, w *harness) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if got := trace(w.pods[id]); got != want {

@@ -19,7 +19,7 @@ func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		for capability, want := range map[string]bool{"64": false, "127": false, "128": true} {
 			t.Run(fmt.Sprint(plugin, " ", capability), func(t *testing.T) {
-				inWorld(t, func(t *testing.T, w *world) {
+				withHarness(t, func(t *testing.T, w *harness) {
 					s := preempting(w, "capacity", "64")
 					limits := []string{"priority", "gang", "predicates", plugin}
 					if plugin == "podlimit" {
@@ -63,7 +63,7 @@ func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
 // queue. A pod of 1 CPU evicts a pod that fills the queue, and holds its node. Another pod of its gang would fill the
 // rest of the queue on another node, while the victim takes minutes to terminate.
 func TestASmallMemberTakesNoRoomOfALargeVictim(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		s := preempting(w, "capacity", "64")
 		pods := []string{"victim-0", "g-0", "g-1"}
 		w.submits("victim", "q", "64", 0, "n00")

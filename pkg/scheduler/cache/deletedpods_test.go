@@ -27,14 +27,14 @@ import (
 // was deleted.
 func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 	tests := map[string]struct {
-		open, inFlight func(w *world)
+		open, inFlight func(w *harness)
 		step           binding.Step
 	}{
-		"deleted while the session goes on": {open: func(w *world) { w.remove(pod(2).Obj()) }},
-		"deleted, and only listed so yet":   {open: func(w *world) { w.unlist(pod(2).Obj()) }},
-		"deleted in pre-bind":               {inFlight: func(w *world) { w.remove(pod(2).Obj()) }},
-		"found gone by its bind":            {open: func(w *world) { w.cluster.Remove(pod(2).Obj()) }},
-		"found replaced by its bind":        {open: func(w *world) { w.cluster.Put(pod(2).UID("new").Obj()) }},
+		"deleted while the session goes on": {open: func(w *harness) { w.remove(pod(2).Obj()) }},
+		"deleted, and only listed so yet":   {open: func(w *harness) { w.unlist(pod(2).Obj()) }},
+		"deleted in pre-bind":               {inFlight: func(w *harness) { w.remove(pod(2).Obj()) }},
+		"found gone by its bind":            {open: func(w *harness) { w.cluster.Remove(pod(2).Obj()) }},
+		"found replaced by its bind":        {open: func(w *harness) { w.cluster.Put(pod(2).UID("new").Obj()) }},
 		"found gone by a step": {step: binding.Step{Plugin: "patch", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
 			if task.Name != "p2" {
 				return nil
@@ -44,7 +44,7 @@ func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(3, 2)
 				goOn := make(chan struct{})
 				steps := []binding.Step{waiting("slow", goOn)}
@@ -80,7 +80,7 @@ func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 
 // TestADeletedPodDoesNotCountAsFailed checks that a deleted pod does not count as failed beside a pod that failed.
 func TestADeletedPodDoesNotCountAsFailed(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(4, 2)
 		goOn := make(chan struct{})
 		w.mustPlace("n", []binding.Step{waiting("slow", goOn), failing("storage", "p3")}, "p0", "p1", "p2", "p3")
@@ -100,7 +100,7 @@ func TestADeletedPodDoesNotCountAsFailed(t *testing.T) {
 }
 
 // unlist removes the object from the informers' stores without calling a handler.
-func (w *world) unlist(object k8sruntime.Object) {
+func (w *harness) unlist(object k8sruntime.Object) {
 	w.t.Helper()
 	w.cluster.Remove(object)
 	for _, informer := range w.informersOf(object) {
@@ -113,7 +113,7 @@ func (w *world) unlist(object k8sruntime.Object) {
 // TestADeletedPodIsNotPrepared checks that a deleted pod is not prepared, because it left its transaction before the
 // transaction was sealed.
 func TestADeletedPodIsNotPrepared(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 1)
 		var prepared []string
 		step := binding.Step{Plugin: "p", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
@@ -136,7 +136,7 @@ func TestADeletedPodIsNotPrepared(t *testing.T) {
 // TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction checks that a pod that left its PodGroup is cancelled in its
 // transaction. The pod names another PodGroup when it is deleted.
 func TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 1)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
 		w.SealTransactions()
@@ -153,7 +153,7 @@ func TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction(t *testing.T) {
 // TestGangWithoutItsPodGroupIsReleased checks that the resources of a gang in flight are released at once when its
 // PodGroup is deleted.
 func TestGangWithoutItsPodGroupIsReleased(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
 		w.SealTransactions()
@@ -180,25 +180,25 @@ func TestGangWithoutItsPodGroupIsReleased(t *testing.T) {
 // nodes until their steps time out, or be bound to a missing node.
 func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 	tests := map[string]struct {
-		delete func(w *world)
+		delete func(w *harness)
 		want   []string
 	}{
 		"the PodGroup": {
-			delete: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) },
+			delete: func(w *harness) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) },
 			want:   []string{"Pending", "Pending"},
 		},
 		"the PodGroup, which upstream's own watch has not shown yet": {
-			delete: func(w *world) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) },
+			delete: func(w *harness) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) },
 			want:   []string{"Pending", "Pending"},
 		},
 		"a node": {
-			delete: func(w *world) { w.remove(schedtest.MakeNode().Name("m").Obj()) },
+			delete: func(w *harness) { w.remove(schedtest.MakeNode().Name("m").Obj()) },
 			want:   []string{"Binding on n", "Pending"},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 1)
 				w.add(schedtest.MakeNode().Name("m").Obj())
 				var prepared sync.Map
@@ -228,7 +228,7 @@ func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 
 // deletedHereOnly deletes the PodGroup as the watch of this project's informers shows it. Upstream's informers do not
 // show the deletion yet.
-func (w *world) deletedHereOnly(pg *v1beta1.PodGroup) {
+func (w *harness) deletedHereOnly(pg *v1beta1.PodGroup) {
 	w.unlist(pg)
 	w.changes.podGroupDeleted(pg)
 }
@@ -240,10 +240,10 @@ func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 	slow := func() binding.Step { return waiting("slow", make(chan struct{})) }
 	tests := map[string]struct {
 		step func() binding.Step
-		ends func(w *world)
+		ends func(w *harness)
 	}{
-		"cancelled": {step: slow, ends: func(w *world) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) }},
-		"cancelled, and there again": {step: slow, ends: func(w *world) {
+		"cancelled": {step: slow, ends: func(w *harness) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) }},
+		"cancelled, and there again": {step: slow, ends: func(w *harness) {
 			w.changes.podGroupDeleted(schedtest.MakePodGroup().Name("g").Obj())
 		}},
 		"failed by itself": {
@@ -253,12 +253,12 @@ func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 					return errBroken
 				}}
 			},
-			ends: func(w *world) { w.unlist(schedtest.MakePodGroup().Name("g").Obj()); time.Sleep(time.Minute) },
+			ends: func(w *harness) { w.unlist(schedtest.MakePodGroup().Name("g").Obj()); time.Sleep(time.Minute) },
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				w.mustPlace("n", []binding.Step{tt.step()}, "p0", "p1")
 				w.SealTransactions()
@@ -283,7 +283,7 @@ func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 // before its transaction was sealed. As long as an effect of a plugin for it stays, no other pod of its name is
 // placed.
 func TestTheRollbackOfADeletedPodIsRetried(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 1)
 		tries := 0
 		step := binding.Step{
@@ -312,7 +312,7 @@ func TestTheRollbackOfADeletedPodIsRetried(t *testing.T) {
 // TestADeletedGangIsForgotten checks that the failures of a deleted gang, and its record of arriving pods, are
 // forgotten.
 func TestADeletedGangIsForgotten(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		job := w.Snapshot().Jobs[gang]
 		w.verdict(saysUnschedulable)
@@ -333,7 +333,7 @@ func TestADeletedGangIsForgotten(t *testing.T) {
 // TestAGangThatIsDeletedWhileItFailsIsForgotten checks that a gang that is deleted while it fails is forgotten,
 // including later reports of its failure.
 func TestAGangThatIsDeletedWhileItFailsIsForgotten(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		undo := make(chan struct{})
 		step := failing("bad", "p0")

@@ -31,30 +31,30 @@ func holders(node *api.NodeInfo) []string {
 func TestBooksCountDevices(t *testing.T) {
 	gpushare.GpuNumberEnable = true
 	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
-	bound := func(w *world, m *binding.Member) {
+	bound := func(w *harness, m *binding.Member) {
 		w.ledger.Bound(m)
 		w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
 	}
 	tests := map[string]struct {
-		then func(w *world, m *binding.Member)
+		then func(w *harness, m *binding.Member)
 		want []string
 	}{
-		"reserved":               {then: func(*world, *binding.Member) {}, want: []string{"ns-p0"}},
-		"released":               {then: func(w *world, m *binding.Member) { w.ledger.Released(m, errBroken) }},
-		"bound and not seen yet": {then: func(w *world, m *binding.Member) { w.ledger.Bound(m) }, want: []string{"ns-p0"}},
+		"reserved":               {then: func(*harness, *binding.Member) {}, want: []string{"ns-p0"}},
+		"released":               {then: func(w *harness, m *binding.Member) { w.ledger.Released(m, errBroken) }},
+		"bound and not seen yet": {then: func(w *harness, m *binding.Member) { w.ledger.Bound(m) }, want: []string{"ns-p0"}},
 		"bound":                  {then: bound, want: []string{"ns-p0"}},
-		"seen on its node before it is": {then: func(w *world, m *binding.Member) {
+		"seen on its node before it is": {then: func(w *harness, m *binding.Member) {
 			w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
 			w.ledger.Bound(m)
 		}, want: []string{"ns-p0"}},
-		"bound and deleted":                 {then: func(w *world, m *binding.Member) { bound(w, m); w.remove(pod(0).Obj()) }},
-		"deleted while it is being bound":   {then: func(w *world, m *binding.Member) { w.remove(pod(0).Obj()); w.ledger.Released(m, errBroken) }},
-		"changed while it is being bound":   {then: func(w *world, m *binding.Member) { w.add(gpuPod().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
-		"reserved when the node is changed": {then: func(w *world, m *binding.Member) { w.add(gpuNode().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
+		"bound and deleted":                 {then: func(w *harness, m *binding.Member) { bound(w, m); w.remove(pod(0).Obj()) }},
+		"deleted while it is being bound":   {then: func(w *harness, m *binding.Member) { w.remove(pod(0).Obj()); w.ledger.Released(m, errBroken) }},
+		"changed while it is being bound":   {then: func(w *harness, m *binding.Member) { w.add(gpuPod().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
+		"reserved when the node is changed": {then: func(w *harness, m *binding.Member) { w.add(gpuNode().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(gpuNode().Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), gpuPod().Obj())
 				m, err := w.reserve(w.decided("p0", "n"), map[string]string{gpushare.GPUIndex: "1"}, nil)
 				if err != nil {
@@ -82,7 +82,7 @@ func gpuNode() *schedtest.NodeBuilder {
 // TestDecisionsEndWithTheTransaction checks that a device decision ends with its transaction. A pod whose transaction
 // failed equals the pod in the API server again, so no part of the decision is taken for a setting of the user.
 func TestDecisionsEndWithTheTransaction(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		m, err := w.reserve(w.decided("p0", "n"), map[string]string{"rank": "1"}, nil)
 		if err != nil {
@@ -107,7 +107,7 @@ func TestDecisionsEndWithTheTransaction(t *testing.T) {
 func TestSessionsOwnTheirLedgers(t *testing.T) {
 	gpushare.GpuNumberEnable = true
 	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(gpuNode().Obj())
 		first := w.Snapshot().Nodes["n"]
 		first.Others[gpushare.DeviceName].(*gpushare.GPUDevices).AddResource(gpuPod().Annotation(gpushare.GPUIndex, "1").Obj())

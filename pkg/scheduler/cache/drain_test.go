@@ -25,7 +25,7 @@ import (
 
 // refuseAtFirst makes the API server reject this number of updates of pods, and as many of PodGroups and queues, with
 // a temporary error.
-func (w *world) refuseAtFirst(times int32) {
+func (w *harness) refuseAtFirst(times int32) {
 	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
 		var tried atomic.Int32
 		refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -41,7 +41,7 @@ func (w *world) refuseAtFirst(times int32) {
 
 // desireAll requests a status of each kind: the pod's condition, the PodGroup's counters and the queue's allocation.
 // All of them are delayed before they are written.
-func (w *world) desireAll() {
+func (w *harness) desireAll() {
 	w.t.Helper()
 	told := w.cluster.Pod("p0").DeepCopy()
 	podutil.UpdatePodCondition(&told.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Full", Message: "no room"})
@@ -70,7 +70,7 @@ func TestDrainWritesTheDesiredStatuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				w.refuseAtFirst(tt.refused)
 				w.desireAll()
@@ -105,7 +105,7 @@ func TestDrainSendsTheEventsThatAreLeft(t *testing.T) {
 		store = &eventStore{up: time.Now().Add(time.Second)}
 		return events.NewWriter(store.take, "volcano", func(string) {})
 	}
-	inWorldWithEvents(t, writer, func(t *testing.T, w *world) {
+	withHarnessAndEvents(t, writer, func(t *testing.T, w *harness) {
 		w.EventRecorder().Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")
 		grace, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -130,7 +130,7 @@ func TestStopIsBounded(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				w.refuseAtFirst(1 << 30)
 				w.desireAll()

@@ -72,7 +72,7 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				if tt.before != nil {
 					w.add(tt.before)
 				}
@@ -107,7 +107,7 @@ func TestAGangAsksForACycleOnceItIsWhole(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.woken()
 				for _, object := range tt.arrive {
 					w.add(object.DeepCopyObject())
@@ -131,7 +131,7 @@ func TestQueueChangesThatWakeTheLoop(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				before := schedtest.MakeQueue().Name("q").Obj()
 				w.changes.queueUpdated(before, changed(before.DeepCopy(), tt.change))
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
@@ -144,54 +144,54 @@ func TestQueueChangesThatWakeTheLoop(t *testing.T) {
 
 func TestWhichChangesEndAGangsWait(t *testing.T) {
 	tests := map[string]struct {
-		change  func(w *world)
+		change  func(w *harness)
 		blocked bool
 	}{
-		"a new member": {change: func(w *world) { w.add(pod(2).Obj()) }},
-		"a member is changed a moment later": {change: func(w *world) {
+		"a new member": {change: func(w *harness) { w.add(pod(2).Obj()) }},
+		"a member is changed a moment later": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(pod(1).Label("a", "b").Obj())
 		}},
 		"a member is changed at once, which its own steps may have done, does not": {
-			change: func(w *world) { w.add(pod(1).Label("a", "b").Obj()) }, blocked: true,
+			change: func(w *harness) { w.add(pod(1).Label("a", "b").Obj()) }, blocked: true,
 		},
-		"its PodGroup is changed": {change: func(w *world) { w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj()) }},
-		"its PodGroup's annotations are changed a moment later": {change: func(w *world) {
+		"its PodGroup is changed": {change: func(w *harness) { w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj()) }},
+		"its PodGroup's annotations are changed a moment later": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(changed(schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), func(pg *v1beta1.PodGroup) { pg.Annotations = map[string]string{"a": "b"} }))
 		}},
-		"its PodGroup's annotations are changed at once, which its own steps may have done, does not": {change: func(w *world) {
+		"its PodGroup's annotations are changed at once, which its own steps may have done, does not": {change: func(w *harness) {
 			w.add(changed(schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), func(pg *v1beta1.PodGroup) { pg.Annotations = map[string]string{"a": "b"} }))
 		}, blocked: true},
-		"its PodGroup is deleted": {change: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }},
-		"its node is changed a moment later": {change: func(w *world) {
+		"its PodGroup is deleted": {change: func(w *harness) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }},
+		"its node is changed a moment later": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj())
 		}},
 		"its node is changed at once, which its own steps may have done, does not": {
-			change: func(w *world) { w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj()) }, blocked: true,
+			change: func(w *harness) { w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj()) }, blocked: true,
 		},
-		"its node's annotations are changed a moment later": {change: func(w *world) {
+		"its node's annotations are changed a moment later": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(changed(schedtest.MakeNode().Name("n").Obj(), func(n *v1.Node) { n.Annotations = map[string]string{"devices": "8"} }))
 		}},
-		"its node's heartbeat does not": {change: func(w *world) {
+		"its node's heartbeat does not": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(changed(schedtest.MakeNode().Name("n").Obj(), func(n *v1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }))
 		}, blocked: true},
-		"its node is deleted":            {change: func(w *world) { w.remove(schedtest.MakeNode().Name("n").Obj()) }},
-		"another gang's member does not": {change: func(w *world) { w.add(schedtest.MakePod().Name("x").Group("other").Obj()) }, blocked: true},
-		"a node it was not to go to does not": {change: func(w *world) {
+		"its node is deleted":            {change: func(w *harness) { w.remove(schedtest.MakeNode().Name("n").Obj()) }},
+		"another gang's member does not": {change: func(w *harness) { w.add(schedtest.MakePod().Name("x").Group("other").Obj()) }, blocked: true},
+		"a node it was not to go to does not": {change: func(w *harness) {
 			w.add(schedtest.MakeNode().Name("m").Obj(), schedtest.MakeNode().Name("m").Label("a", "b").Obj())
 		}, blocked: true},
-		"a write of its own conditions does not": {change: func(w *world) {
+		"a write of its own conditions does not": {change: func(w *harness) {
 			w.deliver(w.cluster.PodGroup("g"))
 			w.sync("p0", "p1")
 		}, blocked: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				w.failGang()
 				w.failGang() // The wait is longer than a first one.
@@ -207,11 +207,11 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 // TestAnObjectInThePlaceOfAnother checks that an object in place of another is handled. The deletion and the creation
 // fell into a gap of the watch, which shows an update.
 func TestAnObjectInThePlaceOfAnother(t *testing.T) {
-	again := func(w *world, before, after metav1.Object) {
+	again := func(w *harness, before, after metav1.Object) {
 		after.SetUID(before.GetUID() + "-again")
 		after.SetResourceVersion("1000000")
 	}
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		w.failGang()
@@ -261,7 +261,7 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Volume("data").Obj())
 				w.woken()
@@ -279,15 +279,15 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 // each of its claims changes several times, and a cycle for each change would find no work.
 func TestClaimChangesThatWakeNoSession(t *testing.T) {
 	tests := map[string]struct {
-		arrange func(w *world)
+		arrange func(w *harness)
 		want    []Urgency
 	}{
 		"a pod waits with it": {
-			arrange: func(w *world) { w.add(pod(0).Volume("data").Obj()) },
+			arrange: func(w *harness) { w.add(pod(0).Volume("data").Obj()) },
 			want:    []Urgency{WakeNow},
 		},
 		"one of several pods waits with it": {
-			arrange: func(w *world) {
+			arrange: func(w *harness) {
 				for i := range 4 {
 					w.add(pod(i).Volume("data").Node("n").Obj())
 				}
@@ -299,36 +299,36 @@ func TestClaimChangesThatWakeNoSession(t *testing.T) {
 			want: []Urgency{WakeNow},
 		},
 		"a pod waits with it that the books do not know yet": {
-			arrange: func(w *world) { w.listed(pod(0).Volume("data").Obj()) },
+			arrange: func(w *harness) { w.listed(pod(0).Volume("data").Obj()) },
 			want:    []Urgency{WakeNow},
 		},
 		"a pod waits with it whose gang the books do not know yet": {
-			arrange: func(w *world) { w.listed(pod(0).Group("unknown").Volume("data").Obj()) },
+			arrange: func(w *harness) { w.listed(pod(0).Group("unknown").Volume("data").Obj()) },
 			want:    []Urgency{WakeNow},
 		},
 		"a pod is bound that the books do not know yet": {
-			arrange: func(w *world) { w.listed(pod(0).Group("unknown").Node("n").Volume("data").Obj()) },
+			arrange: func(w *harness) { w.listed(pod(0).Group("unknown").Node("n").Volume("data").Obj()) },
 		},
-		"no pod uses it":   {arrange: func(*world) {}},
-		"its pod is bound": {arrange: func(w *world) { w.add(pod(0).Volume("data").Node("n").Obj()) }},
+		"no pod uses it":   {arrange: func(*harness) {}},
+		"its pod is bound": {arrange: func(w *harness) { w.add(pod(0).Volume("data").Node("n").Obj()) }},
 		"its pod is being bound": {
-			arrange: func(w *world) {
+			arrange: func(w *harness) {
 				w.add(pod(0).Volume("data").Obj())
 				w.mustPlace("n", nil, "p0")
 			},
 		},
 		"a pod of another scheduler waits with it": {
-			arrange: func(w *world) { w.add(pod(0).Group("").Scheduler("other").Volume("data").Obj()) },
+			arrange: func(w *harness) { w.add(pod(0).Group("").Scheduler("other").Volume("data").Obj()) },
 		},
 		"another pod of the gang that is being bound waits with it": {
-			arrange: func(w *world) {
+			arrange: func(w *harness) {
 				w.add(pod(0).Obj(), pod(1).Volume("data").Obj())
 				w.mustPlace("n", nil, "p0")
 			},
 			want: []Urgency{WakeNow},
 		},
 		"another gang waits with it": {
-			arrange: func(w *world) {
+			arrange: func(w *harness) {
 				w.add(pod(0).Volume("data").Obj())
 				w.mustPlace("n", nil, "p0")
 				w.add(schedtest.MakePodGroup().Name("h").MinMember(1).Obj(), pod(1).Group("h").Volume("data").Obj())
@@ -338,7 +338,7 @@ func TestClaimChangesThatWakeNoSession(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				tt.arrange(w)
 				w.woken()
@@ -366,7 +366,7 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				for i := range 2 {
 					member := pod(i).Volume("data").Obj()
@@ -411,7 +411,7 @@ func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Volume("data").Obj())
 				w.known(tt.claim)
@@ -426,7 +426,7 @@ func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 }
 
 // listed adds the object to the cluster and the informers' stores without calling a handler.
-func (w *world) listed(object runtime.Object) runtime.Object {
+func (w *harness) listed(object runtime.Object) runtime.Object {
 	object = w.cluster.Put(object)
 	w.list(object)
 	return object
@@ -446,7 +446,7 @@ func (i *gapped) AddEventHandler(handler cache.ResourceEventHandler) (cache.Reso
 // TestADeletionThatTheWatchMissed checks that a deletion that the watch missed is handled. The informer reports the
 // last known state.
 func TestADeletionThatTheWatchMissed(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		informer := &gapped{SharedIndexInformer: w.informersOf(pod(0).Obj())[0]}
 		w.handlers.feed(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)

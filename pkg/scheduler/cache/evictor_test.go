@@ -13,7 +13,7 @@ import (
 // shows the victim's new status before its deletion, and upstream's cache then takes the victim for a running pod. A
 // cycle at that time must not evict another victim.
 func TestVictimIsLeavingUntilItsDeletionIsSeen(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		running := pod(0).Node("n").Phase(v1.PodRunning).Obj()
 		w.add(running)

@@ -28,7 +28,7 @@ import (
 
 // sessions runs cycles on a harness.
 type sessions struct {
-	*world
+	*harness
 	registry *framework.Registry
 	profile  *framework.Profile
 }
@@ -42,14 +42,14 @@ func explainConf(plugins ...string) string {
 	return text
 }
 
-func newSessions(w *world, confText string, specs ...framework.PluginSpec) *sessions {
+func newSessions(w *harness, confText string, specs ...framework.PluginSpec) *sessions {
 	w.t.Helper()
 	benchMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := &sessions{world: w, registry: framework.NewRegistry()}
+	s := &sessions{harness: w, registry: framework.NewRegistry()}
 	s.registry.RegisterPlugin(transaction.Spec(w.Cache))
 	for _, spec := range append(specs, ibcluster.Spec()) {
 		s.registry.RegisterPlugin(spec)
@@ -130,7 +130,7 @@ func other() runtime.Object {
 // TestAPodWithASchedulingGateGetsNoMessage checks that a pod with a scheduling gate does not get the message of its
 // gang's other pods, which no session sees. The API server reports what this pod waits for.
 func TestAPodWithASchedulingGateGetsNoMessage(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(nodeOf8(0).Obj(), pod(0).Gate("example.com/quota").Obj(), pod(1).Obj())
 		s := newSessions(w, explainConf())
 		for range 3 {
@@ -146,7 +146,7 @@ func TestAPodWithASchedulingGateGetsNoMessage(t *testing.T) {
 // TestAGangWithSurplusIsScheduled checks that a gang with surplus members is reported as scheduled. Its minimum runs,
 // so one event reports that it is scheduled and why further members wait, and no event reports the opposite.
 func TestAGangWithSurplusIsScheduled(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(append(gpuNodes(1), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(),
 			pod(8).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n00").Phase(v1.PodRunning).Obj())...)
 		for _, pod := range members(2, "8") {
@@ -174,7 +174,7 @@ func TestAGangWithSurplusIsScheduled(t *testing.T) {
 // cycle. In whatever order a map yields gangs, the repeated votes name the same plugin for each gang, so nothing is
 // written again.
 func TestGangsThatAreNotAdmittedGetEqualMessages(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(append(gpuNodes(1), other(), filler(0))...)
 		var names []string
 		for i := range 4 {
@@ -220,7 +220,7 @@ func TestGangsThatAreNotAdmittedGetEqualMessages(t *testing.T) {
 func TestAPodWithoutItsPodGroupIsReported(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the PodGroup comes late: %v", late), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(gpuNodes(1)...)
 				w.add(members(1, "1")[0].Obj())
 				s := newSessions(w, explainConf())
@@ -248,7 +248,7 @@ func TestAPodWithoutItsPodGroupIsReported(t *testing.T) {
 // TestAGangThatIsNotAdmittedIsReportedOnce checks that a gang that is not admitted is reported once, although a
 // plugin records its own event with the same reason.
 func TestAGangThatIsNotAdmittedIsReportedOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(nodeOf8(0).Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupPending).
 			MinResources(schedtest.Resources{"nvidia.com/gpu": "64"}).Obj(), members(1, "1")[0].Obj())
 		s := newSessions(w, explainConf("overcommit"))

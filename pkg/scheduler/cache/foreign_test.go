@@ -15,7 +15,7 @@ import (
 
 // addForeign adds a pod without a node as upstream's informer shows it: the informer's filter hides such pods of
 // other schedulers.
-func (w *world) addForeign(pods ...*v1.Pod) {
+func (w *harness) addForeign(pods ...*v1.Pod) {
 	w.t.Helper()
 	for _, pod := range pods {
 		w.list(w.cluster.Put(pod).DeepCopyObject())
@@ -68,7 +68,7 @@ func TestPodsOfTheWrongSchedulerAreReported(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := newSessions(w, explainConf())
 				w.gangOf(0, 3)
 				serve(t)

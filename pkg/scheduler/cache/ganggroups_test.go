@@ -67,7 +67,7 @@ func (failingStep) OnSessionClose(*framework.Session) {}
 
 // boundAfter adds the node and the objects, runs the given number of cycles, and returns the number of bound,
 // unfinished pods of each gang. The pre-bind of the failing pods fails.
-func boundAfter(w *world, cycles int, objects []runtime.Object, failing ...string) map[string]int {
+func boundAfter(w *harness, cycles int, objects []runtime.Object, failing ...string) map[string]int {
 	w.t.Helper()
 	w.add(nodeOf8(0).Obj())
 	w.add(objects...)
@@ -160,7 +160,7 @@ func TestGangGroupsFromSessionToSession(t *testing.T) {
 	tests["only-waiting: a group of which one gang runs and was whole before waits, and keeps no room"] = test{whole, map[string]int{"x": 2, "z": 1}}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				if diff := cmp.Diff(c.want, boundAfter(w, 20, c.objects)); diff != "" {
 					t.Errorf("pods on nodes after 20 sessions (-want +got):\n%s", diff)
 				}
@@ -197,7 +197,7 @@ func TestWhichMembersAreBoundWithoutAFailingOne(t *testing.T) {
 		"two gangs that are no group, since one lists itself alone": {append(gangsOf(3, mode, "Strict"), gangWith("z", 1, group, `["ns/x","ns/z"]`), memberOf("z", 0, "1").Obj()), "", map[string]int{"x": 3, "y": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				if diff := cmp.Diff(c.want, boundAfter(w, 4, c.objects, c.failing)); diff != "" {
 					t.Errorf("pods on nodes (-want +got):\n%s", diff)
 				}
@@ -209,7 +209,7 @@ func TestWhichMembersAreBoundWithoutAFailingOne(t *testing.T) {
 // TestAnnotationsOfBoundMembersOfAGangGroup checks that bound members have the minimum of their own gang as an
 // annotation, and that all of them have the gang group.
 func TestAnnotationsOfBoundMembersOfAGangGroup(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		objects := []runtime.Object{gangWith("x", 3, gangs.GroupsAnnotation, xAndY), gangWith("y", 2, gangs.GroupsAnnotation, xAndY)}
 		for i := range 3 {
 			objects = append(objects, memberOf("x", i, "1").Obj())
@@ -235,7 +235,7 @@ func TestAnnotationsOfBoundMembersOfAGangGroup(t *testing.T) {
 // TestForgedGroupIsOverwritten checks that a forged gang group annotation is overwritten: a pod that is bound alone
 // does not keep an annotation of a group.
 func TestForgedGroupIsOverwritten(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		forged := memberOf("x", 0, "1").Annotation(gangs.BindGroupAnnotation, "ns/x,ns/y").Annotation(gangs.OldBindMembersAnnotation, "9").Obj()
 		if diff := cmp.Diff(map[string]int{"x": 1}, boundAfter(w, 2, []runtime.Object{gangWith("x", 1), forged})); diff != "" {
 			t.Fatalf("pods on nodes (-want +got):\n%s", diff)

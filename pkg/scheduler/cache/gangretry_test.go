@@ -15,7 +15,7 @@ import (
 // TestAGangIsLookedAtAgainOnceItChanges checks that a changed gang is checked again. The result that a gang is within
 // the limits is cached as long as its PodGroup and its pods stay the same.
 func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		kept := func() bool {
 			t.Helper()

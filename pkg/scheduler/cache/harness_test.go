@@ -30,7 +30,7 @@ import (
 var errBroken = errors.New("it is broken")
 
 // harness is a cache on a cluster in memory. The test decides when events of the cluster reach the cache.
-type world struct {
+type harness struct {
 	*Cache
 	t       *testing.T
 	cluster *schedtest.Cluster
@@ -41,17 +41,17 @@ type world struct {
 }
 
 // withHarness runs f with a harness under a fake clock. Writers and transactions run.
-func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+func withHarness(t *testing.T, f func(t *testing.T, w *harness)) {
 	t.Helper()
-	inWorldWithEvents(t, nil, f)
+	withHarnessAndEvents(t, nil, f)
 }
 
 // withHarnessAndEvents does the same with events that go to the outlet, or to the cluster if outlet is nil.
-func inWorldWithEvents(t *testing.T, outlet func() events.Outlet, f func(t *testing.T, w *world)) {
+func withHarnessAndEvents(t *testing.T, outlet func() events.Outlet, f func(t *testing.T, w *harness)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, cluster: cluster, latest: map[string]runtime.Object{}}
+		w := &harness{t: t, cluster: cluster, latest: map[string]runtime.Object{}}
 		var to events.Outlet = events.Direct{EventRecorder: cluster.Events}
 		if outlet != nil {
 			to = outlet()
@@ -108,14 +108,14 @@ func (quiet) InFlight(int)                           {}
 func (quiet) StatusRejected(string)                  {}
 func (quiet) EventDone(string)                       {}
 
-func (w *world) wakened(u Urgency) {
+func (w *harness) wakened(u Urgency) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wakes = append(w.wakes, u)
 }
 
 // woken returns the wake-ups since the last call.
-func (w *world) woken() []Urgency {
+func (w *harness) woken() []Urgency {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	wakes := w.wakes
@@ -124,7 +124,7 @@ func (w *world) woken() []Urgency {
 }
 
 // add adds or updates the object in the cluster and notifies the cache.
-func (w *world) add(objects ...runtime.Object) {
+func (w *harness) add(objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {
 		w.deliver(w.cluster.Put(object).DeepCopyObject())
@@ -132,7 +132,7 @@ func (w *world) add(objects ...runtime.Object) {
 }
 
 // sync notifies the cache of the changes that its own calls made to the pods.
-func (w *world) sync(pods ...string) {
+func (w *harness) sync(pods ...string) {
 	w.t.Helper()
 	for _, name := range pods {
 		w.deliver(w.cluster.Pod(name))
@@ -140,7 +140,7 @@ func (w *world) sync(pods ...string) {
 }
 
 // list adds the object to the informers' stores without calling a handler.
-func (w *world) list(object runtime.Object) (old runtime.Object) {
+func (w *harness) list(object runtime.Object) (old runtime.Object) {
 	w.t.Helper()
 	key := fmt.Sprintf("%T %s", object, keyOf(w.t, object))
 	old = w.latest[key]
@@ -154,7 +154,7 @@ func (w *world) list(object runtime.Object) (old runtime.Object) {
 }
 
 // deliver updates the informers' stores with the object and calls the handlers.
-func (w *world) deliver(object runtime.Object) {
+func (w *harness) deliver(object runtime.Object) {
 	w.t.Helper()
 	w.Cache.books.Nodes.Sums.Count(object)
 	if _, err := quarantine.Trimmed(object); err != nil {
@@ -186,7 +186,7 @@ func (w *world) deliver(object runtime.Object) {
 }
 
 // remove deletes the object from the cluster and notifies the cache.
-func (w *world) remove(object runtime.Object) {
+func (w *harness) remove(object runtime.Object) {
 	w.t.Helper()
 	key := fmt.Sprintf("%T %s", object, keyOf(w.t, object))
 	last := w.latest[key]
@@ -209,7 +209,7 @@ func (w *world) remove(object runtime.Object) {
 	}
 }
 
-func (w *world) informersOf(object runtime.Object) []cache.SharedIndexInformer {
+func (w *harness) informersOf(object runtime.Object) []cache.SharedIndexInformer {
 	switch object.(type) {
 	case *v1.Pod:
 		return []cache.SharedIndexInformer{w.SharedInformerFactory().Core().V1().Pods().Informer()}
@@ -239,7 +239,7 @@ const firstRetry = ledger.FirstRetry
 const gang = api.JobID(schedtest.Namespace + "/g")
 
 // gangOf creates PodGroup g, its pods p0, p1 and so on of 1 CPU, and node n.
-func (w *world) gangOf(members int, minMember int32) {
+func (w *harness) gangOf(members int, minMember int32) {
 	w.t.Helper()
 	w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj())
 	for i := range members {
@@ -253,17 +253,17 @@ func pod(i int) *schedtest.PodBuilder {
 }
 
 // reserve reserves a session's decision, outside a transaction.
-func (w *world) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
+func (w *harness) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
 	return w.ledger.Reserve(bindCtx.TaskInfo, decided, steps)
 }
 
 // place adds the pod to its gang's transaction on the node, as a session does.
-func (w *world) place(name, node string, steps ...binding.Step) error {
+func (w *harness) place(name, node string, steps ...binding.Step) error {
 	w.t.Helper()
 	return w.AddToTransaction(w.decided(name, node), nil, nil, steps)
 }
 
-func (w *world) mustPlace(node string, steps []binding.Step, names ...string) {
+func (w *harness) mustPlace(node string, steps []binding.Step, names ...string) {
 	w.t.Helper()
 	for _, name := range names {
 		if err := w.place(name, node, steps...); err != nil {
@@ -273,7 +273,7 @@ func (w *world) mustPlace(node string, steps []binding.Step, names ...string) {
 }
 
 // decided returns a session's decision for the pod: a task of a snapshot with the node's name.
-func (w *world) decided(name, node string) *vccache.BindContext {
+func (w *harness) decided(name, node string) *vccache.BindContext {
 	w.t.Helper()
 	for _, job := range w.Snapshot().Jobs {
 		for _, task := range job.Tasks {
@@ -288,7 +288,7 @@ func (w *world) decided(name, node string) *vccache.BindContext {
 }
 
 // task returns a copy of the cache's task.
-func (w *world) task(name string) *api.TaskInfo {
+func (w *harness) task(name string) *api.TaskInfo {
 	w.books.Lock()
 	defer w.books.Unlock()
 	for _, job := range w.books.Jobs.All() {
@@ -302,7 +302,7 @@ func (w *world) task(name string) *api.TaskInfo {
 }
 
 // booked returns the state of the pods in the cache, as "Pending" or "Binding on n", in the order of the names.
-func (w *world) booked(names ...string) []string {
+func (w *harness) booked(names ...string) []string {
 	var books []string
 	for _, name := range names {
 		task := w.task(name)
@@ -319,14 +319,14 @@ func (w *world) booked(names ...string) []string {
 }
 
 // idleCPU returns the idle CPU of the node in the cache, in milli-CPU.
-func (w *world) idleCPU(node string) float64 {
+func (w *harness) idleCPU(node string) float64 {
 	w.books.Lock()
 	defer w.books.Unlock()
 	return w.books.Nodes.Get(node).Idle.MilliCPU
 }
 
 // nodesOf returns the nodes of the pods in the API server.
-func (w *world) nodesOf(names ...string) []string {
+func (w *harness) nodesOf(names ...string) []string {
 	var nodes []string
 	for _, name := range names {
 		nodes = append(nodes, w.cluster.Pod(name).Spec.NodeName)

@@ -20,7 +20,7 @@ import (
 
 // missedEnd reports the deletion of the pod as an informer does after a gap of its watch: with the last version that
 // it has.
-func (w *world) missedEnd(name string) {
+func (w *harness) missedEnd(name string) {
 	w.t.Helper()
 	key := "*v1.Pod ns/" + name
 	last := w.latest[key].(*v1.Pod)
@@ -41,81 +41,81 @@ func TestBooksOfHardHistories(t *testing.T) {
 	large := schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "16", "pods": "10"}).Label("zone", "b").Obj()
 	large.UID = "large"
 	tests := map[string]struct {
-		happens func(w *world)
+		happens func(w *harness)
 		booked  string
 		// idle is the idle CPU of node n in a session, in milli-CPU. It is -1 if the node does not exist.
 		idle float64
 	}{
 		"a start finds a pod on a node that is not shown": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.remove(schedtest.MakeNode().Name("n").Obj())
 				w.add(running())
 			}, booked: "Running on n", idle: -1,
 		},
 		"the node of a pod is shown after it": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.remove(schedtest.MakeNode().Name("n").Obj())
 				w.add(running(), schedtest.MakeNode().Name("n").Obj())
 			}, booked: "Running on n", idle: 7000,
 		},
 		"the node is registered again, larger": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running())
 				w.remove(schedtest.MakeNode().Name("n").Obj())
 				w.add(large)
 			}, booked: "Running on n", idle: 15000,
 		},
 		"the watch misses that the node is another one": {
-			happens: func(w *world) { w.add(running(), large) }, booked: "Running on n", idle: 15000,
+			happens: func(w *harness) { w.add(running(), large) }, booked: "Running on n", idle: 15000,
 		},
 		"the pod has succeeded, and is deleted": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running(), pod(0).Node("n").Phase(v1.PodSucceeded).Obj())
 				w.remove(pod(0).Obj())
 			}, booked: "unknown", idle: 8000,
 		},
 		"the pod has failed without a node": {
-			happens: func(w *world) { w.add(pod(0).Phase(v1.PodFailed).Obj()) }, booked: "Failed", idle: 8000,
+			happens: func(w *harness) { w.add(pod(0).Phase(v1.PodFailed).Obj()) }, booked: "Failed", idle: 8000,
 		},
 		"an evicted pod succeeds": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running())
 				w.evictIt()
 				w.add(pod(0).Node("n").Phase(v1.PodSucceeded).Obj())
 			}, booked: "Succeeded on n", idle: 8000,
 		},
 		"the watch misses the end of an evicted pod and the start of another of its name": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running())
 				w.evictIt()
 				w.add(pod(0).UID("another").Node("n").Phase(v1.PodRunning).Obj())
 			}, booked: "Running on n", idle: 7000,
 		},
 		"the end of a running pod falls into a gap of the watch": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running())
 				w.missedEnd("p0")
 			}, booked: "unknown", idle: 8000,
 		},
 		"the end of a pod in a transaction falls into a gap of the watch": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.mustPlace("n", nil, "p0")
 				w.missedEnd("p0")
 				w.end()
 			}, booked: "unknown", idle: 8000,
 		},
 		"the pod is another scheduler's": {
-			happens: func(w *world) { w.add(pod(0).Scheduler("other").Obj()) }, booked: "unknown", idle: 8000,
+			happens: func(w *harness) { w.add(pod(0).Scheduler("other").Obj()) }, booked: "unknown", idle: 8000,
 		},
 		"the pod is another scheduler's while it is being bound": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.mustPlace("n", nil, "p0")
 				w.add(pod(0).Scheduler("other").Obj())
 				w.end()
 			}, booked: "unknown", idle: 8000,
 		},
 		"the API server takes the Binding and its answer is lost": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				lost := true
 				w.cluster.Kube.PrependReactor("create", "pods/binding", func(action clienttesting.Action) (bool, runtime.Object, error) {
 					if !lost {
@@ -132,7 +132,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 			}, booked: "Bound on n", idle: 7000,
 		},
 		"the API server rejects the Binding": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.cluster.Kube.PrependReactor("create", "pods/binding", func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
 				})
@@ -141,7 +141,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 			}, booked: "Pending", idle: 8000,
 		},
 		"the watch shows the pod on another node while it is being bound": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(schedtest.MakeNode().Name("m").Obj())
 				w.mustPlace("n", nil, "p0")
 				w.add(pod(0).Node("m").Obj())
@@ -149,7 +149,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 			}, booked: "Bound on m", idle: 8000,
 		},
 		"its node goes and comes while it is being bound": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.mustPlace("n", nil, "p0")
 				w.remove(schedtest.MakeNode().Name("n").Obj())
 				w.add(large)
@@ -160,7 +160,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				w.SessionSnapshot() // An unchanged node is not copied again.
 				tt.happens(w)
@@ -184,14 +184,14 @@ func TestBooksOfHardHistories(t *testing.T) {
 }
 
 // end waits until the transactions have ended, however often they retry.
-func (w *world) end() {
+func (w *harness) end() {
 	w.SealTransactions()
 	time.Sleep(10 * time.Minute)
 	synctest.Wait()
 }
 
 // evictIt evicts pod p0 as a session does.
-func (w *world) evictIt() {
+func (w *harness) evictIt() {
 	w.t.Helper()
 	given := w.Snapshot()
 	w.cluster.Kube.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
@@ -204,7 +204,7 @@ func (w *world) evictIt() {
 // TestPodWithoutANodeInTheWatchIsNotEvicted checks that a pod without a node in the watch is not evicted. The pod is
 // about to start, and its transaction still decides whether it is bound.
 func TestPodWithoutANodeInTheWatchIsNotEvicted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.mustPlace("n", nil, "p0")
 		w.SealTransactions()

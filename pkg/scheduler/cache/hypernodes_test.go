@@ -24,7 +24,7 @@ import (
 )
 
 // hyperNode adds or updates the HyperNode in the cluster and notifies the cache.
-func (w *world) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
+func (w *harness) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
 	w.t.Helper()
 	if err := w.sources.volcano.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
 		w.t.Fatal(err)
@@ -33,7 +33,7 @@ func (w *world) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
 }
 
 // seenNodes returns the HyperNodes that a session sees, each with its nodes.
-func seenNodes(w *world) map[string][]string {
+func seenNodes(w *harness) map[string][]string {
 	snapshot, _, _ := w.SessionSnapshot()
 	seen := map[string][]string{}
 	for name := range snapshot.HyperNodes {
@@ -56,7 +56,7 @@ func younger(hyperNode *topologyv1alpha1.HyperNode) *topologyv1alpha1.HyperNode 
 }
 
 func TestACorrectedHyperNodeCounts(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.hyperNode(schedtest.MakeHyperNode().Name("a").NodesLike("(").Obj())
 		if diff := cmp.Diff(map[string][]string{}, seenNodes(w)); diff != "" {
 			t.Errorf("before (-want +got):\n%s", diff)
@@ -75,7 +75,7 @@ func TestACorrectedHyperNodeCounts(t *testing.T) {
 
 func TestHyperNodesFollowNodes(t *testing.T) {
 	node := func(name, rack string) *v1.Node { return schedtest.MakeNode().Name(name).Label("rack", rack).Obj() }
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.hyperNode(schedtest.MakeHyperNode().Name("like").NodesLike("^n[0-9]$").Obj())
 		w.hyperNode(schedtest.MakeHyperNode().Name("rack").NodesLabelled("rack", "a").Nodes("n9").Obj())
 		w.hyperNode(schedtest.MakeHyperNode().Name("top").Tier(2).HyperNodes("rack").Obj())
@@ -192,7 +192,7 @@ func describeHyperNodes(info *api.HyperNodesInfo) []string {
 // TestHyperNodesOutsideOfSessions checks that plugins see changes of HyperNodes outside of sessions as soon as the
 // watch shows them, and the same tree while nothing changes.
 func TestHyperNodesOutsideOfSessions(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.hyperNode(schedtest.MakeHyperNode().Name("leaf").Nodes("n0").Obj())
 		before := w.handle.HyperNodes()
 		if diff := cmp.Diff(map[string]sets.Set[string]{"leaf": sets.New("n0")}, before.RealNodesSet()); diff != "" {

@@ -41,12 +41,12 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 	minimum := func(n int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Name("g").MinMember(n) }
 	gpus := func(i int) *schedtest.PodBuilder { return members(i+1, "8")[i] }
 	bare := func(i int) *schedtest.PodBuilder { return pod(i).Req(nil) }
-	label := func(w *world) { w.add(nodeOf8(0).Label("disk", "ssd").Obj(), nodeOf8(1).Obj()) }
+	label := func(w *harness) { w.add(nodeOf8(0).Label("disk", "ssd").Obj(), nodeOf8(1).Obj()) }
 	tests := map[string]struct {
 		group *schedtest.PodGroupBuilder
 		pods  []*schedtest.PodBuilder
 		want  string
-		mend  func(w *world)
+		mend  func(w *harness)
 		bound int
 	}{
 		"no node has the label it wants": {
@@ -61,7 +61,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 		"it has a scheduling gate": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), bare(1).Gate("example.com/quota")}, bound: 2,
 			want: "SchedulingGated: 1 of 2 pods waits for scheduling gates: example.com/quota; minMember is 2",
-			mend: func(w *world) {
+			mend: func(w *harness) {
 				free := w.cluster.Pod("p1").DeepCopy()
 				free.Spec.SchedulingGates = nil
 				w.add(free, nodeOf8(1).Obj())
@@ -70,7 +70,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 		"others of it would do, and have no room": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), gpus(1), bare(2).NodeSelector("disk", "ssd")}, bound: 2,
 			want: "NotEnoughResources: best-effort pod p2 fits on no node: " + nodes,
-			mend: func(w *world) { w.add(nodeOf8(1).Obj(), nodeOf8(2).Obj()) },
+			mend: func(w *harness) { w.add(nodeOf8(1).Obj(), nodeOf8(2).Obj()) },
 		},
 		"none of it asks for resources": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{bare(0), bare(1).NodeSelector("disk", "ssd")}, bound: 2, mend: label,
@@ -79,7 +79,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 		"none of it asks for resources, and one has a gate": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{bare(0), bare(1).Gate("example.com/quota")}, bound: 2,
 			want: "SchedulingGated: 1 of 2 pods waits for scheduling gates: example.com/quota; minMember is 2",
-			mend: func(w *world) {
+			mend: func(w *harness) {
 				free := w.cluster.Pod("p1").DeepCopy()
 				free.Spec.SchedulingGates = nil
 				w.add(free)
@@ -88,7 +88,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				var began atomic.Int32
 				w.add(nodeOf8(0).Obj(), tt.group.Obj())
 				for _, pod := range tt.pods {
@@ -138,7 +138,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 // TestGangWithMembersInFlightIsNotIncomplete checks that members in flight count for the minimum of a gang: further
 // members reach it together with members that are about to be bound.
 func TestGangWithMembersInFlightIsNotIncomplete(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(3, 2)
 		goOn := make(chan struct{})
 		w.mustPlace("n", []binding.Step{waiting("slow", goOn)}, "p0", "p1")

@@ -86,7 +86,7 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				if tt.class != nil {
 					w.showPriorityClass(tt.class)
 				}

@@ -24,7 +24,7 @@ import (
 )
 
 // verdict closes a session that has set the gang's status with decide.
-func (w *world) verdict(decide func(job *api.JobInfo)) {
+func (w *harness) verdict(decide func(job *api.JobInfo)) {
 	w.t.Helper()
 	job := w.Snapshot().Jobs[gang]
 	decide(job)
@@ -45,7 +45,7 @@ func saysUnschedulable(job *api.JobInfo) {
 }
 
 // settled waits for the time in which a gang may count as arriving.
-func (w *world) settled() {
+func (w *harness) settled() {
 	w.verdict(func(*api.JobInfo) {})
 	time.Sleep(2 * statuswriter.Settle)
 	synctest.Wait()
@@ -73,7 +73,7 @@ func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 3)
 				w.settled()
 				w.verdict(func(job *api.JobInfo) {
@@ -122,7 +122,7 @@ func TestRegressionRunningWhilePending(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 2)
 				for _, p := range tt.pods {
 					w.add(p.Obj())
@@ -145,7 +145,7 @@ func TestRegressionRunningWhilePending(t *testing.T) {
 // TestGangReportsAMissingRole checks that a gang reports a missing role. Upstream counts members only, so it reports
 // a gang without its leader as scheduled if it has enough members.
 func TestGangReportsAMissingRole(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).Obj())
 		w.add(pod(0).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(1).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(2).Role("leader").Obj())
 		w.settled()
@@ -167,7 +167,7 @@ func TestGangReportsAMissingRole(t *testing.T) {
 // the session's snapshot its members are being bound, but its transaction has ended when the session reports on the
 // gang.
 func TestAGangWhoseTransactionEndsIsNotShort(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.settled()
 		w.mustPlace("n", nil, "p0", "p1")
@@ -185,7 +185,7 @@ func TestAGangWhoseTransactionEndsIsNotShort(t *testing.T) {
 // TestVerdictWhileWaiting checks that a gang that waits after a failure keeps reporting the reason. Once it was tried
 // again, the session's result counts.
 func TestVerdictWhileWaiting(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.settled()
 		w.failGang()
@@ -205,7 +205,7 @@ func TestVerdictWhileWaiting(t *testing.T) {
 // TestAGangThatIsBoundInPartIsNotJustInqueue checks that a gang that is partially bound after a failure is in phase
 // Unknown, not Inqueue.
 func TestAGangThatIsBoundInPartIsNotJustInqueue(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 3)
 		w.add(pod(2).Node("n").Obj())
 		w.settled()
@@ -223,7 +223,7 @@ func TestAGangThatIsBoundInPartIsNotJustInqueue(t *testing.T) {
 // TestAGangWithItsMinimumIsRunning checks that a gang with its minimum is Running, even if the session reports that
 // further members, which must be placed together, fit nowhere.
 func TestAGangWithItsMinimumIsRunning(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(3, 2)
 		for i := range 2 {
 			w.add(pod(i).Node("n").Phase(v1.PodRunning).Obj())
@@ -242,7 +242,7 @@ func TestAGangWithItsMinimumIsRunning(t *testing.T) {
 }
 
 func TestBoundGangDropsItsFailure(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		w.deliver(w.cluster.PodGroup("g"))
@@ -263,7 +263,7 @@ func TestBoundGangDropsItsFailure(t *testing.T) {
 
 // TestArrivingGang: A gang whose pods are created one by one is not reported as unschedulable for each missing pod.
 func TestArrivingGang(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 3)
 		w.cluster.Writes()
 		for i := range 2 {
@@ -300,7 +300,7 @@ func TestArrivingGang(t *testing.T) {
 // TestAGangThatIsBeingBoundIsNotWrittenInBetween checks that no status is written while a gang is being bound. Phase
 // Inqueue is not written a moment before phase Running, unless binding takes long.
 func TestAGangThatIsBeingBoundIsNotWrittenInBetween(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.verdict(func(job *api.JobInfo) { job.PodGroup.Status.Phase = scheduling.PodGroupPending })
 		w.settled()
@@ -331,7 +331,7 @@ func TestAGangThatIsBeingBoundIsNotWrittenInBetween(t *testing.T) {
 func TestABookedHyperNodeIsNotInTheInformersObject(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{"without annotations": nil, "with annotations": {"a": "b"}} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				shown := w.cluster.PodGroup("g")
 				shown.Annotations = annotations

@@ -19,7 +19,7 @@ import (
 const year = 365 * 24 * time.Hour
 
 // runsAndIsDeleted makes the pod run and deletes it, with this grace period, as soon as it has started.
-func (w *world) runsAndIsDeleted(pod *v1.Pod, grace time.Duration) {
+func (w *harness) runsAndIsDeleted(pod *v1.Pod, grace time.Duration) {
 	w.t.Helper()
 	seconds, due, now := int64(grace/time.Second), metav1.NewTime(time.Now().Add(grace)), metav1.Now()
 	pod.Status.Phase, pod.Status.StartTime = v1.PodRunning, &now
@@ -28,7 +28,7 @@ func (w *world) runsAndIsDeleted(pod *v1.Pod, grace time.Duration) {
 }
 
 // comes adds a gang of n pods to the queue. Each pod requests this amount of CPU.
-func (w *world) comes(name, queue, cpu string, n int) {
+func (w *harness) comes(name, queue, cpu string, n int) {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(n)).Obj())
 	for i := range n {
@@ -36,7 +36,7 @@ func (w *world) comes(name, queue, cpu string, n int) {
 	}
 }
 
-func (w *world) nodeOf(pod string) string { return w.cluster.Pod(pod).Spec.NodeName }
+func (w *harness) nodeOf(pod string) string { return w.cluster.Pod(pod).Spec.NodeName }
 
 // TestDeletedPodsThatRunOnCountAgainstTheirQueue checks that deleted pods that still run count against their queue. A
 // tenant submits pods, deletes them with a grace period of a year or of seconds once they run, and submits the next
@@ -48,7 +48,7 @@ func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
 			grace    time.Duration
 		}{{false, year}, {true, year}, {false, 100 * time.Second}, {true, 100 * time.Second}} {
 			t.Run(fmt.Sprint(plugin, form), func(t *testing.T) {
-				inWorld(t, func(t *testing.T, w *world) {
+				withHarness(t, func(t *testing.T, w *harness) {
 					w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "4"}).Obj())
 					w.add(nodeOf8(0).Obj(), nodeOf8(1).Obj())
 					s := newSessions(w, explainConf(plugin))
@@ -83,7 +83,7 @@ func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
 func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
 	for _, ready := range []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionUnknown} {
 		t.Run(string(ready), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "4"}).Obj())
 				dead := nodeOf8(0).Obj()
 				w.add(dead)
@@ -125,7 +125,7 @@ func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
 func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
 	for grace, holds := range map[time.Duration]bool{year: false, time.Hour: false, time.Minute: true} {
 		t.Run(grace.String(), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				for i := range 3 {
 					w.add(nodeOf8(i).Obj())
 				}
@@ -161,7 +161,7 @@ func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
 // period may be a year. Afterwards, others get the resources that the gang was to use together with the victim's, and
 // the pod is not evicted again.
 func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(nodeOf8(0).Obj(), nodeOf8(1).Obj())
 		s := newSessions(w, explainConf("proportion"))
 		w.add(schedtest.MakePodGroup().Name("victim").MinMember(1).Obj())
@@ -212,7 +212,7 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 		"it fits": {"1", "n", 1000}, "it requests more": {"1e15", "n", 8000}, "no such node": {"1e15", "nowhere", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Req(schedtest.Resources{"cpu": tt.cpu}).Node(tt.node).Phase(v1.PodRunning).Terminating().Obj())
 				given, _, _ := w.SessionSnapshot()
@@ -234,7 +234,7 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 // TestADeletedPodCountsInNoQueueThatDoesNotExist checks that a deleted pod does not count if its queue does not
 // exist, or if it has no gang.
 func TestADeletedPodCountsInNoQueueThatDoesNotExist(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		group := schedtest.MakePodGroup().Name("g").Queue("gone").MinMember(1).Obj()
 		w.add(group, pod(0).Node("n").Phase(v1.PodRunning).Terminating().Obj())
 		w.add(schedtest.MakePod().Name("lone").Node("n").Phase(v1.PodRunning).Terminating().Obj())

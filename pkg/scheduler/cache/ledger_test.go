@@ -15,7 +15,7 @@ import (
 )
 
 // reserved creates a gang with one member that is reserved on node n and in no transaction of the engine.
-func (w *world) reserved() *binding.Member {
+func (w *harness) reserved() *binding.Member {
 	w.t.Helper()
 	w.gangOf(1, 1)
 	m, err := w.reserve(w.decided("p0", "n"), nil, nil)
@@ -27,7 +27,7 @@ func (w *world) reserved() *binding.Member {
 
 // TestSessionAfterRollback checks that a released task is one that upstream's snapshot can clone.
 func TestSessionAfterRollback(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		m := w.reserved()
 		w.ledger.Released(m, errBroken)
 		if got := len(w.Snapshot().Jobs[gang].TaskStatusIndex[api.Pending]); got != 1 {
@@ -40,29 +40,29 @@ func TestSessionAfterRollback(t *testing.T) {
 // deleted while it is in flight.
 func TestPodOrNodeDeletedInFlight(t *testing.T) {
 	tests := map[string]struct {
-		happens func(w *world)
+		happens func(w *harness)
 		books   []string
 		cause   string
 	}{
 		"a pod is deleted": {
-			happens: func(w *world) { w.remove(pod(0).Obj()) },
+			happens: func(w *harness) { w.remove(pod(0).Obj()) },
 			books:   []string{"unknown", "Pending"},
 			cause:   binding.ErrPodGone.Error(),
 		},
 		"a pod is being deleted": {
-			happens: func(w *world) { w.add(pod(0).Terminating().Obj()) },
+			happens: func(w *harness) { w.add(pod(0).Terminating().Obj()) },
 			books:   []string{"Releasing", "Pending"},
 			cause:   binding.ErrPodGone.Error(),
 		},
 		"the node is deleted": {
-			happens: func(w *world) { w.remove(schedtest.MakeNode().Name("n").Obj()) },
+			happens: func(w *harness) { w.remove(schedtest.MakeNode().Name("n").Obj()) },
 			books:   []string{"Pending", "Pending"},
 			cause:   "node n was deleted",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				never := make(chan struct{})
 				w.mustPlace("n", []binding.Step{waiting("slow", never)}, "p0", "p1")

@@ -101,7 +101,7 @@ func TestLostReportsAreSentAgain(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			out := &leaky{leaks: true, told: map[string]int{}}
-			inWorldWithEvents(t, func() events.Outlet { return out }, func(t *testing.T, w *world) {
+			withHarnessAndEvents(t, func() events.Outlet { return out }, func(t *testing.T, w *harness) {
 				w.add(nodeOf8(0).Obj(), members(1, "1")[0].Obj())
 				if tt.group != nil {
 					w.add(tt.group.Obj())
@@ -159,7 +159,7 @@ func TestLostReportsAreSentAgain(t *testing.T) {
 // TestTheMemoryOfDeletedGangsIsReleased checks that the memory of deleted gangs is released. A session works on a
 // gang that is deleted in the meantime.
 func TestTheMemoryOfDeletedGangsIsReleased(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(members(1, "16")[0].Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
 		job := w.Snapshot().Jobs[gang]
 		closes := func() {

@@ -152,7 +152,7 @@ func TestWhyAGangWaits(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(tt.objects...)
 				w.add(tt.group.Obj())
 				for _, pod := range tt.pods {
@@ -187,7 +187,7 @@ func TestWhyAGangWaits(t *testing.T) {
 // searches for an object that makes the scheduler panic.
 func TestWhySessionsSkipAGang(t *testing.T) {
 	got := map[string]string{}
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		undo := make(chan struct{})
 		step := failing("bad", "p0")
@@ -201,7 +201,7 @@ func TestWhySessionsSkipAGang(t *testing.T) {
 		synctest.Wait()
 		got["its transaction has failed"], _ = w.Blocked(gang)
 	})
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Node("n").Phase(v1.PodRunning).Obj(), schedtest.MakePodGroup().Name("a").Obj(), schedtest.MakePodGroup().Name("b").Obj())
 		_, _, _ = w.SessionSnapshot()
@@ -289,7 +289,7 @@ func TestInvalidHyperNodesAreIgnoredAndReported(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				for _, hyperNode := range append([]*topologyv1alpha1.HyperNode{leaf, spine}, tt.hyperNodes...) {
 					w.hyperNode(hyperNode)
 				}

@@ -15,7 +15,7 @@ import (
 // TestTheNUMATopologyOfADeletedNodeIsDeleted checks that the NUMA topology of a deleted node is deleted, and no
 // other.
 func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		for _, name := range []string{"n", "m"} {
 			numa := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			if err := w.cluster.Volcano.Tracker().Add(numa); err != nil {
@@ -36,7 +36,7 @@ func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
 // TestTheNUMATopologyOfAReplacedNodeStays checks that the NUMA topology of a replaced node stays. The watch shows the
 // next node with its name instead of the deletion of the former node.
 func TestTheNUMATopologyOfAReplacedNodeStays(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		numa := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 		if err := w.cluster.Volcano.Tracker().Add(numa); err != nil {
 			t.Fatal(err)

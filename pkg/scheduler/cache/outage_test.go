@@ -23,7 +23,7 @@ import (
 )
 
 // away makes the API server reject all requests for that long.
-func (w *world) away(during time.Duration) {
+func (w *harness) away(during time.Duration) {
 	back := time.Now().Add(during)
 	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
 		client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -37,7 +37,7 @@ func (w *world) away(during time.Duration) {
 // failures cause a wait.
 func TestAGangIsTriedAgainAtOnceAfterAnOutage(t *testing.T) {
 	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
-		inWorld(t, func(t *testing.T, w *world) {
+		withHarness(t, func(t *testing.T, w *harness) {
 			w.gangOf(2, 2)
 			asks := func(ctx context.Context, _ *api.TaskInfo, _ string) error {
 				_, err := w.cluster.Kube.CoreV1().Pods(schedtest.Namespace).Get(ctx, "p0", metav1.GetOptions{})
@@ -70,7 +70,7 @@ func TestAGangIsTriedAgainAtOnceAfterAnOutage(t *testing.T) {
 // without another session. While its minimum cannot be read, its members keep their reservations.
 func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 	const away = time.Minute
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.away(away)
 		w.mustPlace("n", nil, "p0", "p1")
@@ -95,7 +95,7 @@ func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 			store = &eventStore{up: time.Now().Add(away)}
 			return events.NewWriter(store.take, "volcano", func(string) {})
 		}
-		inWorldWithEvents(t, writer, func(t *testing.T, w *world) {
+		withHarnessAndEvents(t, writer, func(t *testing.T, w *harness) {
 			const told = 16 // more than are written at once
 			for i := range told {
 				w.EventRecorder().Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "not bound")
@@ -113,7 +113,7 @@ func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 // TestStatusesAreWrittenSoonAfterAnOutage checks that statuses are written soon after an outage: the cache notifies
 // the status writer when the API server returns.
 func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.away(time.Minute)
 		w.desireAll()

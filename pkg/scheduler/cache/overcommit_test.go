@@ -117,7 +117,7 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.add(tt.objects...)
@@ -136,7 +136,7 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 // TestDevicesThatANodeDoesNotHaveDoNotCount checks that requests for devices that a node does not have do not count.
 // The pod's other requests count.
 func TestDevicesThatANodeDoesNotHaveDoNotCount(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "64"}).Node("n").Phase(v1.PodRunning).Obj())
 		snapshot, _, _ := w.SessionSnapshot()
@@ -163,7 +163,7 @@ func startedPod(pod *v1.Pod) *v1.Pod {
 // them. A kubelet that restarts reports no devices until their device plugin has registered. If the devices in use
 // exhaust a queue's limit, the queue must not admit another gang in the meantime.
 func TestDevicesInUseAreHeldThoughTheNodeHasLostThem(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		with := schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8", "pods": "110"}).Obj()
 		w.add(with)
 		w.gangOf(0, 1)
@@ -182,7 +182,7 @@ func TestDevicesInUseAreHeldThoughTheNodeHasLostThem(t *testing.T) {
 // had. A kubelet ignores requests for devices that its node does not list, and starts the pods. When the node lists
 // some later, the pods together hold no more than these.
 func TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 2)
 		for i := range 2 {
 			w.add(startedPod(pod(i).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "1000000"}).Node("n").Phase(v1.PodRunning).Obj()))
@@ -205,7 +205,7 @@ func TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad(t *testing.T) {
 // TestPodsHoldTheirRequestsWhenTheirNodeAppears checks that pods hold their whole requests when their node appears:
 // the reduced amounts of an earlier session do not stay.
 func TestPodsHoldTheirRequestsWhenTheirNodeAppears(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Node("late").Phase(v1.PodRunning).Obj())
 		allocated := func() float64 {

@@ -51,7 +51,7 @@ func othersComeAndGo(t *testing.T, takes string, want int, says string, plugins 
 		pod.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse(takes)
 		return pod
 	}
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		const size, nodes, seconds = 30, 10, 50
 		w.add(append(gpuNodes(nodes), other(), schedtest.MakePodGroup().Name("g").MinMember(size).Obj())...)
 		for _, pod := range members(size, "8") {
@@ -116,7 +116,7 @@ func othersComeAndGo(t *testing.T, takes string, want int, says string, plugins 
 // TestACorrectedGangIsReportedAtOnce checks that a corrected gang at once reports what it waits for now, although the
 // reason is the same.
 func TestACorrectedGangIsReportedAtOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(append(gpuNodes(2), other(), schedtest.MakePodGroup().Name("g").MinMember(8).Obj())...)
 		for _, pod := range members(8, "8") {
 			w.add(pod.Obj())
@@ -152,7 +152,7 @@ func TestACorrectedGangIsReportedAtOnce(t *testing.T) {
 // TestAnExplanationIsWrittenOnce checks that an explanation is written once: in 60 cycles of an unchanged cluster,
 // listed in a different order each time, the PodGroup and each pod are written once.
 func TestAnExplanationIsWrittenOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		for i := range 8 {
 			// Each node has two reasons. The order of a map decides which one upstream returns.
 			w.add(nodeOf8(i).Taint("maintenance", v1.TaintEffectNoSchedule).Obj())

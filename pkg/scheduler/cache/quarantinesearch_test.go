@@ -18,7 +18,7 @@ import (
 // TestDuringASearchNothingIsEvicted checks that nothing is evicted during a search. A gang waits if its queue is only
 // partially visible, because the resources used in the hidden part are not counted.
 func TestDuringASearchNothingIsEvicted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(schedtest.MakeQueue().Name("other").Obj(), pod(0).Node("n").Phase(v1.PodRunning).Obj(),
 			schedtest.MakePodGroup().Name("a").Obj(), schedtest.MakePodGroup().Name("b").Queue("other").Obj(), schedtest.MakePodGroup().Name("z").Obj())
@@ -57,7 +57,7 @@ func TestDuringASearchNothingIsEvicted(t *testing.T) {
 // TestQuarantinedObjectsAreRetriedUnderANewConfiguration checks that quarantined objects are retried under a new
 // configuration, which may omit the plugin that panicked.
 func TestQuarantinedObjectsAreRetriedUnderANewConfiguration(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.SessionSnapshot()
 		w.quarantine.CyclePanicked(gang, "oh no")

@@ -24,7 +24,7 @@ import (
 
 // actor plays events of its own gangs, pods and nodes, so several actors can run concurrently.
 type actor struct {
-	w    *world
+	w    *harness
 	rng  *rand.Rand
 	name string
 
@@ -34,7 +34,7 @@ type actor struct {
 	born   int
 }
 
-func newActor(w *world, name string, seed uint64) *actor {
+func newActor(w *harness, name string, seed uint64) *actor {
 	a := &actor{
 		w: w, name: name, rng: rand.New(rand.NewPCG(seed, uint64(name[0]))),
 		groups: map[string]*v1beta1.PodGroup{}, pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{},

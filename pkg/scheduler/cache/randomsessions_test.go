@@ -61,7 +61,7 @@ func (p *fickle) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-func randomProfile(t *testing.T, w *world) (*framework.Registry, *framework.Profile) {
+func randomProfile(t *testing.T, w *harness) (*framework.Registry, *framework.Profile) {
 	t.Helper()
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(framework.PluginSpec{Name: "fickle", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
@@ -87,7 +87,7 @@ type whole struct{ framework.Cache }
 func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				registry, profile := randomProfile(t, w)
 				rng := rand.New(rand.NewPCG(seed, 0))
 				actors := []*actor{newActor(w, "a", seed), newActor(w, "b", seed), newActor(w, "c", seed)}

@@ -19,7 +19,7 @@ import (
 // TestWaitingPodsAreReportedAgain checks that waiting pods are reported again. The API server drops an event after an
 // hour. A pod that still waits then gets another event, not earlier, with the text of its condition.
 func TestWaitingPodsAreReportedAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.settled()
 		var told []int
@@ -67,7 +67,7 @@ func TestWhichPodsAreReportedAgain(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				waits := pod(0).Gate("quota").Obj()
 				waits.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: tt.reason, Message: "no room"}}

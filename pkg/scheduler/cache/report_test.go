@@ -30,7 +30,7 @@ const (
 )
 
 // failGang makes the gang's transaction fail once: the storage fails for pod p0.
-func (w *world) failGang() {
+func (w *harness) failGang() {
 	w.t.Helper()
 	w.mustPlace("n", []binding.Step{failing("storage", "p0")}, "p0", "p1")
 	w.SealTransactions()
@@ -38,7 +38,7 @@ func (w *world) failGang() {
 }
 
 // condition describes the condition of the PodGroup in the API server. It returns "" if the condition does not exist.
-func (w *world) condition(kind v1beta1.PodGroupConditionType) string {
+func (w *harness) condition(kind v1beta1.PodGroupConditionType) string {
 	for _, c := range w.cluster.PodGroup("g").Status.Conditions {
 		if c.Type == kind {
 			return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
@@ -47,7 +47,7 @@ func (w *world) condition(kind v1beta1.PodGroupConditionType) string {
 	return ""
 }
 
-func (w *world) podScheduled(name string) string {
+func (w *harness) podScheduled(name string) string {
 	_, c := podutil.GetPodCondition(&w.cluster.Pod(name).Status, v1.PodScheduled)
 	if c == nil {
 		return ""
@@ -58,7 +58,7 @@ func (w *world) podScheduled(name string) string {
 // TestFailedGangWakesTheLoop checks that a failed gang wakes the loop. The loop may be idle, and no other change
 // would wake it for the released resources.
 func TestFailedGangWakesTheLoop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		if wakes := w.woken(); !slices.Contains(wakes, WakeNow) {
@@ -68,7 +68,7 @@ func TestFailedGangWakesTheLoop(t *testing.T) {
 }
 
 func TestAFailedPreBindIsReported(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.cluster.Writes()
 		w.failGang()
@@ -107,7 +107,7 @@ func count(list []string) map[string]int {
 // TestTheSameFailureIsReportedOnce checks that the same failure is reported once: a gang that keeps failing for the
 // same reason causes no further event or write.
 func TestTheSameFailureIsReportedOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		w.deliver(w.cluster.PodGroup("g"))
@@ -132,7 +132,7 @@ func TestTheSameFailureIsReportedOnce(t *testing.T) {
 // TestTheSameFailureIsReportedAgainAfterItsEventsExpire checks that the same failure is reported again after its
 // events expire: the API server drops events after a while, and the gang still waits.
 func TestTheSameFailureIsReportedAgainAfterItsEventsExpire(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		told := w.cluster.Events.Take()
@@ -152,7 +152,7 @@ func TestTheSameFailureIsReportedAgainAfterItsEventsExpire(t *testing.T) {
 // TestTheRecordOfReportedPodsIsBounded checks that the record of reported pods is bounded: it keeps only the existing
 // pods of a gang that keeps failing and whose pods are recreated.
 func TestTheRecordOfReportedPodsIsBounded(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		for i := range 20 {
 			w.failGang()
@@ -172,7 +172,7 @@ func TestTheRecordOfReportedPodsIsBounded(t *testing.T) {
 // TestEqualPodsAreOneCause checks that equal pods count as one cause. Chance decides which of a gang's equal pods has
 // the failure, so another pod is not a new cause. A pod that joined the gang later has no report yet.
 func TestEqualPodsAreOneCause(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		w.deliver(w.cluster.PodGroup("g"))
@@ -206,7 +206,7 @@ func TestEqualPodsAreOneCause(t *testing.T) {
 // TestRegressionNoBackoff is for upstream's defect of that id: a gang whose pre-bind always fails is retried every
 // cycle.
 func TestRegressionNoBackoff(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		var waits []time.Duration
 		for range 3 {
@@ -235,7 +235,7 @@ func TestRegressionNoBackoff(t *testing.T) {
 }
 
 func TestSuccessEndsTheBackoff(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(3, 2)
 		for range 5 { // The next wait would be half a minute.
 			w.failGang()
@@ -266,7 +266,7 @@ func TestSuccessEndsTheBackoff(t *testing.T) {
 // TestARejectedBindingIsReported checks that a rejected Binding is reported. The API server rejects one Binding, and
 // the gang needs only one member.
 func TestARejectedBindingIsReported(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 1)
 		w.cluster.Kube.PrependReactor("create", "pods/binding", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			if action.(clienttesting.CreateActionImpl).Object.(*v1.Binding).Name != "p0" {
@@ -292,7 +292,7 @@ func TestARejectedBindingIsReported(t *testing.T) {
 
 // TestShutdownIsNoFailure checks that a gang that a shutdown interrupts neither waits nor is reported as failed.
 func TestShutdownIsNoFailure(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
 		w.SealTransactions()

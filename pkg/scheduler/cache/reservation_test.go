@@ -19,7 +19,7 @@ import (
 )
 
 // again registers the node again, as a kubelet does after its Node was deleted.
-func (w *world) again(node string) {
+func (w *harness) again(node string) {
 	w.t.Helper()
 	w.remove(schedtest.MakeNode().Name(node).Obj())
 	w.add(schedtest.MakeNode().Name(node).Obj())
@@ -29,27 +29,27 @@ func (w *world) again(node string) {
 // regardless of its transaction. Sessions still see the task on its node, the task is in no second transaction, and
 // its own transaction ends normally.
 func TestATaskStaysInItsTransaction(t *testing.T) {
-	tests := map[string]func(w *world){
-		"its pod names another PodGroup": func(w *world) { w.add(pod(0).Group("other").Obj()) },
-		"its pod names another PodGroup and then its own": func(w *world) {
+	tests := map[string]func(w *harness){
+		"its pod names another PodGroup": func(w *harness) { w.add(pod(0).Group("other").Obj()) },
+		"its pod names another PodGroup and then its own": func(w *harness) {
 			w.add(pod(0).Group("other").Obj())
 			w.add(pod(0).Obj())
 		},
-		"its pod names no PodGroup any more": func(w *world) {
+		"its pod names no PodGroup any more": func(w *harness) {
 			p := pod(0).Obj()
 			delete(p.Annotations, v1beta1.KubeGroupNameAnnotationKey)
 			w.add(p)
 		},
-		"its node is registered again": func(w *world) { w.again("n") },
-		"its node is registered again and changed": func(w *world) {
+		"its node is registered again": func(w *harness) { w.again("n") },
+		"its node is registered again and changed": func(w *harness) {
 			w.again("n")
 			w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj())
 		},
-		"its task is recreated": func(w *world) { w.deliver(w.latest["*v1.Pod ns/p0"]) },
+		"its task is recreated": func(w *harness) { w.deliver(w.latest["*v1.Pod ns/p0"]) },
 	}
 	for name, happens := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.gangOf(1, 1)
 				decided := w.decided("p0", "n")
@@ -97,7 +97,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 			})
 		})
 		t.Run(name+", and it is released", func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.gangOf(1, 1)
 				m, err := w.reserve(w.decided("p0", "n"), nil, nil)
@@ -122,7 +122,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 }
 
 // changedGroup returns pod p0 with the PodGroup that it names now.
-func changedGroup(w *world) *schedtest.PodBuilder {
+func changedGroup(w *harness) *schedtest.PodBuilder {
 	b := pod(0)
 	for key, value := range w.latest["*v1.Pod ns/p0"].(*v1.Pod).Annotations {
 		b.Annotation(key, value)
@@ -133,7 +133,7 @@ func changedGroup(w *world) *schedtest.PodBuilder {
 // TestAReservedNodeCountsWithoutRoom checks that a reserved node counts without room: a pod that is being bound may
 // be on its node at any moment, whatever other pods were placed there since.
 func TestAReservedNodeCountsWithoutRoom(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.reserved()
 		w.remove(schedtest.MakeNode().Name("n").Obj())
 		w.add(schedtest.MakePod().Name("big").Scheduler("other").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "8"}).Obj())
@@ -149,7 +149,7 @@ func TestAReservedNodeCountsWithoutRoom(t *testing.T) {
 // the watch shows a new pod in place of one that is in a transaction. The old pod is abandoned, and the new pod is in
 // no transaction before the old one has ended.
 func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		undo := make(chan struct{})
 		step := binding.Step{Plugin: "slow", PreBind: waiting("slow", make(chan struct{})).PreBind, Rollback: blocking(undo)}
@@ -175,7 +175,7 @@ func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 // TestAReleaseFreesOnlyItsOwn checks that a release frees only its own reservation: a second result for a settled
 // member does not free the pod's current reservation.
 func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		first := w.reserved()
 		w.ledger.Released(first, errBroken)
 		w.add(schedtest.MakeNode().Name("m").Obj())
@@ -196,7 +196,7 @@ func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
 // TestNUMADecisionsEndWithTheTransaction checks that NUMA decisions end with the transaction: a released task is
 // placed again with a new NUMA decision.
 func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		decided := w.decided("p0", "n")
 		decided.TaskInfo.NumaInfo.ResMap[1] = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
@@ -222,7 +222,7 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 // TestANodeRegisteredAgainHasItsPods checks that a node that is registered again has its pods. Upstream's cache shows
 // such a node without pods.
 func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(
 			pod(0).Node("n").Phase(v1.PodRunning).Obj(),
@@ -267,7 +267,7 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 // TestANodeRegisteredAgainHasNoPodsOfOthers checks that a node that is registered again has no pods of other nodes.
 // The watch shows a pod on it that is being bound to another node, and upstream's cache gets that event later.
 func TestANodeRegisteredAgainHasNoPodsOfOthers(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.add(schedtest.MakeNode().Name("m").Obj())
 		if _, err := w.reserve(w.decided("p0", "m"), nil, nil); err != nil {
@@ -283,7 +283,7 @@ func TestANodeRegisteredAgainHasNoPodsOfOthers(t *testing.T) {
 }
 
 func TestDeletedNodesAreDropped(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.remove(schedtest.MakeNode().Name("n").Obj())
 		w.Cache.books.Lock()
@@ -297,7 +297,7 @@ func TestDeletedNodesAreDropped(t *testing.T) {
 // TestAddingToANodeRegisteredAgainChecksItsPods checks that adding a task to a node that is registered again checks
 // its pods. The node was registered again after the session began.
 func TestAddingToANodeRegisteredAgainChecksItsPods(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.add(pod(1).Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "7500m"}).Obj())
 		decided := w.decided("p0", "n")

@@ -17,7 +17,7 @@ import (
 // TestSessionsReportPodGroupsOnce checks that sessions report PodGroups once. A finding that a plugin records in
 // every session becomes one event until it changes, with the plugin's text.
 func TestSessionsReportPodGroupsOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		registry := framework.NewRegistry()
 		registry.RegisterPlugin(ibcluster.Spec())
 		_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf("actions: allocate\ntiers:\n- plugins:\n  - name: ibcluster\n")

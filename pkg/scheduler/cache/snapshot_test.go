@@ -31,7 +31,7 @@ func TestRegressionSharedPodWrite(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				shared := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
 				before := shared.DeepCopy()
@@ -71,7 +71,7 @@ func TestRegressionSharedPodWrite(t *testing.T) {
 }
 
 func TestSnapshotTaskIsTheSameEverywhere(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		job := w.Snapshot().Jobs[gang]
 		task := job.Tasks["ns-p0"]
@@ -113,7 +113,7 @@ func TestPodThatNamesItsNode(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(tt.pod)
 				for _, other := range tt.others {
@@ -143,7 +143,7 @@ func TestPodThatNamesItsNode(t *testing.T) {
 // TestSnapshotShowsDecidedStatuses checks that a snapshot shows the decided statuses. A session does not repeat a
 // decision that the watch has not shown yet, and its changes to its own copies are not seen by the next session.
 func TestSnapshotShowsDecidedStatuses(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		job := w.Snapshot().Jobs[gang]
 		job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: "Decided", Message: "by a session"}}

@@ -62,7 +62,7 @@ func taintRule(effect resourcev1alpha3.DeviceTaintEffect) *resourcev1alpha3.Devi
 // TestDevicesOfADeletedClaimAreFree checks that the devices of a deleted claim are free for other claims.
 func TestDevicesOfADeletedClaimAreFree(t *testing.T) {
 	for claim, want := range map[*resourcev1.ResourceClaim][]Urgency{allocated(0): {WakeNow}, schedtest.DeviceClaim("c"): nil} {
-		inWorld(t, func(t *testing.T, w *world) {
+		withHarness(t, func(t *testing.T, w *harness) {
 			w.changes.storage.storageDeleted(claim)
 			if diff := cmp.Diff(want, w.woken()); diff != "" {
 				t.Errorf("wake-ups (-want +got):\n%s", diff)
@@ -135,7 +135,7 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				switch {
 				case tt.before == nil:
 					w.changes.storage.storageAdded(tt.after)
@@ -178,14 +178,14 @@ func TestClaimsOfDevicesWakeForTheirPods(t *testing.T) {
 		"of another's name": {schedtest.DeviceClaim("other"), named("other"), false},
 	}
 	pods := map[string]struct {
-		arrange func(w *world)
+		arrange func(w *harness)
 		waits   bool
 	}{
-		"a pod waits with it":               {func(w *world) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Obj()) }, true},
-		"no pod uses it":                    {func(w *world) { w.add(pod(0).Obj()) }, false},
-		"its pod is bound":                  {func(w *world) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Node("n").Obj()) }, false},
-		"a pod of another scheduler has it": {func(w *world) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Scheduler("other").Obj()) }, false},
-		"its pod is being bound": {func(w *world) {
+		"a pod waits with it":               {func(w *harness) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Obj()) }, true},
+		"no pod uses it":                    {func(w *harness) { w.add(pod(0).Obj()) }, false},
+		"its pod is bound":                  {func(w *harness) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Node("n").Obj()) }, false},
+		"a pod of another scheduler has it": {func(w *harness) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Scheduler("other").Obj()) }, false},
+		"its pod is being bound": {func(w *harness) {
 			w.add(pod(0).ResourceClaim("c").MadeClaim("t").Obj())
 			w.mustPlace("n", nil, "p0")
 		}, false},
@@ -193,7 +193,7 @@ func TestClaimsOfDevicesWakeForTheirPods(t *testing.T) {
 	for who, tt := range pods {
 		for what, change := range changes {
 			t.Run(who+", "+what, func(t *testing.T) {
-				inWorld(t, func(t *testing.T, w *world) {
+				withHarness(t, func(t *testing.T, w *harness) {
 					w.gangOf(0, 1)
 					tt.arrange(w)
 					w.woken()
@@ -229,7 +229,7 @@ func TestStorageEndsTheWaitOfGangsWithClaims(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				for i := range 2 {
 					if tt.claim != "" {

@@ -24,7 +24,7 @@ import (
 
 // catchUp advances the clock and notifies the cache of writes, so that conflicting writes succeed when they are
 // retried.
-func (w *world) catchUp() {
+func (w *harness) catchUp() {
 	w.t.Helper()
 	for range 3 {
 		synctest.Wait()
@@ -36,7 +36,7 @@ func (w *world) catchUp() {
 }
 
 func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		var repaired atomic.Bool
 		begun := make(chan struct{}) // p1 is not released without a rollback.
@@ -102,7 +102,7 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 }
 
 func TestALongWaitInPreBindIsReported(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		goOn := make(chan struct{})
 		step := waiting("storage", goOn)
@@ -136,7 +136,7 @@ func TestALongWaitInPreBindIsReported(t *testing.T) {
 func TestThePodGroupNamesOnlyPodsThatStillWait(t *testing.T) {
 	const says = " pre-bind plugin storage is running on node n since 2000-01-01T00:00:00Z"
 	for goesOn, waits := range map[string]string{"p0": "p1", "p1": "p0"} {
-		inWorld(t, func(t *testing.T, w *world) {
+		withHarness(t, func(t *testing.T, w *harness) {
 			w.gangOf(2, 2)
 			returns := map[string]chan struct{}{"p0": make(chan struct{}), "p1": make(chan struct{})}
 			step := binding.Step{Plugin: "storage", Timeout: time.Hour, PreBind: func(ctx context.Context, task *api.TaskInfo, _ string) error {
@@ -165,7 +165,7 @@ func TestThePodGroupNamesOnlyPodsThatStillWait(t *testing.T) {
 // TestAHangingBindIsReported checks that a hanging bind is reported. While it is unknown whether a pod is bound, its
 // node's resources stay reserved.
 func TestAHangingBindIsReported(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		var repaired atomic.Bool
 		for verb, err := range map[string]error{"create": apierrors.NewInternalError(errBroken), "get": apierrors.NewForbidden(v1.Resource("pods"), "p", errBroken)} {
@@ -211,7 +211,7 @@ func TestAHangingBindIsReported(t *testing.T) {
 // TestDrainReportsUnfinishedMembers checks that a drain reports unfinished members. The grace period has ended when
 // the drain is stopped, but the remaining members must still be reported.
 func TestDrainReportsUnfinishedMembers(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.refuseAtFirst(3)
 		returns := make(chan struct{})

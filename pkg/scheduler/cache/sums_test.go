@@ -69,7 +69,7 @@ func withThings(i int, n, claims string) *schedtest.PodBuilder {
 }
 
 // idleThings returns the idle things on the node in the next session, and on a copy of that node.
-func (w *world) idleThings() (idle, ofCopy int64) {
+func (w *harness) idleThings() (idle, ofCopy int64) {
 	whole := w.Snapshot()
 	given, _, _ := w.SessionSnapshot()
 	if whole.Nodes["n"].Idle.ScalarResources[things] != given.Nodes["n"].Idle.ScalarResources[things] {
@@ -82,26 +82,26 @@ func (w *world) idleThings() (idle, ofCopy int64) {
 // counter changes them.
 func TestSumsOfACounter(t *testing.T) {
 	tests := map[string]struct {
-		then func(w *world, c *thingCounter)
+		then func(w *harness, c *thingCounter)
 		want int64
 	}{
-		"at first":       {func(*world, *thingCounter) {}, 5},
-		"a node changes": {func(w *world, _ *thingCounter) { w.add(thingNode("7").Label("new", "").Obj()) }, 5},
-		"a node changes, seen as it is": {func(w *world, _ *thingCounter) {
+		"at first":       {func(*harness, *thingCounter) {}, 5},
+		"a node changes": {func(w *harness, _ *thingCounter) { w.add(thingNode("7").Label("new", "").Obj()) }, 5},
+		"a node changes, seen as it is": {func(w *harness, _ *thingCounter) {
 			w.books.Nodes.Show(thingNode("7").Label("new", "").Obj())
 		}, 5},
-		"a pod comes": {func(w *world, _ *thingCounter) { w.add(withThings(1, "2", "0").Node("n").Phase(v1.PodRunning).Obj()) }, 3},
-		"a pod goes":  {func(w *world, _ *thingCounter) { w.remove(withThings(0, "3", "100").Obj()) }, 8},
-		"there are fewer": {func(_ *world, c *thingCounter) {
+		"a pod comes": {func(w *harness, _ *thingCounter) { w.add(withThings(1, "2", "0").Node("n").Phase(v1.PodRunning).Obj()) }, 3},
+		"a pod goes":  {func(w *harness, _ *thingCounter) { w.remove(withThings(0, "3", "100").Obj()) }, 8},
+		"there are fewer": {func(_ *harness, c *thingCounter) {
 			c.all["n"], c.changed["n"] = 4, true
 		}, 1},
-		"there are none any more": {func(_ *world, c *thingCounter) {
+		"there are none any more": {func(_ *harness, c *thingCounter) {
 			c.all["n"], c.changed["n"] = 3, true
 		}, 0},
-		"what pods have is broken": {func(_ *world, c *thingCounter) {
+		"what pods have is broken": {func(_ *harness, c *thingCounter) {
 			c.all["n"], c.broken["n"], c.changed["n"] = 6, 2, true
 		}, 5},
-		"what was broken is whole, unseen": {func(w *world, c *thingCounter) {
+		"what was broken is whole, unseen": {func(w *harness, c *thingCounter) {
 			c.all["n"], c.broken["n"], c.changed["n"] = 6, 2, true
 			w.idleThings()
 			c.all["n"], c.broken["n"] = 8, 0
@@ -109,7 +109,7 @@ func TestSumsOfACounter(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				c := &thingCounter{all: map[string]int64{"n": 8}, broken: map[string]int64{}, changed: map[string]bool{}}
 				w.handle.CountResources(c)
 				w.add(thingNode("100").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "100").Node("n").Phase(v1.PodRunning).Obj())
@@ -128,7 +128,7 @@ func TestSumsOfACounter(t *testing.T) {
 // TestASumIsRightWhereAMemberIsReserved checks that the amount is correct where a member is reserved. Since the
 // session opened, upstream has taken the node's own amount, which is zero.
 func TestASumIsRightWhereAMemberIsReserved(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.handle.CountResources(&thingCounter{all: map[string]int64{"n": 8}})
 		w.add(thingNode("0").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "0").Obj())
 		decided := w.decided("p0", "n")

@@ -41,7 +41,7 @@ func TestNoTenantMakesLongMessages(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := tenant{rand.New(rand.NewPCG(seed, 13))}
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				group := schedtest.MakePodGroup().Name("g").MinMember(members).Annotation("note", r.text(100_000))
 				for range r.IntN(3_000) {
 					group.MinTaskMember(r.text(300), 1)
@@ -99,7 +99,7 @@ func TestNoTenantMakesLongMessages(t *testing.T) {
 }
 
 // short fails the test if the message is too long or cannot be stored.
-func (w *world) short(what, message string) {
+func (w *harness) short(what, message string) {
 	w.t.Helper()
 	if len(message) > brief.Most || !utf8.ValidString(message) {
 		w.t.Errorf("%s has %d bytes, valid is %v: %.100q", what, len(message), utf8.ValidString(message), message)
@@ -109,7 +109,7 @@ func (w *world) short(what, message string) {
 // TestAnOverflowingRequestFitsNowhere checks that an overflowing request fits nowhere. Upstream reads 1e18 CPUs as a
 // negative amount.
 func TestAnOverflowingRequestFitsNowhere(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").Obj(),
 			schedtest.MakePod().Name("huge").Group("g").Req(schedtest.Resources{"cpu": "1e18"}).Obj())
 		if err := w.place("huge", "n"); err == nil {
@@ -121,7 +121,7 @@ func TestAnOverflowingRequestFitsNowhere(t *testing.T) {
 // TestGangsTextIsHeldOnce checks that a gang's text is stored once: if the failure of a gang of many pods has a long
 // message, its pods without a failure share one text.
 func TestGangsTextIsHeldOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(3, 3)
 		w.mustPlace("n", []binding.Step{{Plugin: "storage", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
 			if task.Name == "p0" {

@@ -24,7 +24,7 @@ import (
 )
 
 // preempting returns sessions with preempt, in a cluster with 4 nodes of 64 CPUs and a queue q with this capability.
-func preempting(w *world, plugin, cpu string, change ...func(*conf.PluginOption)) *sessions {
+func preempting(w *harness, plugin, cpu string, change ...func(*conf.PluginOption)) *sessions {
 	w.t.Helper()
 	w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": cpu}).Obj())
 	for i := range 4 {
@@ -86,7 +86,7 @@ func (p podLimit) OnSessionOpen(ssn *framework.Session) {
 
 // submits adds a gang of priority 0 or 1 to the queue, with one pod for each of the nodes. The pods' grace period is
 // 9 minutes.
-func (w *world) submits(name, queue, cpu string, priority int32, nodes ...string) {
+func (w *harness) submits(name, queue, cpu string, priority int32, nodes ...string) {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(len(nodes))).PriorityClass(fmt.Sprint("p", priority)).Obj())
 	for i, node := range nodes {
@@ -98,7 +98,7 @@ func (w *world) submits(name, queue, cpu string, priority int32, nodes ...string
 }
 
 // needs changes the minimum of the gang.
-func (w *world) needs(gang string, members int32) {
+func (w *harness) needs(gang string, members int32) {
 	podGroup := w.cluster.PodGroup(gang).DeepCopy()
 	podGroup.Spec.MinMember = members
 	w.add(podGroup)
@@ -136,7 +136,7 @@ func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 		for _, then := range []string{"is deleted", "waits", "waits for more members", "waits for a member that fits nowhere"} {
 			for _, grace := range []time.Duration{year, 9 * time.Minute} {
 				t.Run(fmt.Sprint(plugin, " ", then, " ", grace), func(t *testing.T) {
-					inWorld(t, func(t *testing.T, w *world) {
+					withHarness(t, func(t *testing.T, w *harness) {
 						s := preempting(w, plugin, "64")
 						var pods []string
 						for round := range 4 {
@@ -181,7 +181,7 @@ func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		t.Run(plugin, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := preempting(w, "capacity", "192")
 				if plugin == "podlimit" {
 					s.registry.RegisterPlugin(framework.PluginSpec{Name: plugin, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
@@ -245,7 +245,7 @@ func (g *grouped) GangGroup(job *api.JobInfo) *binding.GangGroup {
 func TestAGroupHoldsWhatItsVictimsFree(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		t.Run(plugin, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := preempting(w, "capacity", "80")
 				together := &grouped{group: &binding.GangGroup{ID: "together", Gangs: []binding.GangTerms{{Gang: "ns/evicts"}, {Gang: "ns/beside"}}}}
 				for _, made := range []framework.Plugin{podLimit(2), together} {
@@ -286,7 +286,7 @@ func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
 		want   bool
 	}{{true, "128", true}, {true, "127", false}, {true, "", true}, {false, "127", true}} {
 		t.Run(fmt.Sprintf("nested %t, parent %q", tt.nested, tt.parent), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := preempting(w, "capacity", "64", func(option *conf.PluginOption) {
 					if option.Name == "capacity" {
 						option.EnabledHierarchy = &tt.nested
@@ -336,7 +336,7 @@ func TestVictimsOfSeveralGangsCountOnce(t *testing.T) {
 }
 
 func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		s := preempting(w, plugin, "80")
 		var pods []string
 		for i := range 4 {
@@ -376,7 +376,7 @@ func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
 // TestTheQueueThatRefusesIsNotBlamedOnVictims checks that a queue that refuses a gang does not blame victims. A gang
 // waits for its victims in queue q. Another queue refuses a gang for its own reason.
 func TestTheQueueThatRefusesIsNotBlamedOnVictims(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		s := preempting(w, "capacity", "64")
 		pods := []string{"victim-0", "gang-0"}
 		w.submits("victim", "q", "64", 0, "n00")
@@ -398,7 +398,7 @@ func TestTheQueueThatRefusesIsNotBlamedOnVictims(t *testing.T) {
 // queue. A second pod of the gang runs on another node while the victim of the first pod still runs and its node is
 // cordoned. The gang and the victim fill the queue, so no other gang runs.
 func TestOnlyNomineesTakeTheRoomOfVictims(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		s := preempting(w, "capacity", "128")
 		pods := []string{"victim-0", "gang-0", "gang-1", "other-0"}
 		w.submits("victim", "q", "64", 0, "n00")
@@ -423,7 +423,7 @@ func TestOnlyNomineesTakeTheRoomOfVictims(t *testing.T) {
 func TestAGangTakesTheRoomOfItsVictimsForMinutes(t *testing.T) {
 	for later, want := range map[time.Duration]bool{0: true, 15 * time.Minute: false} {
 		t.Run(later.String(), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := preempting(w, "capacity", "64")
 				pods := []string{"victim-0", "gang-0", "other-0"}
 				w.submits("victim", "q", "64", 0, "n00")

@@ -105,7 +105,7 @@ func (s sharing) switchOn(t *testing.T, locks bool) {
 }
 
 // harness is a cluster with one way of sharing devices.
-type world struct {
+type harness struct {
 	*sessiontest.Cluster
 	t        *testing.T
 	registry *framework.Registry
@@ -130,7 +130,7 @@ tiers:
 }
 
 // in runs the test on the node and the pods, once for each way of sharing, or for the named ways.
-func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *testing.T, w *world, s sharing), only ...string) {
+func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *testing.T, w *harness, s sharing), only ...string) {
 	for name, s := range sharings {
 		if len(only) > 0 && !slices.Contains(only, name) {
 			continue
@@ -138,7 +138,7 @@ func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *t
 		t.Run(name, func(t *testing.T) {
 			s.switchOn(t, locks)
 			list := pods(s)
-			w := &world{t: t, registry: framework.NewRegistry(), conf: confOf(s, locks)}
+			w := &harness{t: t, registry: framework.NewRegistry(), conf: confOf(s, locks)}
 			w.Cluster = sessiontest.New(sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{s.node().Obj()}, Pods: list,
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
@@ -149,10 +149,10 @@ func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *t
 	}
 }
 
-func (w *world) open() *sessiontest.Session { return w.Open(w.registry, w.conf) }
+func (w *harness) open() *sessiontest.Session { return w.Open(w.registry, w.conf) }
 
 // writes returns the writes to the API server since the last call.
-func (w *world) writes() []string {
+func (w *harness) writes() []string {
 	var writes []string
 	for _, action := range w.Kube().Actions() {
 		switch action := action.(type) {
@@ -166,7 +166,7 @@ func (w *world) writes() []string {
 	return writes
 }
 
-func (w *world) unwritten() {
+func (w *harness) unwritten() {
 	w.t.Helper()
 	if writes := w.writes(); len(writes) > 0 {
 		w.t.Errorf("the session wrote to the API server: %v", writes)
@@ -229,7 +229,7 @@ func TestRegressionDevicePatchInTrial(t *testing.T) {
 	}
 	for name, place := range trials {
 		t.Run(name, func(t *testing.T) {
-			in(t, false, pending(2), func(t *testing.T, w *world, s sharing) {
+			in(t, false, pending(2), func(t *testing.T, w *harness, s sharing) {
 				ssn := w.open()
 				defer ssn.Close()
 				before, annotations := ledger(ssn), maps.Clone(task(ssn, "p0").Pod.Annotations)
@@ -266,7 +266,7 @@ func TestRegressionDevicePatchInTrial(t *testing.T) {
 // TestDevicesTravelInTheBinding checks that the Binding has the chosen devices as annotations. One session also
 // leaves a trial behind, which must not affect the next one.
 func TestDevicesTravelInTheBinding(t *testing.T) {
-	in(t, false, pending(2), func(t *testing.T, w *world, s sharing) {
+	in(t, false, pending(2), func(t *testing.T, w *harness, s sharing) {
 		w.registry.RegisterAction(allocate.New())
 		action, _ := vcframework.GetAction("allocate")
 		left := w.open()
@@ -307,7 +307,7 @@ func TestDevicesTravelInTheBinding(t *testing.T) {
 // TestRegressionSwallowedDeviceError is for upstream's defect of that id: devices are refused, and the pod is bound
 // without them.
 func TestRegressionSwallowedDeviceError(t *testing.T) {
-	in(t, false, pending(5), func(t *testing.T, w *world, s sharing) {
+	in(t, false, pending(5), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		statement := vcframework.NewStatement(ssn.Session.Session)
@@ -403,7 +403,7 @@ func TestDevicesAreSwitchedWhenTheSchedulerBegins(t *testing.T) {
 
 // TestClientOfAClosedSession: Plugins of Kubernetes keep the client of the first session that they see.
 func TestClientOfAClosedSession(t *testing.T) {
-	in(t, false, pending(1), func(t *testing.T, w *world, s sharing) {
+	in(t, false, pending(1), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		client := ssn.KubeClient()
 		ssn.Close()
@@ -435,7 +435,7 @@ func TestNodeWithoutALedgerTakesNoPod(t *testing.T) {
 // TestVictimsKeepTheirDevices checks that victims keep their devices. Upstream removes a victim's devices in the API
 // server, and assigns others when the eviction is reverted.
 func TestVictimsKeepTheirDevices(t *testing.T) {
-	in(t, false, running("r"), func(t *testing.T, w *world, s sharing) {
+	in(t, false, running("r"), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		before := ledger(ssn)
@@ -470,7 +470,7 @@ func TestAVictimThatStaysIsSeen(t *testing.T) {
 				Annotation(s.holds, "GPU-n-0,NVIDIA,16000,0:GPU-n-1,NVIDIA,16000,0:").Obj(),
 		}
 	}
-	in(t, false, full, func(t *testing.T, w *world, _ sharing) {
+	in(t, false, full, func(t *testing.T, w *harness, _ sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		statement := vcframework.NewStatement(ssn.Session.Session)
@@ -494,7 +494,7 @@ func TestVictimsOfGPUSharingMakeRoom(t *testing.T) {
 		}
 		return list
 	}
-	in(t, false, pods, func(t *testing.T, w *world, s sharing) {
+	in(t, false, pods, func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		before := ledger(ssn)
@@ -522,7 +522,7 @@ func TestDevicesOfAFormerPlacementAreIgnored(t *testing.T) {
 	left := func(s sharing) []*v1.Pod {
 		return []*v1.Pod{schedtest.MakePod().Name("p0").Group("g").Limit(s.asks).Annotation(s.holds, s.has).Obj()}
 	}
-	in(t, false, left, func(t *testing.T, w *world, s sharing) {
+	in(t, false, left, func(t *testing.T, w *harness, s sharing) {
 		fresh := func() map[string]string {
 			other := w.open()
 			defer other.Close()

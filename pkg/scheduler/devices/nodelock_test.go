@@ -38,7 +38,7 @@ func lockOf(s sharing) string {
 }
 
 func TestOnePodAtATimeIsPlacedOnALockedNode(t *testing.T) {
-	in(t, true, pending(2), func(t *testing.T, w *world, s sharing) {
+	in(t, true, pending(2), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		first, second := vcframework.NewStatement(ssn.Session.Session), vcframework.NewStatement(ssn.Session.Session)
@@ -61,7 +61,7 @@ func TestOnePodAtATimeIsPlacedOnALockedNode(t *testing.T) {
 }
 
 func TestNodesAreLockedBeforeTheBind(t *testing.T) {
-	in(t, true, pending(1), func(t *testing.T, w *world, s sharing) {
+	in(t, true, pending(1), func(t *testing.T, w *harness, s sharing) {
 		steps := w.lockSteps()
 		if err := w.Kube().Tracker().Add(s.node().Obj()); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestNodesAreLockedBeforeTheBind(t *testing.T) {
 }
 
 // lockSteps returns the node-locking steps among the steps that a session commits for pod p0.
-func (w *world) lockSteps() []binding.Step {
+func (w *harness) lockSteps() []binding.Step {
 	w.t.Helper()
 	ssn := w.open()
 	defer ssn.Close()
@@ -106,7 +106,7 @@ func (w *world) lockSteps() []binding.Step {
 	return slices.DeleteFunc(ssn.Handed()["ns/p0"].Steps, func(step binding.Step) bool { return step.Plugin != "deviceshare" })
 }
 
-func (w *world) node() *v1.Node {
+func (w *harness) node() *v1.Node {
 	w.t.Helper()
 	object, err := w.Kube().Tracker().Get(v1.SchemeGroupVersion.WithResource("nodes"), "", "n")
 	if err != nil {
@@ -129,7 +129,7 @@ var locksOfOthers = map[string]struct {
 }
 
 // withLocks runs the test with one kind of devices that needs locks, since one represents all.
-func inLockedWorld(t *testing.T, test func(t *testing.T, w *world, s sharing)) {
+func withLocks(t *testing.T, test func(t *testing.T, w *harness, s sharing)) {
 	t.Helper()
 	in(t, true, pending(1), test, "vGPU")
 }
@@ -137,7 +137,7 @@ func inLockedWorld(t *testing.T, test func(t *testing.T, w *world, s sharing)) {
 func TestSessionSeesLocksOfOthers(t *testing.T) {
 	for name, tt := range locksOfOthers {
 		t.Run(name, func(t *testing.T) {
-			inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+			withLocks(t, func(t *testing.T, w *harness, s sharing) {
 				if err := w.Cache().AddOrUpdateNode(s.node().Annotation(lockOf(s), tt.since()).Obj()); err != nil {
 					t.Fatal(err)
 				}
@@ -155,7 +155,7 @@ func TestSessionSeesLocksOfOthers(t *testing.T) {
 // TestSessionSeesLocksOnTheirWay checks that sessions see locks that are about to be written: the lock of a pod that
 // is being bound may not be on the node yet.
 func TestSessionSeesLocksOnTheirWay(t *testing.T) {
-	inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+	withLocks(t, func(t *testing.T, w *harness, s sharing) {
 		w.Cache().AddPod(schedtest.MakePod().Name("r").Group("g").Limit(s.asks).Node("n").Annotation(s.holds, s.has).Obj())
 		for status, refused := range map[api.TaskStatus]bool{api.Binding: true, api.Running: false} {
 			for _, task := range w.Cache().Nodes["n"].Tasks {
@@ -174,7 +174,7 @@ func TestSessionSeesLocksOnTheirWay(t *testing.T) {
 func TestLockStepMindsLocksOfOthers(t *testing.T) {
 	for name, tt := range locksOfOthers {
 		t.Run(name, func(t *testing.T) {
-			inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+			withLocks(t, func(t *testing.T, w *harness, s sharing) {
 				step := w.lockSteps()[0] // The session sees no lock yet.
 				since := tt.since()
 				if err := w.Kube().Tracker().Add(s.node().Annotation(lockOf(s), since).Obj()); err != nil {
@@ -204,7 +204,7 @@ func TestLockStepMindsLocksOfOthers(t *testing.T) {
 // TestLockThatPassedToAnother checks that a rollback does not remove a lock that passed to another pod. The device
 // plugin has released the first lock, and another pod has taken it before the step is rolled back.
 func TestLockThatPassedToAnother(t *testing.T) {
-	inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+	withLocks(t, func(t *testing.T, w *harness, s sharing) {
 		step := w.lockSteps()[0]
 		if err := w.Kube().Tracker().Add(s.node().Obj()); err != nil {
 			t.Fatal(err)
@@ -239,7 +239,7 @@ func TestLockWhoseWriteFails(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+			withLocks(t, func(t *testing.T, w *harness, s sharing) {
 				step := w.lockSteps()[0]
 				if err := w.Kube().Tracker().Add(s.node().Obj()); err != nil {
 					t.Fatal(err)

@@ -30,7 +30,7 @@ const gang = api.JobID(schedtest.Namespace + "/g")
 var errBroken = errors.New("it is broken")
 
 // harness is a ledger on a cluster in memory. Its books and listers have the objects that the test adds.
-type world struct {
+type harness struct {
 	*Ledger
 	t       *testing.T
 	cluster *schedtest.Cluster
@@ -42,7 +42,7 @@ type world struct {
 }
 
 // withHarness runs f with a harness and a node, under a fake clock.
-func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+func withHarness(t *testing.T, f func(t *testing.T, w *harness)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
 	synctest.Test(t, func(t *testing.T) {
@@ -58,8 +58,8 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
-	w := &world{t: t, cluster: cluster, books: books.New(books.Config{DefaultQueue: schedtest.Queue}), shown: map[string]cache.Indexer{}}
+func newWorld(t *testing.T, cluster *schedtest.Cluster) *harness {
+	w := &harness{t: t, cluster: cluster, books: books.New(books.Config{DefaultQueue: schedtest.Queue}), shown: map[string]cache.Indexer{}}
 	for _, kind := range []string{"*v1.Pod", "*v1.Node", "*v1beta1.PodGroup", "*v1beta1.Queue"} {
 		w.shown[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
@@ -79,7 +79,7 @@ func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
 }
 
 // add adds or updates objects in the cluster, in the listers and in the books.
-func (w *world) add(objects ...runtime.Object) {
+func (w *harness) add(objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {
 		object = w.cluster.Put(object).DeepCopyObject()
@@ -101,7 +101,7 @@ func (w *world) add(objects ...runtime.Object) {
 }
 
 // remove deletes the object from the cluster, the listers and the books.
-func (w *world) remove(object runtime.Object) {
+func (w *harness) remove(object runtime.Object) {
 	w.t.Helper()
 	w.cluster.Remove(object)
 	if err := w.shown[fmt.Sprintf("%T", object)].Delete(object); err != nil {
@@ -118,7 +118,7 @@ func (w *world) remove(object runtime.Object) {
 }
 
 // task returns a copy of the pod's task in the books, or nil.
-func (w *world) task(pod string) *api.TaskInfo {
+func (w *harness) task(pod string) *api.TaskInfo {
 	w.books.Lock()
 	defer w.books.Unlock()
 	for _, job := range w.books.Jobs.All() {
@@ -132,7 +132,7 @@ func (w *world) task(pod string) *api.TaskInfo {
 }
 
 // booked returns the state of the pod in the books, as "Pending" or "Binding on n".
-func (w *world) booked(pod string) string {
+func (w *harness) booked(pod string) string {
 	task := w.task(pod)
 	switch {
 	case task == nil:
@@ -144,14 +144,14 @@ func (w *world) booked(pod string) string {
 }
 
 // idleCPU returns the idle CPU of the node in the books, in milli-CPU.
-func (w *world) idleCPU(node string) float64 {
+func (w *harness) idleCPU(node string) float64 {
 	w.books.Lock()
 	defer w.books.Unlock()
 	return w.books.Nodes.Get(node).Idle.MilliCPU
 }
 
 // gangOf adds PodGroup g with pods p0, p1, ... of 1 CPU.
-func (w *world) gangOf(members int, minMember int32) {
+func (w *harness) gangOf(members int, minMember int32) {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj())
 	for i := range members {
@@ -164,7 +164,7 @@ func pod(i int) *schedtest.PodBuilder {
 }
 
 // decided returns the task of pod p0 as a session placed it on node n.
-func (w *world) decided() *api.TaskInfo {
+func (w *harness) decided() *api.TaskInfo {
 	w.books.Lock()
 	defer w.books.Unlock()
 	task := w.books.Pods.Task(schedtest.Namespace+"/p0", pod(0).Obj().UID).Clone()
@@ -173,7 +173,7 @@ func (w *world) decided() *api.TaskInfo {
 }
 
 // reserved returns the member for pod p0, reserved on node n.
-func (w *world) reserved() *binding.Member {
+func (w *harness) reserved() *binding.Member {
 	w.t.Helper()
 	m, err := w.Reserve(w.decided(), nil, nil)
 	if err != nil {

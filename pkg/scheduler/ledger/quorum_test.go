@@ -27,7 +27,7 @@ func TestQuorum(t *testing.T) {
 		// group is the PodGroup in the cache, and live the one in the API server. Nil means the same as in the cache.
 		group, live *schedtest.PodGroupBuilder
 		get         clienttesting.ReactionFunc
-		before      func(w *world)
+		before      func(w *harness)
 		// want is a part of the error. If it is empty, there must be no error.
 		want  string
 		reads int
@@ -63,7 +63,7 @@ func TestQuorum(t *testing.T) {
 		},
 		"a role without the right to read falls back": {pods: 2, get: answer(apierrors.NewForbidden(podGroupResource, "g", errBroken)), reads: 1},
 		"a PodGroup that is not there":                {pods: 2, get: answer(apierrors.NewNotFound(podGroupResource, "g")), want: "PodGroup ns/g does not exist", reads: 1},
-		"a PodGroup gone from the cache": {pods: 2, before: func(w *world) {
+		"a PodGroup gone from the cache": {pods: 2, before: func(w *harness) {
 			w.books.Jobs.HideGroup(gang)
 		}, want: "PodGroup ns/g does not exist", reads: 1},
 		"an error that may pass is handed on": {pods: 2, get: answer(apierrors.NewTimeoutError("slow", 1)), want: "reading PodGroup ns/g", reads: 1},
@@ -74,7 +74,7 @@ func TestQuorum(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				if tt.group != nil {
 					w.add(tt.group.Name("g").Obj())

@@ -27,7 +27,7 @@ func TestAPodGroupThatTheWatchHasNotComeToIsNotDeleted(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				w.books.Lock()
 				w.books.Jobs.Get(gang).PodGroup.ResourceVersion = "1000000"

@@ -194,7 +194,7 @@ tiers:
 `
 
 // harness is a cluster with an open session that uses the plugin.
-type world struct {
+type harness struct {
 	*slots
 	registry *framework.Registry
 	session  *sessiontest.Session
@@ -202,10 +202,10 @@ type world struct {
 }
 
 // place opens a session with the plugin, with these options, on the nodes and the gang, and runs allocate.
-func place(t *testing.T, s *slots, conf string, w sessiontest.ClusterSpec, opts ...Option) *world {
+func place(t *testing.T, s *slots, conf string, w sessiontest.ClusterSpec, opts ...Option) *harness {
 	t.Helper()
 	s.taken = map[string]map[types.UID]bool{}
-	out := &world{slots: s, registry: framework.NewRegistry()}
+	out := &harness{slots: s, registry: framework.NewRegistry()}
 	out.registry.RegisterPlugin(framework.PluginSpec{Name: slotsName, New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 		made, err := New(slotsName, h, func(k8sframework.Handle) (k8sframework.Plugin, error) { return s, nil },
 			append(opts, WithWeight(2), WithTimeout(time.Minute))...)
@@ -236,13 +236,13 @@ func gangOf(members, least, nodes int) sessiontest.ClusterSpec {
 }
 
 // keeps returns the number of tasks with state in the adapter.
-func (w *world) keeps() int {
+func (w *harness) keeps() int {
 	w.adapted.mu.Lock()
 	defer w.adapted.mu.Unlock()
 	return len(w.adapted.held)
 }
 
-func (w *world) expect(t *testing.T, reserved int) {
+func (w *harness) expect(t *testing.T, reserved int) {
 	t.Helper()
 	if w.left() != reserved || w.keeps() != reserved {
 		t.Errorf("%d slots are taken, and %d tasks kept, want %d", w.left(), w.keeps(), reserved)

@@ -26,7 +26,7 @@ var errBroken = errors.New("it is broken")
 func fateOf(minimum int) sessiontest.Fate { return sessiontest.Fate{Minimum: minimum} }
 
 // transact places a gang of two on one node and runs its transaction under a fake clock.
-func transact(t *testing.T, s *slots, fate sessiontest.Fate, meanwhile func(w *world, tx *sessiontest.Transaction)) (w *world, r binding.Result) {
+func transact(t *testing.T, s *slots, fate sessiontest.Fate, meanwhile func(w *harness, tx *sessiontest.Transaction)) (w *harness, r binding.Result) {
 	t.Helper()
 	s.perNode = map[string]int{"n1": 2}
 	w = place(t, s, conf, gangOf(2, fate.Minimum, 1))
@@ -70,7 +70,7 @@ func TestTransactions(t *testing.T) {
 	cases := map[string]struct {
 		slots     *slots
 		fate      sessiontest.Fate
-		meanwhile func(w *world, tx *sessiontest.Transaction)
+		meanwhile func(w *harness, tx *sessiontest.Transaction)
 		want      []string
 		// unprepared are the pods without a call of PreBind.
 		unprepared string
@@ -87,7 +87,7 @@ func TestTransactions(t *testing.T) {
 		"the bind is rejected":                 {fate: sessiontest.Fate{Minimum: 2, Rejected: map[string]bool{"ns/g-1": true}}, want: first, message: "rejected"},
 		"a pod is deleted while PreBind waits": {
 			slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "the pod was deleted",
-			meanwhile: func(_ *world, tx *sessiontest.Transaction) { tx.Engine.Cancel("ns/g", "ns-g-1", binding.ErrPodGone) },
+			meanwhile: func(_ *harness, tx *sessiontest.Transaction) { tx.Engine.Cancel("ns/g", "ns-g-1", binding.ErrPodGone) },
 		},
 	}
 	for name, tc := range cases {

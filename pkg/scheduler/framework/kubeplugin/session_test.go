@@ -182,9 +182,9 @@ func TestTrialsLeaveNothing(t *testing.T) {
 // TestPlacementsWithoutCommitAreReleased checks that placements without a commit are released: placements of tasks
 // that wait for resources, and placements left after a panic.
 func TestPlacementsWithoutCommitAreReleased(t *testing.T) {
-	for name, end := range map[string]func(w *world){
-		"closed":   func(w *world) { w.session.Close() },
-		"panicked": func(w *world) { w.registry.UndoPlacements() },
+	for name, end := range map[string]func(w *harness){
+		"closed":   func(w *harness) { w.session.Close() },
+		"panicked": func(w *harness) { w.registry.UndoPlacements() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := place(t, &slots{perNode: map[string]int{"n1": 1}}, conf, gangOf(2, 2, 1))
