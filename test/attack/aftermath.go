@@ -38,7 +38,7 @@ var tenantKinds = []schema.GroupVersionResource{
 }
 
 // tidyUp deletes the tenant's objects, and its controllers' objects, until none is left.
-func (s *stage) tidyUp(ctx context.Context) error {
+func (s *testbed) tidyUp(ctx context.Context) error {
 	return eventually(ctx, tidyTimeout, func() error {
 		left := 0
 		for _, kind := range tenantKinds {
@@ -57,7 +57,7 @@ func (s *stage) tidyUp(ctx context.Context) error {
 
 // deleteAll deletes the tenant's objects of a kind and returns their number. It removes the finalizers of objects
 // that are being deleted.
-func (s *stage) deleteAll(ctx context.Context, kind schema.GroupVersionResource) (int, error) {
+func (s *testbed) deleteAll(ctx context.Context, kind schema.GroupVersionResource) (int, error) {
 	objects := s.dyn.Resource(kind).Namespace(tenantNamespace)
 	there, err := objects.List(ctx, metav1.ListOptions{Limit: 100})
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *stage) deleteAll(ctx context.Context, kind schema.GroupVersionResource)
 
 // aftermath returns the differences from the state before the attack: processes, queues, nodes and the victim's
 // resident pods. It repairs them, so each effect is reported once.
-func (s *stage) aftermath(ctx context.Context) (found []string) {
+func (s *testbed) aftermath(ctx context.Context) (found []string) {
 	select {
 	case err := <-s.cp.Dead():
 		found = append(found, fmt.Sprintf("a process ended: %v", err))
@@ -103,7 +103,7 @@ func (s *stage) aftermath(ctx context.Context) (found []string) {
 	return found
 }
 
-func (s *stage) closedQueues(ctx context.Context) (found []string, err error) {
+func (s *testbed) closedQueues(ctx context.Context) (found []string, err error) {
 	queues := s.vc.SchedulingV1beta1().Queues()
 	for _, name := range []string{victimQueue, limitedQueue, controlplane.DefaultQueue, "root"} {
 		queue, err := queues.Get(ctx, name, metav1.GetOptions{})
@@ -122,7 +122,7 @@ func (s *stage) closedQueues(ctx context.Context) (found []string, err error) {
 	return found, nil
 }
 
-func (s *stage) cordonedNodes(ctx context.Context) (found []string, err error) {
+func (s *testbed) cordonedNodes(ctx context.Context) (found []string, err error) {
 	nodes, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (s *stage) cordonedNodes(ctx context.Context) (found []string, err error) {
 }
 
 // stoppedPods returns resident pods that no longer run, and forgets them.
-func (s *stage) stoppedPods(ctx context.Context) (found []string, err error) {
+func (s *testbed) stoppedPods(ctx context.Context) (found []string, err error) {
 	pods, err := s.kube.CoreV1().Pods(victimNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err

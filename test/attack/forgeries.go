@@ -161,7 +161,7 @@ func logInjection(ctx context.Context, t *tenant) error {
 }
 
 // injectedLines searches the logs for forged lines and terminal control codes.
-func injectedLines(_ context.Context, s *stage) (found []string) {
+func injectedLines(_ context.Context, s *testbed) (found []string) {
 	for _, path := range s.logs() {
 		file, err := os.Open(path)
 		if err != nil {

@@ -46,7 +46,7 @@ func windowOf(minutes float64, attacks int) time.Duration {
 }
 
 // round measures the victim's gangs during the attack, or without one if a is nil, and the lasting effects.
-func (s *stage) round(ctx context.Context, a *attack, window time.Duration) round {
+func (s *testbed) round(ctx context.Context, a *attack, window time.Duration) round {
 	r := round{name: baseline, delays: map[string][]time.Duration{}}
 	attacking, end := context.WithCancel(ctx)
 	var carryOut sync.WaitGroup
@@ -86,7 +86,7 @@ func (s *stage) round(ctx context.Context, a *attack, window time.Duration) roun
 	return r
 }
 
-func (a *attack) begin(ctx context.Context, s *stage) error {
+func (a *attack) begin(ctx context.Context, s *testbed) error {
 	if a.breaks != nil {
 		return a.breaks(ctx, s)
 	}
@@ -94,7 +94,7 @@ func (a *attack) begin(ctx context.Context, s *stage) error {
 }
 
 // bindOnce submits the victim's gang, records in the round if it is not bound, and removes it.
-func (s *stage) bindOnce(ctx context.Context, g gang, r *round) time.Duration {
+func (s *testbed) bindOnce(ctx context.Context, g gang, r *round) time.Duration {
 	took, err := s.victim.bind(ctx, g, patience)
 	if err := errors.Join(err, s.victim.remove(ctx, g)); err != nil {
 		r.lasting = append(r.lasting, err.Error())
@@ -119,7 +119,7 @@ func play(ctx context.Context, opts options, attacks []attack, out io.Writer) er
 	return errors.Join(err, results.failed(), s.cp.Stop())
 }
 
-func (s *stage) rounds(ctx context.Context, attacks []attack, window time.Duration) (results outcome, err error) {
+func (s *testbed) rounds(ctx context.Context, attacks []attack, window time.Duration) (results outcome, err error) {
 	s.say("%s", header)
 	// The first gangs pay for one-time work, such as lists and lazily built tables, which must not count against the
 	// attacks.

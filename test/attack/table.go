@@ -21,10 +21,10 @@ type attack struct {
 	// are submitted after that.
 	restarts bool
 	// after, if not nil, returns lasting effects of the attack that no general check finds.
-	after func(ctx context.Context, s *stage) []string
+	after func(ctx context.Context, s *testbed) []string
 	// breaks is used by breakages only, in place of run: it uses an administrator's rights. finds is text of the
 	// fault that it must cause.
-	breaks func(ctx context.Context, s *stage) error
+	breaks func(ctx context.Context, s *testbed) error
 	finds  string
 }
 

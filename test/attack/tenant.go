@@ -83,7 +83,7 @@ func admit(ctx context.Context, kube kubernetes.Interface) error {
 }
 
 // newTenant returns the tenant once its rights are effective.
-func (s *stage) newTenant(ctx context.Context) (*tenant, error) {
+func (s *testbed) newTenant(ctx context.Context) (*tenant, error) {
 	config, err := s.cp.ServiceAccountConfig(ctx, tenantNamespace, tenantAccount)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func (o object) String() string { return o.Resource + "/" + o.name }
 // snapshot has the objects of clusterResources, with the fields that a spec may have changed.
 type snapshot map[object]*unstructured.Unstructured
 
-func (w *world) look(ctx context.Context) (snapshot, error) {
+func (w *testCluster) look(ctx context.Context) (snapshot, error) {
 	found := snapshot{}
 	for _, resource := range clusterResources {
 		list, err := w.client.Resource(resource).List(ctx, metav1.ListOptions{})
@@ -71,7 +71,7 @@ func (w *world) look(ctx context.Context) (snapshot, error) {
 
 // restore restores the state of the cluster before the first spec, and returns a description of the objects left
 // behind.
-func (w *world) restore(ctx context.Context) (string, error) {
+func (w *testCluster) restore(ctx context.Context) (string, error) {
 	if err := w.restoreConf(ctx); err != nil {
 		return "", err
 	}
@@ -117,7 +117,7 @@ func sameSpec(a, b *unstructured.Unstructured) bool {
 }
 
 // putBack deletes an object that did not exist before, and restores the former spec and labels of one that did.
-func (w *world) putBack(ctx context.Context, o object) error {
+func (w *testCluster) putBack(ctx context.Context, o object) error {
 	client := w.client.Resource(o.GroupVersionResource)
 	if before := w.start[o]; before != nil {
 		now, err := client.Get(ctx, o.name, metav1.GetOptions{})
@@ -146,7 +146,7 @@ func (w *world) putBack(ctx context.Context, o object) error {
 	return client.Delete(ctx, o.name, metav1.DeleteOptions{})
 }
 
-func (w *world) restoreConf(ctx context.Context) error {
+func (w *testCluster) restoreConf(ctx context.Context) error {
 	client := w.kube.CoreV1().ConfigMaps(controlplane.Namespace)
 	cm, err := client.Get(ctx, confMap, metav1.GetOptions{})
 	if err != nil {

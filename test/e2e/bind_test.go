@@ -19,12 +19,12 @@ import (
 )
 
 // bindings returns the start of a rule for Bindings of the pods that match the regular expression.
-func (w *world) bindings(pods string) faultproxy.Rule {
+func (w *testEnv) bindings(pods string) faultproxy.Rule {
 	return faultproxy.Rule{Method: http.MethodPost, Path: "/namespaces/" + w.name + "/pods/(" + pods + ")/binding$"}
 }
 
 // bindingsTo returns bindings with an action that is taken limit times. Zero means always.
-func (w *world) bindingsTo(pods string, limit int, action faultproxy.Action) faultproxy.Rule {
+func (w *testEnv) bindingsTo(pods string, limit int, action faultproxy.Action) faultproxy.Rule {
 	rule := w.bindings(pods)
 	rule.Limit, rule.Action = limit, action
 	return rule
@@ -39,7 +39,7 @@ type tally struct {
 var bindingPath = regexp.MustCompile(`/pods/([^/]+)/binding$`)
 
 // tallyAt counts at the proxy. It must be the proxy's first rule.
-func (w *world) tallyAt(proxy *faultproxy.Proxy) *tally {
+func (w *testEnv) tallyAt(proxy *faultproxy.Proxy) *tally {
 	t := &tally{times: map[string][]time.Time{}}
 	rule := w.bindings(".*")
 	rule.Match = func(r faultproxy.Request) bool {
@@ -61,7 +61,7 @@ func (t *tally) of(pod string) []time.Time {
 
 var _ = Describe("A bind", func() {
 	It("that the API server may yet accept is sent again, and an unclear one is settled by a read", func(ctx SpecContext) {
-		w := newWorld(ctx, "transient", 1, "8")
+		w := newTestEnv(ctx, "transient", 1, "8")
 		proxy := w.proxy()
 		seen := w.tallyAt(proxy)
 		g := gang{name: "g", size: 6, min: 6}
@@ -90,7 +90,7 @@ var _ = Describe("A bind", func() {
 	})
 
 	It("[stuck-binding] that the API server rejects for good is rolled back, and tried again later", func(ctx SpecContext) {
-		w := newWorld(ctx, "refused", 1, "5")
+		w := newTestEnv(ctx, "refused", 1, "5")
 		proxy := w.proxy()
 		g := gang{name: "g", size: 5, min: 4}
 		refused := proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusUnprocessableEntity, 0)))
@@ -116,7 +116,7 @@ var _ = Describe("A bind", func() {
 	})
 
 	It("[running-while-pending] that is under way, or refused, keeps a PodGroup under its minimum from being Running", func(ctx SpecContext) {
-		w := newWorld(ctx, "not-running", 1, "12")
+		w := newTestEnv(ctx, "not-running", 1, "12")
 		proxy := w.proxy()
 		slow := gang{name: "slow", size: 3, min: 3}
 		g := gang{ // Two are enough for minMember, but one role would be missing.
@@ -164,7 +164,7 @@ var _ = Describe("A bind", func() {
 	})
 
 	It("[scale-up-partial] of a gang that grew is held against the new minimum, though the watch lags behind", func(ctx SpecContext) {
-		w := newWorld(ctx, "scale-up", 1, "3")
+		w := newTestEnv(ctx, "scale-up", 1, "3")
 		proxy := w.proxy()
 		scheduler := w.startBehind(ctx, proxy, w.conf("first"))
 		g := gang{name: "g", size: 2, min: 2}
@@ -197,7 +197,7 @@ var _ = Describe("A bind", func() {
 })
 
 // expectRunningOnlyWhole expects that no version of the PodGroup was Running before all pods were bound.
-func (w *world) expectRunningOnlyWhole(g gang) {
+func (w *testEnv) expectRunningOnlyWhole(g gang) {
 	GinkgoHelper()
 	for _, version := range w.PodGroupVersions(g.name) {
 		if version.Status.Phase == v1beta1.PodGroupRunning {

@@ -27,7 +27,7 @@ import (
 const specLabel = "e2e.volcano-prebind.io/world"
 
 // testEnv has the objects of one spec.
-type world struct {
+type testEnv struct {
 	// name is the name of the namespace and of the pods' scheduler, and the beginning of the nodes' names.
 	name string
 	control.Dir
@@ -36,9 +36,9 @@ type world struct {
 }
 
 // newTestEnv creates a namespace, and nodes with this number of CPUs. They are deleted after the spec.
-func newWorld(ctx context.Context, name string, nodes int, cpu string) *world {
+func newTestEnv(ctx context.Context, name string, nodes int, cpu string) *testEnv {
 	GinkgoHelper()
-	w := &world{name: "e2e-" + name, Dir: control.Dir(GinkgoT().TempDir())}
+	w := &testEnv{name: "e2e-" + name, Dir: control.Dir(GinkgoT().TempDir())}
 	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.end)
@@ -54,28 +54,28 @@ func newWorld(ctx context.Context, name string, nodes int, cpu string) *world {
 }
 
 // addNodes creates count nodes, numbered from first.
-func (w *world) addNodes(ctx context.Context, first, count int, cpu string) {
+func (w *testEnv) addNodes(ctx context.Context, first, count int, cpu string) {
 	GinkgoHelper()
 	Expect(cp.CreateNodes(ctx, controlplane.NodeShape{
 		Count: count, First: first, Prefix: w.name + "-", CPU: cpu, Labels: map[string]string{specLabel: w.name},
 	})).To(Succeed())
 }
 
-func (w *world) node(i int) string { return fmt.Sprintf("%s-%04d", w.name, i) }
+func (w *testEnv) node(i int) string { return fmt.Sprintf("%s-%04d", w.name, i) }
 
 // start runs the test's scheduler with the configuration, for the pods and nodes of this testEnv.
-func (w *world) start(ctx context.Context, conf string) *controlplane.Scheduler {
+func (w *testEnv) start(ctx context.Context, conf string) *controlplane.Scheduler {
 	GinkgoHelper()
 	return w.startWith(ctx, controlplane.SchedulerOptions{Conf: conf})
 }
 
 // startBehind does the same as start behind a proxy.
-func (w *world) startBehind(ctx context.Context, proxy *faultproxy.Proxy, conf string) *controlplane.Scheduler {
+func (w *testEnv) startBehind(ctx context.Context, proxy *faultproxy.Proxy, conf string) *controlplane.Scheduler {
 	GinkgoHelper()
 	return w.startWith(ctx, controlplane.SchedulerOptions{Conf: conf, Server: proxy.URL()})
 }
 
-func (w *world) startWith(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
+func (w *testEnv) startWith(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
 	GinkgoHelper()
 	opts.Name = w.name
 	if opts.Binary == "" {
@@ -92,7 +92,7 @@ func (w *world) startWith(ctx context.Context, opts controlplane.SchedulerOption
 }
 
 // proxy starts a fault proxy that ends with the spec.
-func (w *world) proxy() *faultproxy.Proxy {
+func (w *testEnv) proxy() *faultproxy.Proxy {
 	GinkgoHelper()
 	proxy, err := cp.StartFaultProxy()
 	Expect(err).NotTo(HaveOccurred())
@@ -102,12 +102,12 @@ func (w *world) proxy() *faultproxy.Proxy {
 
 // conf returns a configuration with upstream's usual plugins and then the test's own plugins, which get the directory
 // of orders.
-func (w *world) conf(plugins ...string) string {
+func (w *testEnv) conf(plugins ...string) string {
 	return w.confWith("enqueue, allocate, backfill", "", plugins...)
 }
 
 // confWith adds text to the arguments of the test's plugins, indented by six.
-func (w *world) confWith(actions, arguments string, plugins ...string) string {
+func (w *testEnv) confWith(actions, arguments string, plugins ...string) string {
 	// Without binpack, specs decide themselves which of two nodes is better.
 	conf := strings.NewReplacer("enqueue, allocate, backfill", actions, "  - name: binpack\n", "").Replace(config.DefaultConf)
 	if len(plugins) > 0 {
@@ -120,7 +120,7 @@ func (w *world) confWith(actions, arguments string, plugins ...string) string {
 }
 
 // end deletes all objects that could affect another spec. The deletion of the namespace ends later.
-func (w *world) end(ctx SpecContext) {
+func (w *testEnv) end(ctx SpecContext) {
 	if CurrentSpecReport().Failed() {
 		w.printState()
 	}
@@ -143,7 +143,7 @@ func (w *world) end(ctx SpecContext) {
 var noise = regexp.MustCompile(`reflector\.go|FLAG:|statement\.go|event_handlers\.go`)
 
 // printState prints the available information on a failed spec.
-func (w *world) printState() {
+func (w *testEnv) printState() {
 	for _, scheduler := range w.schedulers {
 		fmt.Fprintf(GinkgoWriter, "--- log of %s\n", scheduler.Name())
 		for line := range strings.Lines(scheduler.LogTail(300)) {
@@ -168,12 +168,12 @@ func (w *world) printState() {
 }
 
 // order gives an order to a plugin of the test.
-func (w *world) order(plugin, object string, verb control.Verb) {
+func (w *testEnv) order(plugin, object string, verb control.Verb) {
 	GinkgoHelper()
 	Expect(w.Order(plugin, object, verb)).To(Succeed())
 }
 
-func (w *world) revoke(plugin, object string, verb control.Verb) {
+func (w *testEnv) revoke(plugin, object string, verb control.Verb) {
 	GinkgoHelper()
 	Expect(w.Revoke(plugin, object, verb)).To(Succeed())
 }

@@ -12,7 +12,7 @@ import (
 
 var _ = Describe("A Command for a queue", func() {
 	It("is refused in a tenant's namespace", func(ctx SpecContext) {
-		w := newWorld(ctx, "commands", 1, "2")
+		w := newTestEnv(ctx, "commands", 1, "2")
 		create := func(target *metav1.OwnerReference) error {
 			command := &busv1alpha1.Command{
 				ObjectMeta: metav1.ObjectMeta{GenerateName: "close-", Namespace: w.name}, Action: string(busv1alpha1.CloseQueueAction), TargetObject: target,

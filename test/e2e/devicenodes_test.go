@@ -29,15 +29,15 @@ const (
 )
 
 // boardEnv is a testEnv with nodes in InfiniBand clusters. Each node has 8 GPUs and 4 NICs.
-type boardWorld struct {
-	*world
+type boardEnv struct {
+	*testEnv
 	devices versioned.Interface
 }
 
 // newBoardEnv creates the given number of nodes for each cluster. The nodes are numbered across clusters.
-func newBoardWorld(ctx context.Context, name string, clusters ...int) boardWorld {
+func newBoardEnv(ctx context.Context, name string, clusters ...int) boardEnv {
 	GinkgoHelper()
-	w := boardWorld{newWorld(ctx, name, 0, "1"), deviceClient()}
+	w := boardEnv{newTestEnv(ctx, name, 0, "1"), deviceClient()}
 	first := 0
 	for i, nodes := range clusters {
 		w.addCluster(ctx, string(rune('a'+i)), first, nodes, "16")
@@ -55,7 +55,7 @@ func deviceClient() versioned.Interface {
 }
 
 // publish creates the Device objects of the first nodes.
-func (w boardWorld) publish(ctx context.Context, nodes int) {
+func (w boardEnv) publish(ctx context.Context, nodes int) {
 	GinkgoHelper()
 	for i := range nodes {
 		Expect(cp.CreateDevices(ctx, controlplane.EightGPUs(w.node(i)))).To(Succeed())
@@ -66,7 +66,7 @@ func (w boardWorld) publish(ctx context.Context, nodes int) {
 }
 
 // schedule runs the test's scheduler with its plugins, ibcluster and then deviceshare.
-func (w boardWorld) schedule(ctx context.Context, proxy *faultproxy.Proxy, plugins ...string) *controlplane.Scheduler {
+func (w boardEnv) schedule(ctx context.Context, proxy *faultproxy.Proxy, plugins ...string) *controlplane.Scheduler {
 	GinkgoHelper()
 	opts := controlplane.SchedulerOptions{Conf: w.conf(plugins...) + inClusters + withDeviceShare}
 	if proxy != nil {
@@ -125,7 +125,7 @@ func devicesOf(pod *corev1.Pod) map[string][]given {
 }
 
 // expectSwitches expects each member of the gang to have the GPUs and the NIC of one PCIe switch.
-func (w boardWorld) expectSwitches(g gang) {
+func (w boardEnv) expectSwitches(g gang) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
 		devices := devicesOf(w.Pod(name))
@@ -140,7 +140,7 @@ func (w boardWorld) expectSwitches(g gang) {
 }
 
 // expectNoDeviceTwice expects that no two existing pods have the same device of a node. Devices are assigned whole.
-func (w boardWorld) expectNoDeviceTwice(ctx context.Context) {
+func (w boardEnv) expectNoDeviceTwice(ctx context.Context) {
 	GinkgoHelper()
 	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -158,7 +158,7 @@ func (w boardWorld) expectNoDeviceTwice(ctx context.Context) {
 }
 
 // expectDevicesWithNode expects that no version of a pod had devices without a node, or a node without devices.
-func (w boardWorld) expectDevicesWithNode(g gang) {
+func (w boardEnv) expectDevicesWithNode(g gang) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
 		for _, pod := range w.PodVersions(name) {
@@ -183,7 +183,7 @@ func writesTo(proxy *faultproxy.Proxy, pods string) func() int {
 }
 
 // turnUnhealthy marks the GPU as unhealthy, as the node's agent does.
-func (w boardWorld) turnUnhealthy(ctx context.Context, node string, gpu int32) {
+func (w boardEnv) turnUnhealthy(ctx context.Context, node string, gpu int32) {
 	GinkgoHelper()
 	devices := w.devices.SchedulingV1alpha1().Devices()
 	device, err := devices.Get(ctx, node, metav1.GetOptions{})

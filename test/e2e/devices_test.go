@@ -19,7 +19,7 @@ import (
 
 var _ = Describe("A gang with a device each", func() {
 	It("is bound with claims that were made from a template, or nothing of it is left allocated or reserved", func(ctx SpecContext) {
-		w := newDeviceWorld(ctx, "dra", 2, 2)
+		w := newDeviceEnv(ctx, "dra", 2, 2)
 		proxy := w.proxy()
 		refused := proxy.Add(faultproxy.Rule{
 			Method: http.MethodPut, Path: "/resourceclaims/g-1-" + deviceTemplate + "-[a-z0-9]+/status", Action: faultproxy.Answer(http.StatusForbidden, 0),
@@ -52,11 +52,11 @@ var _ = Describe("A gang with a device each", func() {
 const deviceTemplate = "gpu"
 
 // deviceEnv is a testEnv with devices on its nodes, and a template of claims for one device.
-type deviceWorld struct{ *world }
+type deviceEnv struct{ *testEnv }
 
-func newDeviceWorld(ctx context.Context, name string, nodes, devices int) deviceWorld {
+func newDeviceEnv(ctx context.Context, name string, nodes, devices int) deviceEnv {
 	GinkgoHelper()
-	w := deviceWorld{newWorld(ctx, name, nodes, "4")}
+	w := deviceEnv{newTestEnv(ctx, name, nodes, "4")}
 	resources := kube.ResourceV1()
 	driver := w.name + ".example.com"
 	_, err := resources.DeviceClasses().Create(ctx, &resourcev1.DeviceClass{
@@ -94,7 +94,7 @@ func newDeviceWorld(ctx context.Context, name string, nodes, devices int) device
 }
 
 // schedule runs the test's scheduler with dynamicresources.
-func (w deviceWorld) schedule(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
+func (w deviceEnv) schedule(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
 	GinkgoHelper()
 	opts.Conf = w.conf() + "- plugins:\n  - name: dynamicresources\n"
 	return w.startWith(ctx, opts)
@@ -109,7 +109,7 @@ func withDevice(g gang) gang {
 	return g
 }
 
-func (w deviceWorld) deviceClaims(ctx context.Context) []resourcev1.ResourceClaim {
+func (w deviceEnv) deviceClaims(ctx context.Context) []resourcev1.ResourceClaim {
 	GinkgoHelper()
 	list, err := kube.ResourceV1().ResourceClaims(w.name).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -117,7 +117,7 @@ func (w deviceWorld) deviceClaims(ctx context.Context) []resourcev1.ResourceClai
 }
 
 // leftOf returns the names of claims that are allocated, reserved or protected by a finalizer.
-func (w deviceWorld) leftOf(ctx context.Context) []string {
+func (w deviceEnv) leftOf(ctx context.Context) []string {
 	var left []string
 	for _, claim := range w.deviceClaims(ctx) {
 		if claim.Status.Allocation != nil || len(claim.Status.ReservedFor) > 0 || len(claim.Finalizers) > 0 {
@@ -128,7 +128,7 @@ func (w deviceWorld) leftOf(ctx context.Context) []string {
 }
 
 // expectDevicesOf expects each pod of the gang to have a device of its node that no other claim has.
-func (w deviceWorld) expectDevicesOf(ctx context.Context, g gang) {
+func (w deviceEnv) expectDevicesOf(ctx context.Context, g gang) {
 	GinkgoHelper()
 	owners := map[string]string{}
 	has := map[string]bool{}

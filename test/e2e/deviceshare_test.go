@@ -22,7 +22,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 	It("is placed in the one cluster that has them together, and gets their names in the write that binds it", func(ctx SpecContext) {
 		// By numbers the first cluster has enough: 35 of 40 GPUs and 20 NICs. But on 5 of its 20 PCIe switches a GPU
 		// is in use.
-		w := newBoardWorld(ctx, "board-gang", 5, 4)
+		w := newBoardEnv(ctx, "board-gang", 5, 4)
 		proxy := w.proxy()
 		writes := writesTo(proxy, "(g|filler-[0-9])-[0-9]+")
 		w.schedule(ctx, proxy)
@@ -51,7 +51,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 	})
 
 	It("has none after a pre-bind that failed, and the next gang gets them", func(ctx SpecContext) {
-		w := newBoardWorld(ctx, "board-failed", 1)
+		w := newBoardEnv(ctx, "board-failed", 1)
 		w.schedule(ctx, nil, "first")
 		g := onSwitches("g", 4)
 		w.order("first", g.member(0), control.Fail)
@@ -70,7 +70,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 	})
 
 	It("moves when a GPU turns unhealthy between the decision and the bind", func(ctx SpecContext) {
-		w := newBoardWorld(ctx, "board-unhealthy", 1, 1)
+		w := newBoardEnv(ctx, "board-unhealthy", 1, 1)
 		w.schedule(ctx, nil, "first")
 		g := onSwitches("g", 4)
 		w.order("first", control.Anything, control.Hang)
@@ -96,7 +96,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 
 var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
 	It("are those of the pods that were bound, and of no other pod", func(ctx SpecContext) {
-		w := newBoardWorld(ctx, "board-kill", 2)
+		w := newBoardEnv(ctx, "board-kill", 2)
 		proxy := w.proxy()
 		g := onSwitches("g", 8) // all devices of the nodes
 		rule := w.bindingsTo("g-.*", 0, faultproxy.Hold())
@@ -130,7 +130,7 @@ var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
 var _ = Describe("A cluster without Device objects", func() {
 	It("has pods scheduled that need none, reports to those that do, and has them scheduled when some exist", func(ctx SpecContext) {
 		removeDeviceCRD(ctx)
-		w := boardWorld{newWorld(ctx, "board-none", 1, "8"), deviceClient()}
+		w := boardEnv{newTestEnv(ctx, "board-none", 1, "8"), deviceClient()}
 		w.schedule(ctx, nil)
 		plain, g := gang{name: "plain", size: 2, min: 2}, gang{name: "g", size: 4, min: 4, pod: onSwitches("", 0).pod}
 		w.submit(ctx, g)

@@ -20,7 +20,7 @@ import (
 )
 
 // bound returns the number of the gang's pods that are on a node now.
-func (w *world) bound(g gang) int {
+func (w *testEnv) bound(g gang) int {
 	n := 0
 	for _, name := range g.pods() {
 		if pod := w.Pod(name); pod != nil && pod.Spec.NodeName != "" {
@@ -31,7 +31,7 @@ func (w *world) bound(g gang) int {
 }
 
 // everBound returns the number of the gang's pods that were on a node at any time.
-func (w *world) everBound(g gang) int {
+func (w *testEnv) everBound(g gang) int {
 	ever := w.EverBound()
 	n := 0
 	for _, name := range g.pods() {
@@ -43,26 +43,26 @@ func (w *world) everBound(g gang) int {
 }
 
 // eventuallyBound waits until n of the gang's pods are bound.
-func (w *world) eventuallyBound(g gang, n int) {
+func (w *testEnv) eventuallyBound(g gang, n int) {
 	GinkgoHelper()
 	Eventually(func() int { return w.bound(g) }).Should(Equal(n), "bound pods of gang %s", g.name)
 }
 
 // phase returns the PodGroup's phase.
-func (w *world) phase(g gang) v1beta1.PodGroupPhase {
+func (w *testEnv) phase(g gang) v1beta1.PodGroupPhase {
 	if group := w.PodGroup(g.name); group != nil {
 		return group.Status.Phase
 	}
 	return ""
 }
 
-func (w *world) eventuallyRunning(g gang) {
+func (w *testEnv) eventuallyRunning(g gang) {
 	GinkgoHelper()
 	Eventually(func() v1beta1.PodGroupPhase { return w.phase(g) }).Should(Equal(v1beta1.PodGroupRunning), "phase of gang %s", g.name)
 }
 
 // unschedulable returns the PodGroup's Unschedulable condition while it is true, or nil.
-func (w *world) unschedulable(g gang) *v1beta1.PodGroupCondition {
+func (w *testEnv) unschedulable(g gang) *v1beta1.PodGroupCondition {
 	group := w.PodGroup(g.name)
 	if group == nil {
 		return nil
@@ -77,7 +77,7 @@ func (w *world) unschedulable(g gang) *v1beta1.PodGroupCondition {
 
 // eventuallyFailed waits until the PodGroup reports that the gang was not bound, for this reason and with all these
 // words.
-func (w *world) eventuallyFailed(g gang, reason string, words ...string) {
+func (w *testEnv) eventuallyFailed(g gang, reason string, words ...string) {
 	GinkgoHelper()
 	Eventually(func() error {
 		condition := w.unschedulable(g)
@@ -98,7 +98,7 @@ func (w *world) eventuallyFailed(g gang, reason string, words ...string) {
 
 // leaks returns the plugins' traces for pods that are not bound to the node of the trace, and the missing traces of
 // bound pods.
-func (w *world) leaks(ctx context.Context, plugins ...string) (string, error) {
+func (w *testEnv) leaks(ctx context.Context, plugins ...string) (string, error) {
 	traces, err := kube.CoreV1().ConfigMaps(w.name).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel})
 	if err != nil {
 		return "", err
@@ -125,14 +125,14 @@ func (w *world) leaks(ctx context.Context, plugins ...string) (string, error) {
 }
 
 // expectNoLeaks expects that the plugins' traces match the bound pods exactly.
-func (w *world) expectNoLeaks(ctx context.Context, plugins ...string) {
+func (w *testEnv) expectNoLeaks(ctx context.Context, plugins ...string) {
 	GinkgoHelper()
 	Eventually(func() (string, error) { return w.leaks(ctx, plugins...) }).Should(BeEmpty(), "traces (-of bound pods +there)")
 }
 
 // expectStagedAtomically expects that no version of any pod had a node without the plugins' annotations, or the
 // annotations without a node.
-func (w *world) expectStagedAtomically(g gang, plugins ...string) {
+func (w *testEnv) expectStagedAtomically(g gang, plugins ...string) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
 		for _, pod := range w.PodVersions(name) {
@@ -145,7 +145,7 @@ func (w *world) expectStagedAtomically(g gang, plugins ...string) {
 }
 
 // journalOf returns the started calls for the pod in the journal.
-func (w *world) journalOf(pod string) []string {
+func (w *testEnv) journalOf(pod string) []string {
 	GinkgoHelper()
 	journal, err := w.Journal()
 	Expect(err).NotTo(HaveOccurred())
@@ -159,7 +159,7 @@ func (w *world) journalOf(pod string) []string {
 }
 
 // calls returns the number of started calls in the journal.
-func (w *world) calls(call control.Call, plugin, pod string) int {
+func (w *testEnv) calls(call control.Call, plugin, pod string) int {
 	GinkgoHelper()
 	n := 0
 	for _, line := range w.journalOf(pod) {
@@ -171,7 +171,7 @@ func (w *world) calls(call control.Call, plugin, pod string) int {
 }
 
 // versions returns the resource versions of the gang's PodGroup and pods. Equal ones mean that nothing was written.
-func (w *world) versions(g gang) map[string]uint64 {
+func (w *testEnv) versions(g gang) map[string]uint64 {
 	versions := map[string]uint64{}
 	if group := w.PodGroup(g.name); group != nil {
 		versions["podgroup "+g.name] = history.Version(group)
@@ -185,7 +185,7 @@ func (w *world) versions(g gang) map[string]uint64 {
 }
 
 // verdicts returns what each version of the PodGroup reported.
-func (w *world) verdicts(g gang) []string {
+func (w *testEnv) verdicts(g gang) []string {
 	var verdicts []string
 	for _, version := range w.PodGroupVersions(g.name) {
 		status := version.Status
@@ -199,7 +199,7 @@ func (w *world) verdicts(g gang) []string {
 }
 
 // eventCount returns how often events about the object with the reason were recorded, including repetitions.
-func (w *world) eventCount(kind, name, reason string) int {
+func (w *testEnv) eventCount(kind, name, reason string) int {
 	n := 0
 	for _, event := range w.Events(kind, name, reason) {
 		n += max(1, int(event.Count))

@@ -19,7 +19,7 @@ import (
 
 var _ = Describe("The minimum that a pod was bound for", func() {
 	It("is not for tenants to write, so a gang that ran whole does not pass for one that is bound in part", func(ctx SpecContext) {
-		w := newWorld(ctx, "forged", 1, "2")
+		w := newTestEnv(ctx, "forged", 1, "2")
 		scheduler := w.start(ctx, w.conf())
 		g := gang{name: "g", size: 1, min: 1}
 		w.submit(ctx, g)
@@ -42,7 +42,7 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 	})
 
 	It("is left alone on pods that wait for the chart's schedulers, and may be removed", func(ctx SpecContext) {
-		w := newWorld(ctx, "minimum", 1, "2")
+		w := newTestEnv(ctx, "minimum", 1, "2")
 		create := func(scheduler, node string) error {
 			pod := w.podOf(gang{name: "p"}, 0)
 			pod.Annotations[binding.MinimumAnnotation] = "1000"
@@ -76,7 +76,7 @@ var _ = Describe("The group that a pod was bound with", func() {
 	annotations := []string{gangs.BindGroupAnnotation, gangs.BindMembersAnnotation, gangs.OldBindGroupAnnotation, gangs.OldBindMembersAnnotation}
 
 	It("is not for tenants to write on a pod that has its node", func(ctx SpecContext) {
-		w := newWorld(ctx, "forged-group", 1, "4")
+		w := newTestEnv(ctx, "forged-group", 1, "4")
 		w.start(ctx, w.conf())
 		bare := gang{name: "bare", size: 1, min: 1}
 		w.submit(ctx, bare)
@@ -114,7 +114,7 @@ var _ = Describe("The group that a pod was bound with", func() {
 
 var _ = Describe("The devices that a pod was given", func() {
 	It("are not for tenants to write on a pod that has its node", func(ctx SpecContext) {
-		w := newWorld(ctx, "devices", 1, "2")
+		w := newTestEnv(ctx, "devices", 1, "2")
 		const annotation = schedulingv1alpha1.DeviceAllocatedAnnotation
 		create := func(scheduler, node string) error {
 			pod := w.podOf(gang{name: "p"}, 0)
@@ -152,7 +152,7 @@ var _ = Describe("The devices that a pod was given", func() {
 })
 
 // claimMinimum annotates a pod as if it had been bound with that minimum.
-func (w *world) claimMinimum(ctx context.Context, pod, minimum string, dryRun ...string) error {
+func (w *testEnv) claimMinimum(ctx context.Context, pod, minimum string, dryRun ...string) error {
 	patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, binding.MinimumAnnotation, minimum))
 	_, err := kube.CoreV1().Pods(w.name).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
 	return err

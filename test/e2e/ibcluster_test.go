@@ -39,7 +39,7 @@ const (
 
 var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	It("lands whole where it fits best, and says of each cluster why it does not fit there", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-fit", 0, "1")
+		w := newTestEnv(ctx, "ib-fit", 0, "1")
 		w.addCluster(ctx, "a", 0, 2, "2")
 		w.addCluster(ctx, "b", 2, 2, "3")
 		w.addCluster(ctx, "c", 4, 2, "4")
@@ -94,7 +94,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("finds no cluster where taints, cordons and running pods leave room on paper only", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-spoilt", 0, "1")
+		w := newTestEnv(ctx, "ib-spoilt", 0, "1")
 		for i, cluster := range []string{"a", "b", "c"} {
 			w.addCluster(ctx, cluster, 2*i, 2, "4")
 		}
@@ -119,7 +119,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("moves whole to another cluster when its pre-bind fails in the first", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-move", 0, "1")
+		w := newTestEnv(ctx, "ib-move", 0, "1")
 		for i, cluster := range []string{"a", "b", "c"} {
 			w.addCluster(ctx, cluster, 2*i, 2, "4")
 		}
@@ -143,7 +143,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("is not bound to a node that leaves its cluster before the bind, and goes whole where it still can", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-leave", 0, "1")
+		w := newTestEnv(ctx, "ib-leave", 0, "1")
 		w.addCluster(ctx, "a", 0, 2, "9")
 		w.addCluster(ctx, "b", 2, 2, "11")
 		w.start(ctx, w.conf("first")+inClusters)
@@ -177,7 +177,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("grows in the cluster where it runs, and waits there when that is full", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-grow", 0, "1")
+		w := newTestEnv(ctx, "ib-grow", 0, "1")
 		w.addCluster(ctx, "a", 0, 2, "3")
 		w.addCluster(ctx, "b", 2, 2, "2")
 		w.start(ctx, w.conf()+inClusters)
@@ -220,7 +220,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("reports what is wrong with its annotations, and waits until they are right", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-wrong", 0, "1")
+		w := newTestEnv(ctx, "ib-wrong", 0, "1")
 		w.addCluster(ctx, "a", 0, 1, "4")
 		w.start(ctx, w.conf()+inClusters)
 		g := gang{name: "g", size: 2, min: 2, podGroup: func(pg *v1beta1.PodGroup) {
@@ -238,7 +238,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 
 var _ = Describe("A gang that should share an InfiniBand cluster", func() {
 	It("lies in the fewest clusters that hold it", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-prefer", 0, "1")
+		w := newTestEnv(ctx, "ib-prefer", 0, "1")
 		for i, cluster := range []string{"a", "b", "c"} {
 			w.addCluster(ctx, cluster, 2*i, 2, "4")
 		}
@@ -251,14 +251,14 @@ var _ = Describe("A gang that should share an InfiniBand cluster", func() {
 })
 
 // addCluster creates an InfiniBand cluster of nodes with this number of CPUs, numbered from first.
-func (w *world) addCluster(ctx context.Context, name string, first, count int, cpu string) {
+func (w *testEnv) addCluster(ctx context.Context, name string, first, count int, cpu string) {
 	GinkgoHelper()
 	Expect(cp.CreateNodes(ctx, controlplane.NodeShape{
 		Count: count, First: first, Prefix: w.name + "-", CPU: cpu, Labels: map[string]string{specLabel: w.name, clusterLabel: name},
 	})).To(Succeed())
 }
 
-func (w *world) patchNode(ctx context.Context, name, patch string) {
+func (w *testEnv) patchNode(ctx context.Context, name, patch string) {
 	GinkgoHelper()
 	_, err := kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -273,7 +273,7 @@ func withMode(g gang, mode string) gang {
 }
 
 // clustersOf returns the clusters of the nodes with the gang's pods, sorted.
-func (w *world) clustersOf(g gang) []string {
+func (w *testEnv) clustersOf(g gang) []string {
 	GinkgoHelper()
 	var nodes []string
 	for _, name := range g.pods() {
@@ -285,7 +285,7 @@ func (w *world) clustersOf(g gang) []string {
 }
 
 // clustersOfNodes returns the clusters of the nodes, sorted.
-func (w *world) clustersOfNodes(names []string) []string {
+func (w *testEnv) clustersOfNodes(names []string) []string {
 	GinkgoHelper()
 	nodes, err := kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{LabelSelector: specLabel + "=" + w.name})
 	Expect(err).NotTo(HaveOccurred())
@@ -300,14 +300,14 @@ func (w *world) clustersOfNodes(names []string) []string {
 }
 
 // eventuallyIn waits until n of the gang's pods are bound, and expects all of them in the cluster.
-func (w *world) eventuallyIn(g gang, n int, cluster string) {
+func (w *testEnv) eventuallyIn(g gang, n int, cluster string) {
 	GinkgoHelper()
 	w.eventuallyBound(g, n)
 	Expect(w.clustersOf(g)).To(Equal([]string{cluster}), "clusters of gang %s", g.name)
 }
 
 // told returns the messages of all events about an object.
-func (w *world) told(kind, name string) string {
+func (w *testEnv) told(kind, name string) string {
 	var b strings.Builder
 	for _, event := range w.Events(kind, name, "") {
 		fmt.Fprintf(&b, "%s: %s\n", event.Reason, event.Message)

@@ -23,7 +23,7 @@ import (
 )
 
 // starving returns the testEnv's configuration with that argument.
-func (w *world) starving(after string) string {
+func (w *testEnv) starving(after string) string {
 	GinkgoHelper()
 	const plugin = "  - name: coscheduling\n"
 	conf := w.conf()
@@ -32,7 +32,7 @@ func (w *world) starving(after string) string {
 }
 
 // shown returns the gang's entry in /debug/gangs.
-func (w *world) shown(ctx context.Context, scheduler *controlplane.Scheduler, gang string) (debug.Gang, error) {
+func (w *testEnv) shown(ctx context.Context, scheduler *controlplane.Scheduler, gang string) (debug.Gang, error) {
 	url := fmt.Sprintf("%s/debug/gangs?namespace=%s&podgroup=%s", strings.TrimSuffix(scheduler.MetricsURL(), "/metrics"), w.name, gang)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -62,7 +62,7 @@ func metricOf(ctx context.Context, scheduler *controlplane.Scheduler, name strin
 }
 
 // condition returns the reason and the message of a condition of the gang's PodGroup.
-func (w *world) condition(ctx context.Context, g gang, kind string) func() string {
+func (w *testEnv) condition(ctx context.Context, g gang, kind string) func() string {
 	return func() string {
 		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})
 		if err != nil {
@@ -89,7 +89,7 @@ func asksFor(cpu, waitingTime string) func(*v1beta1.PodGroup) {
 
 var _ = Describe("A gang that waits for long", func() {
 	It("is sent back when its waiting time is up, says so, and comes again", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-timeout", 1, "8")
+		w := newTestEnv(ctx, "gang-timeout", 1, "8")
 		queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: v1beta1.QueueSpec{
 			Weight: 1, Capability: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
 		}}
@@ -134,7 +134,7 @@ var _ = Describe("A gang that waits for long", func() {
 	})
 
 	It("in a PodGroup of Koordinator says so there", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-timeout-theirs", 2, "3")
+		w := newTestEnv(ctx, "gang-timeout-theirs", 2, "3")
 		scheduler := w.start(ctx, w.conf())
 		w.startControllers(ctx, "")
 		seconds := int32(10)
@@ -156,7 +156,7 @@ var _ = Describe("A gang that waits for long", func() {
 	})
 
 	It("for room that small ones take as soon as there is some has nodes reserved for it", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-starves", 2, "2")
+		w := newTestEnv(ctx, "gang-starves", 2, "2")
 		scheduler := w.start(ctx, w.starving("0s"))
 		large := gang{name: "large", size: 2, min: 2, cpu: "2"}
 		made, passed := 0, 0

@@ -57,14 +57,14 @@ var _ = Describe("After an outage of the API server", func() {
 			Expect(err).NotTo(HaveOccurred(), outageRounds)
 		}
 		DeferCleanup(renewControllers)
-		alone, elected := newWorld(ctx, "outage", 10, "40"), newWorld(ctx, "outage-elected", 10, "40")
+		alone, elected := newTestEnv(ctx, "outage", 10, "40"), newTestEnv(ctx, "outage-elected", 10, "40")
 		alone.start(ctx, alone.conf("first"))
 		elected.startWith(ctx, controlplane.SchedulerOptions{Conf: elected.conf("first"), LeaderElect: true, Env: []string{"POD_UID=the-pod"}})
 		alone.startControllers(ctx, "")
-		worlds := []*world{alone, elected}
+		worlds := []*testEnv{alone, elected}
 		// usual is the longest time that the same takes without an outage.
 		var usual time.Duration
-		measure := func(w *world, submit func(), bound func()) {
+		measure := func(w *testEnv, submit func(), bound func()) {
 			began := time.Now()
 			submit()
 			bound()
@@ -137,7 +137,7 @@ var _ = Describe("After an outage of the API server", func() {
 })
 
 // keepRunning restarts the testEnv's scheduler whenever it ends, as a kubelet would. It ends with the spec.
-func (w *world) keepRunning(ctx context.Context) {
+func (w *testEnv) keepRunning(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var kubelet sync.WaitGroup
 	kubelet.Go(func() {
@@ -168,7 +168,7 @@ func (w *world) keepRunning(ctx context.Context) {
 }
 
 // submitGangs submits gangs of 10 pods, named after the prefix.
-func (w *world) submitGangs(ctx context.Context, prefix string, gangs int) {
+func (w *testEnv) submitGangs(ctx context.Context, prefix string, gangs int) {
 	GinkgoHelper()
 	for i := range gangs {
 		w.submit(ctx, gang{name: fmt.Sprintf("%s%d", prefix, i), size: 10, min: 10})
@@ -178,7 +178,7 @@ func (w *world) submitGangs(ctx context.Context, prefix string, gangs int) {
 // prepareGangs submits gangs, and returns once their transactions are in flight: a step of each pod has left its
 // trace and hangs until its order is revoked. An outage of the API server then leaves the gangs in every possible
 // state.
-func (w *world) prepareGangs(ctx context.Context) {
+func (w *testEnv) prepareGangs(ctx context.Context) {
 	GinkgoHelper()
 	const gangs = 5
 	Expect(w.Order("first", control.Anything, control.Hang)).To(Succeed())
@@ -191,7 +191,7 @@ func (w *world) prepareGangs(ctx context.Context) {
 
 // unbound returns the names of unbound pods in the API server. The test's own watch needs time to recover after an
 // outage.
-func (w *world) unbound(ctx context.Context) ([]string, error) {
+func (w *testEnv) unbound(ctx context.Context) ([]string, error) {
 	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (w *world) unbound(ctx context.Context) ([]string, error) {
 }
 
 // submitToControllers submits vcjobs, and gangs that are declared in annotations.
-func (w *world) submitToControllers(ctx context.Context) {
+func (w *testEnv) submitToControllers(ctx context.Context) {
 	GinkgoHelper()
 	const size = 10
 	for i := range madeGangs {
@@ -226,7 +226,7 @@ func (w *world) submitToControllers(ctx context.Context) {
 }
 
 // boundOfControllers returns the number of their bound pods.
-func (w *world) boundOfControllers(ctx context.Context) (int, error) {
+func (w *testEnv) boundOfControllers(ctx context.Context) (int, error) {
 	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
 	if err != nil {
 		return 0, err
@@ -241,7 +241,7 @@ func (w *world) boundOfControllers(ctx context.Context) (int, error) {
 }
 
 // gangsOfControllers returns a description of their state.
-func (w *world) gangsOfControllers(ctx context.Context) string {
+func (w *testEnv) gangsOfControllers(ctx context.Context) string {
 	var all []string
 	podGroups, err := vc.SchedulingV1beta1().PodGroups(w.name).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -269,7 +269,7 @@ func ofControllers(pod string) bool {
 }
 
 // clear deletes all gangs and waits until they do not exist.
-func (w *world) clear(ctx context.Context) {
+func (w *testEnv) clear(ctx context.Context) {
 	GinkgoHelper()
 	everything, now := metav1.ListOptions{}, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	Expect(vc.BatchV1alpha1().Jobs(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())

@@ -22,7 +22,7 @@ const listening = "0A"
 
 var _ = Describe("The scheduler's servers", func() {
 	It("[wildcard-listen] listen on loopback when an address names no interface, as the defaults do", func(ctx SpecContext) {
-		w := newWorld(ctx, "listen", 1, "1")
+		w := newTestEnv(ctx, "listen", 1, "1")
 		// As in upstream, --help does not exit with 0.
 		help, _ := exec.CommandContext(ctx, filepath.Join(binaries, "vc-scheduler"), "--help").CombinedOutput()
 		Expect(string(help)).To(And(MatchRegexp(`--listen-address .*\(default ":\d+"\)`), MatchRegexp(`--healthz-address .*\(default ":\d+"\)`)))

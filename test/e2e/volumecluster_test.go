@@ -24,13 +24,13 @@ import (
 
 // volumeEnv is a testEnv with nodes in InfiniBand clusters, storage classes that bind late, and a separate
 // provisioner.
-type volumeWorld struct{ *world }
+type volumeEnv struct{ *testEnv }
 
 // newVolumeEnv creates these InfiniBand clusters, named a, b and so on, with the given numbers of nodes of 4 CPUs
 // each.
-func newVolumeWorld(ctx context.Context, name string, clusters ...int) volumeWorld {
+func newVolumeEnv(ctx context.Context, name string, clusters ...int) volumeEnv {
 	GinkgoHelper()
-	w := volumeWorld{newWorld(ctx, name, 0, "4")}
+	w := volumeEnv{newTestEnv(ctx, name, 0, "4")}
 	first := 0
 	for i, nodes := range clusters {
 		w.addCluster(ctx, string(rune('a'+i)), first, nodes, "4")
@@ -63,12 +63,12 @@ func newVolumeWorld(ctx context.Context, name string, clusters ...int) volumeWor
 
 // local is the class of existing volumes, and made is the class of volumes from the provisioner, and also the
 // provisioner's name.
-func (w volumeWorld) local() string { return w.name + "-local" }
-func (w volumeWorld) made() string  { return w.name + "-made" }
+func (w volumeEnv) local() string { return w.name + "-local" }
+func (w volumeEnv) made() string  { return w.name + "-made" }
 
 // schedule runs the test's scheduler with volumebinding, where the claims of a pod may take bindTimeout seconds to be
 // bound.
-func (w volumeWorld) schedule(ctx context.Context, bindTimeout int, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
+func (w volumeEnv) schedule(ctx context.Context, bindTimeout int, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
 	GinkgoHelper()
 	opts.Conf = w.confBinding(bindTimeout)
 	// The provisioner is not a CSI driver, so nodes cannot have attach limits for it.
@@ -78,19 +78,19 @@ func (w volumeWorld) schedule(ctx context.Context, bindTimeout int, opts control
 
 // confBinding returns the configuration with volumebinding, where the claims of a pod may take this number of seconds
 // to be bound.
-func (w volumeWorld) confBinding(seconds int) string {
+func (w volumeEnv) confBinding(seconds int) string {
 	const plugin = "  - name: volumebinding\n"
 	return strings.Replace(w.conf(), plugin, plugin+fmt.Sprintf("    arguments: {volumebinding.bindTimeoutSeconds: %d}\n", seconds), 1) + inClusters
 }
 
 // addVolume creates a local volume on the node.
-func (w volumeWorld) addVolume(ctx context.Context, name, node string) {
+func (w volumeEnv) addVolume(ctx context.Context, name, node string) {
 	GinkgoHelper()
 	w.addVolumeOf(ctx, w.local(), name, node)
 }
 
 // addVolumeOf creates a volume of the class that the node reaches, or all nodes if it is empty.
-func (w volumeWorld) addVolumeOf(ctx context.Context, class, name, node string) {
+func (w volumeEnv) addVolumeOf(ctx context.Context, class, name, node string) {
 	GinkgoHelper()
 	made := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name},
@@ -113,7 +113,7 @@ func (w volumeWorld) addVolumeOf(ctx context.Context, class, name, node string) 
 }
 
 // eventuallyAvailable waits until the volume controller has made n of the testEnv's volumes available.
-func (w volumeWorld) eventuallyAvailable(ctx context.Context, n int) {
+func (w volumeEnv) eventuallyAvailable(ctx context.Context, n int) {
 	GinkgoHelper()
 	Eventually(func() (ready int) {
 		for _, v := range w.volumes(ctx) {
@@ -126,7 +126,7 @@ func (w volumeWorld) eventuallyAvailable(ctx context.Context, n int) {
 }
 
 // addClaims creates claims of the class.
-func (w volumeWorld) addClaims(ctx context.Context, class string, names ...string) {
+func (w volumeEnv) addClaims(ctx context.Context, class string, names ...string) {
 	GinkgoHelper()
 	for _, name := range names {
 		_, err := kube.CoreV1().PersistentVolumeClaims(w.name).Create(ctx, &corev1.PersistentVolumeClaim{
@@ -153,7 +153,7 @@ func withClaim(g gang, claim func(i int) string) gang {
 }
 
 // volumes returns the volumes of the testEnv's classes.
-func (w volumeWorld) volumes(ctx context.Context) []corev1.PersistentVolume {
+func (w volumeEnv) volumes(ctx context.Context) []corev1.PersistentVolume {
 	GinkgoHelper()
 	list, err := kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -163,7 +163,7 @@ func (w volumeWorld) volumes(ctx context.Context) []corev1.PersistentVolume {
 }
 
 // eventsOn returns the messages of the events on the volume with the reason.
-func (w volumeWorld) eventsOn(ctx context.Context, volume, reason string) []string {
+func (w volumeEnv) eventsOn(ctx context.Context, volume, reason string) []string {
 	GinkgoHelper()
 	list, err := kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.kind=PersistentVolume,involvedObject.name=" + volume + ",reason=" + reason,
@@ -176,7 +176,7 @@ func (w volumeWorld) eventsOn(ctx context.Context, volume, reason string) []stri
 	return messages
 }
 
-func (w volumeWorld) claims(ctx context.Context) []corev1.PersistentVolumeClaim {
+func (w volumeEnv) claims(ctx context.Context) []corev1.PersistentVolumeClaim {
 	GinkgoHelper()
 	list, err := kube.CoreV1().PersistentVolumeClaims(w.name).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -192,7 +192,7 @@ func nodeOfVolume(v *corev1.PersistentVolume) string {
 }
 
 // provisioned returns the nodes of the provisioner's calls with this phase, by claim.
-func (w volumeWorld) provisioned(phase string) map[string][]string {
+func (w volumeEnv) provisioned(phase string) map[string][]string {
 	GinkgoHelper()
 	journal, err := w.Journal()
 	Expect(err).NotTo(HaveOccurred())
@@ -208,7 +208,7 @@ func (w volumeWorld) provisioned(phase string) map[string][]string {
 // unsettled returns inconsistencies once all transactions have ended: a selected node on a claim that has no volume
 // and no pod there; a volume reserved for a claim that does not exist; a pod on a node that does not reach its
 // volume; a gang that is neither complete nor waits with a reason.
-func (w volumeWorld) unsettled(ctx context.Context, gangs ...gang) []string {
+func (w volumeEnv) unsettled(ctx context.Context, gangs ...gang) []string {
 	GinkgoHelper()
 	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -251,7 +251,7 @@ func uses(pod *corev1.Pod, claim string) bool {
 }
 
 // halfDone returns the names of the gangs that are neither complete nor wait with a reason.
-func (w volumeWorld) halfDone(gangs ...gang) []string {
+func (w volumeEnv) halfDone(gangs ...gang) []string {
 	var wrong []string
 	for _, g := range gangs {
 		bound, condition := w.bound(g), w.unschedulable(g)
@@ -264,13 +264,13 @@ func (w volumeWorld) halfDone(gangs ...gang) []string {
 }
 
 // expectSettled expects that unsettled returns nothing after a while.
-func (w volumeWorld) expectSettled(ctx context.Context, gangs ...gang) {
+func (w volumeEnv) expectSettled(ctx context.Context, gangs ...gang) {
 	GinkgoHelper()
 	Eventually(func() []string { return w.unsettled(ctx, gangs...) }).WithPolling(pollVolumes).Should(BeEmpty())
 }
 
 // printVolumes prints the available information on volumes when a spec has failed.
-func (w volumeWorld) printVolumes(ctx context.Context) {
+func (w volumeEnv) printVolumes(ctx context.Context) {
 	for _, c := range w.claims(ctx) {
 		fmt.Fprintf(GinkgoWriter, "claim %s, %s, volume %q, %v\n", c.Name, c.Status.Phase, c.Spec.VolumeName, c.Annotations)
 	}

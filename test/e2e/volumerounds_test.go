@@ -41,8 +41,8 @@ var _ = Describe("Under random faults while volumes are made", func() {
 			rounds, err = strconv.Atoi(text)
 			Expect(err).NotTo(HaveOccurred(), volumeRounds)
 		}
-		b := &breaker{volumeWorld: newVolumeWorld(ctx, "vol-rounds", 3, 3, 4), nodes: 10, random: rand.New(rand.NewSource(GinkgoRandomSeed()))}
-		b.proxy = b.world.proxy()
+		b := &breaker{volumeEnv: newVolumeEnv(ctx, "vol-rounds", 3, 3, 4), nodes: 10, random: rand.New(rand.NewSource(GinkgoRandomSeed()))}
+		b.proxy = b.testEnv.proxy()
 		b.live(ctx)
 		for round := range rounds {
 			began := time.Now()
@@ -56,7 +56,7 @@ var _ = Describe("Under random faults while volumes are made", func() {
 
 // breaker causes random faults in a testEnv.
 type breaker struct {
-	volumeWorld
+	volumeEnv
 	nodes     int
 	random    *rand.Rand
 	proxy     *faultproxy.Proxy

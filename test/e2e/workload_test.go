@@ -47,13 +47,13 @@ func (g gang) pods() []string {
 func (g gang) member(i int) string { return fmt.Sprintf("%s-%d", g.name, i) }
 
 // submit creates the gang's PodGroup and its pods.
-func (w *world) submit(ctx context.Context, g gang) {
+func (w *testEnv) submit(ctx context.Context, g gang) {
 	GinkgoHelper()
 	w.submitGroup(ctx, g)
 	w.submitPods(ctx, g, 0, g.size)
 }
 
-func (w *world) submitGroup(ctx context.Context, g gang) {
+func (w *testEnv) submitGroup(ctx context.Context, g gang) {
 	GinkgoHelper()
 	group := &v1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: g.name, Namespace: w.name},
@@ -67,7 +67,7 @@ func (w *world) submitGroup(ctx context.Context, g gang) {
 }
 
 // submitPods creates the gang's pods with numbers from first up to, but not including, last.
-func (w *world) submitPods(ctx context.Context, g gang, first, last int) {
+func (w *testEnv) submitPods(ctx context.Context, g gang, first, last int) {
 	GinkgoHelper()
 	errs := make([]error, last)
 	gate := make(chan struct{}, writers)
@@ -85,7 +85,7 @@ func (w *world) submitPods(ctx context.Context, g gang, first, last int) {
 	}
 }
 
-func (w *world) podOf(g gang, i int) *corev1.Pod {
+func (w *testEnv) podOf(g gang, i int) *corev1.Pod {
 	cpu := g.cpu
 	if cpu == "" {
 		cpu = "1"
@@ -115,14 +115,14 @@ func (w *world) podOf(g gang, i int) *corev1.Pod {
 func role(pod *corev1.Pod, task string) { pod.Annotations[batchv1alpha1.TaskSpecKey] = task }
 
 // deletePod deletes a pod without a grace period.
-func (w *world) deletePod(ctx context.Context, name string) {
+func (w *testEnv) deletePod(ctx context.Context, name string) {
 	GinkgoHelper()
 	Expect(kube.CoreV1().Pods(w.name).Delete(ctx, name, *metav1.NewDeleteOptions(0))).To(Succeed())
 }
 
 // deleteGang deletes a gang's PodGroup and pods without a grace period, and the plugins' objects for bound pods. As
 // with a volume, their deletion is not the scheduler's task.
-func (w *world) deleteGang(ctx context.Context, g gang) {
+func (w *testEnv) deleteGang(ctx context.Context, g gang) {
 	GinkgoHelper()
 	bound := w.EverBound()
 	for _, name := range g.pods() {
@@ -139,7 +139,7 @@ func (w *world) deleteGang(ctx context.Context, g gang) {
 }
 
 // touch changes a field of the gang that a user may change, so that the gang is retried at once.
-func (w *world) touch(ctx context.Context, g gang) {
+func (w *testEnv) touch(ctx context.Context, g gang) {
 	GinkgoHelper()
 	Eventually(func() error {
 		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})
@@ -153,7 +153,7 @@ func (w *world) touch(ctx context.Context, g gang) {
 }
 
 // grow sets the PodGroup's minMember to that of the gang.
-func (w *world) grow(ctx context.Context, g gang) {
+func (w *testEnv) grow(ctx context.Context, g gang) {
 	GinkgoHelper()
 	Eventually(func() error {
 		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})

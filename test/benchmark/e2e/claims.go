@@ -43,7 +43,7 @@ func (p *plan) controllerArgs() []string {
 }
 
 // provide creates the objects that pods claim, or starts their provisioner.
-func (s *stage) provide(ctx context.Context) error {
+func (s *testbed) provide(ctx context.Context) error {
 	switch s.plan.claims {
 	case volumes:
 		return s.provideVolumes(ctx)
@@ -53,7 +53,7 @@ func (s *stage) provide(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) provideVolumes(ctx context.Context) error {
+func (s *testbed) provideVolumes(ctx context.Context) error {
 	_, err := s.driver.kube.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: claimed}, Provisioner: claimed,
 		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer), ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimDelete),
@@ -74,7 +74,7 @@ func (s *stage) provideVolumes(ctx context.Context) error {
 	return err
 }
 
-func (s *stage) provideDevices(ctx context.Context) error {
+func (s *testbed) provideDevices(ctx context.Context) error {
 	ofDriver := fmt.Sprintf("device.driver == %q", claimed)
 	_, err := s.driver.kube.ResourceV1().DeviceClasses().Create(ctx, &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: claimed},
@@ -121,7 +121,7 @@ func (p *plan) claim(pod *corev1.Pod) {
 
 // sendClaims creates the claims of the gangs' pods before the clock starts, because nothing is done for a claim
 // before its pod is placed.
-func (s *stage) sendClaims(ctx context.Context, gangs ...*gang) error {
+func (s *testbed) sendClaims(ctx context.Context, gangs ...*gang) error {
 	send := map[string]func(ctx context.Context, name string) error{volumes: s.driver.volumeClaim, devices: s.driver.deviceClaim}[s.plan.claims]
 	if send == nil {
 		return nil

@@ -75,7 +75,7 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 }
 
 // measure offers the load and records its cost.
-func (s *stage) measure(ctx context.Context, r *result) error {
+func (s *testbed) measure(ctx context.Context, r *result) error {
 	gangs := load(s.key, s.plan, s.nodes)
 	if err := s.sendClaims(ctx, gangs...); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *stage) measure(ctx context.Context, r *result) error {
 	return stopProfile()
 }
 
-func (s *stage) book(r *result, gangs []*gang, took time.Duration, used usage) {
+func (s *testbed) book(r *result, gangs []*gang, took time.Duration, used usage) {
 	r.Seconds = took.Seconds()
 	r.PodsPerSecond = float64(r.Pods) / r.Seconds
 	latencies := make([]time.Duration, 0, len(gangs))
@@ -146,7 +146,7 @@ func (s *stage) book(r *result, gangs []*gang, took time.Duration, used usage) {
 
 // prepare does the work before the clock starts, and returns two functions. offer sends the objects that unblock
 // scheduling, and returns when it began to. finish releases what offer started, once all pods are bound.
-func (s *stage) prepare(ctx context.Context, gangs []*gang) (offer func() (time.Time, error), finish func() error, err error) {
+func (s *testbed) prepare(ctx context.Context, gangs []*gang) (offer func() (time.Time, error), finish func() error, err error) {
 	finish = func() error { return nil }
 	if s.key.Mode == pglast {
 		if _, err := s.driver.send(ctx, s.driver.pods(gangs)); err != nil {
@@ -171,7 +171,7 @@ func (s *stage) prepare(ctx context.Context, gangs []*gang) (offer func() (time.
 }
 
 // rawOffer passes pods to the binder: all at once if they exist already, and otherwise each when it is created.
-func (s *stage) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder) func() (time.Time, error) {
+func (s *testbed) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder) func() (time.Time, error) {
 	if s.key.Mode == live {
 		s.driver.created = func(pod *corev1.Pod) { binder.add(pod) }
 		return func() (time.Time, error) { return s.driver.send(ctx, s.driver.pods(gangs)) }
@@ -190,7 +190,7 @@ func (s *stage) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder) 
 
 // startProfile profiles a vc-scheduler in the background if the plan asks for it. The returned function waits for the
 // end.
-func (s *stage) startProfile(ctx context.Context) func() error {
+func (s *testbed) startProfile(ctx context.Context) func() error {
 	if s.plan.profileDir == "" || !usesPodGroups(s.key.Scheduler) {
 		return func() error { return nil }
 	}

@@ -66,8 +66,8 @@ func conf() string {
 		"  - name: ibcluster\n    arguments:\n      ibcluster.levels: [ibcluster]\n  - name: dynamicresources\n  - name: deviceshare\n"
 }
 
-// stage is the cluster with its scheduler, the tenant and the victim.
-type stage struct {
+// testbed is the cluster with its scheduler, the tenant and the victim.
+type testbed struct {
 	opts options
 	out  io.Writer
 
@@ -83,8 +83,8 @@ type stage struct {
 }
 
 // setUp starts the cluster. After an error nothing is left running.
-func setUp(ctx context.Context, opts options, out io.Writer) (_ *stage, err error) {
-	s := &stage{opts: opts, out: out}
+func setUp(ctx context.Context, opts options, out io.Writer) (_ *testbed, err error) {
+	s := &testbed{opts: opts, out: out}
 	var auditing []string
 	if s.calls, auditing, err = audited(opts.dir); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func setUp(ctx context.Context, opts options, out io.Writer) (_ *stage, err erro
 }
 
 // makeCluster creates nodes with GPUs and devices, and the classes that pods may name.
-func (s *stage) makeCluster(ctx context.Context) error {
+func (s *testbed) makeCluster(ctx context.Context) error {
 	shape := controlplane.NodeShape{Count: nodeCount, CPU: nodeCPU, IBClusters: ibClusters}
 	if err := s.cp.CreateNodes(ctx, shape); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (s *stage) makeCluster(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) publishDevices(ctx context.Context, node string) error {
+func (s *testbed) publishDevices(ctx context.Context, node string) error {
 	slice := &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: node},
 		Spec: resourcev1.ResourceSliceSpec{
@@ -176,7 +176,7 @@ func (s *stage) publishDevices(ctx context.Context, node string) error {
 }
 
 // makeUsers creates the namespaces of tenant and victim, their queues and the tenant's rights.
-func (s *stage) makeUsers(ctx context.Context) error {
+func (s *testbed) makeUsers(ctx context.Context) error {
 	for _, name := range []string{tenantNamespace, victimNamespace} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := s.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
@@ -195,7 +195,7 @@ func (s *stage) makeUsers(ctx context.Context) error {
 }
 
 // startManagers starts Volcano's controllers and webhooks as the chart does.
-func (s *stage) startManagers(ctx context.Context) error {
+func (s *testbed) startManagers(ctx context.Context) error {
 	controllers, err := s.cp.StartControllerManager(ctx, controlplane.ManagerOptions{})
 	if err != nil {
 		return err
@@ -205,19 +205,19 @@ func (s *stage) startManagers(ctx context.Context) error {
 	return err
 }
 
-func (s *stage) startScheduler(ctx context.Context) (err error) {
+func (s *testbed) startScheduler(ctx context.Context) (err error) {
 	s.scheduler, err = s.cp.StartScheduler(ctx, controlplane.SchedulerOptions{Conf: conf()})
 	return err
 }
 
-func (s *stage) startVictim(ctx context.Context) (err error) {
+func (s *testbed) startVictim(ctx context.Context) (err error) {
 	s.victim, err = newVictim(ctx, s.kube, s.vc, s.calls)
 	return err
 }
 
 // restartScheduler restarts the scheduler's process, so that the effect of an attack on it does not affect the
 // verdict on the next one.
-func (s *stage) restartScheduler(ctx context.Context) error {
+func (s *testbed) restartScheduler(ctx context.Context) error {
 	if err := s.scheduler.Kill9(); err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (s *stage) restartScheduler(ctx context.Context) error {
 }
 
 // logs returns the paths of our processes' logs.
-func (s *stage) logs() []string {
+func (s *testbed) logs() []string {
 	paths := []string{s.scheduler.LogPath()}
 	for _, manager := range s.managers {
 		paths = append(paths, manager.LogPath())
@@ -238,6 +238,6 @@ func (s *stage) logs() []string {
 	return paths
 }
 
-func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+func (s *testbed) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 2, 64) }

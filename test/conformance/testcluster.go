@@ -36,9 +36,9 @@ const (
 //go:embed stages.yaml
 var stages string
 
-// world is the cluster of a suite, as in upstream's CI: one control plane node and four workers, eight more for
+// testCluster is the cluster of a suite, as in upstream's CI: one control plane node and four workers, eight more for
 // HyperNodes, Volcano, and Kubernetes' own scheduler beside it.
-type world struct {
+type testCluster struct {
 	suite  suite
 	logs   string
 	cp     *controlplane.ControlPlane
@@ -51,7 +51,7 @@ type world struct {
 	unwatch func()
 }
 
-func startWorld(ctx context.Context, opts options, source upstream, s suite, logs string) (_ *world, err error) {
+func startWorld(ctx context.Context, opts options, source upstream, s suite, logs string) (_ *testCluster, err error) {
 	dir := filepath.Join(opts.work, "cluster", s.name)
 	if err := errors.Join(os.RemoveAll(dir), os.RemoveAll(logs), os.MkdirAll(logs, 0o755)); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func startWorld(ctx context.Context, opts options, source upstream, s suite, log
 	if err != nil {
 		return nil, err
 	}
-	w := &world{suite: s, logs: logs, conf: string(conf), unwatch: func() {}}
+	w := &testCluster{suite: s, logs: logs, conf: string(conf), unwatch: func() {}}
 	w.cp, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Stages: stages})
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func startWorld(ctx context.Context, opts options, source upstream, s suite, log
 }
 
 // install creates everything that stays in the cluster.
-func (w *world) install(ctx context.Context, opts options) error {
+func (w *testCluster) install(ctx context.Context, opts options) error {
 	if err := errors.Join(w.cp.InstallCRDs(ctx), w.cp.InstallChart(ctx)); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (w *world) install(ctx context.Context, opts options) error {
 
 // followConf keeps the configuration in a ConfigMap, which upstream's specs change, and passes each change to the
 // scheduler.
-func (w *world) followConf(ctx context.Context) error {
+func (w *testCluster) followConf(ctx context.Context) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: confMap}, Data: map[string]string{confKey: w.conf}}
 	if _, err := w.kube.CoreV1().ConfigMaps(controlplane.Namespace).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (w *world) followConf(ctx context.Context) error {
 
 // attempt runs the spec once and restores the cluster. An error ends the suite, because the cluster can no longer be
 // used.
-func (w *world) attempt(ctx context.Context, binary string, sp spec, try int, scale string, r *result) error {
+func (w *testCluster) attempt(ctx context.Context, binary string, sp spec, try int, scale string, r *result) error {
 	env := append(w.env(), scaleVariable+"="+scale)
 	if err := sp.run(ctx, binary, w.logs, try, w.suite.specTimeout, env, r); err != nil {
 		return err
@@ -167,12 +167,12 @@ func (w *world) attempt(ctx context.Context, binary string, sp spec, try int, sc
 }
 
 // env returns the environment that describes the cluster to a suite.
-func (w *world) env() []string {
+func (w *testCluster) env() []string {
 	return []string{"KUBECONFIG=" + w.cp.Kubeconfig(), "ARTIFACTS_PATH=" + filepath.Join(w.logs, "artifacts"), scaleVariable + "=1"}
 }
 
 // note adds a line to the suite's log.
-func (w *world) note(format string, args ...any) {
+func (w *testCluster) note(format string, args ...any) {
 	log, err := os.OpenFile(filepath.Join(w.logs, "left.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return
@@ -181,7 +181,7 @@ func (w *world) note(format string, args ...any) {
 	_, _ = io.WriteString(log, fmt.Sprintf(format+"\n", args...))
 }
 
-func (w *world) stop() error {
+func (w *testCluster) stop() error {
 	w.unwatch()
 	return w.cp.Stop()
 }
