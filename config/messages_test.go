@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestMessages has the texts with which the chart's ValidatingAdmissionPolicies refuse a write, rendered with the default values.
+// TestMessages compares the messages with which the chart's ValidatingAdmissionPolicies reject a write, rendered with
+// the default values.
 func TestMessages(t *testing.T) {
 	rendered, err := os.ReadFile("install/volcano-prebind.yaml")
 	if err != nil {

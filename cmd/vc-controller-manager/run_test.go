@@ -45,8 +45,9 @@ func TestEnabled(t *testing.T) {
 	}
 }
 
-// TestAllInformersOfControllersAreSoonBack: each kind's watch is rejected as too old four times. With client-go's pauses the fifth
-// is begun after 12 s at the earliest.
+// TestAllInformersOfControllersAreSoonBack checks that all informers of the controllers work soon after the API
+// server rejected the watch of each resource four times as too old. With client-go's pauses the fifth watch would
+// begin after 12 s or later.
 func TestAllInformersOfControllersAreSoonBack(t *testing.T) {
 	const rejections = 4
 	var mu sync.Mutex
@@ -108,7 +109,7 @@ func TestAllInformersOfControllersAreSoonBack(t *testing.T) {
 	}
 }
 
-// podWatcher is a controller with an informer of pods.
+// podWatcher is a controller with a pod informer.
 type podWatcher struct{ pods cache.SharedIndexInformer }
 
 func (*podWatcher) Name() string { return "pod-watcher" }
@@ -120,8 +121,9 @@ func (w *podWatcher) Initialize(opts *framework.ControllerOption) error {
 
 func (w *podWatcher) Run(stop <-chan struct{}) { w.pods.Run(stop) }
 
-// TestControllersSeeTheClusterSoonAfterAnOutage: their informers wait inside their requests. With client-go's own pauses, which begin
-// with 0.8 s and double, the sixth list would be sent after more than twenty seconds.
+// TestControllersSeeTheClusterSoonAfterAnOutage checks that the controllers' informers are synchronised soon after an
+// outage because their requests wait for the API server. With client-go's own pauses, which begin at 0.8 s and
+// double, the sixth list would be sent after more than 20 s.
 func TestControllersSeeTheClusterSoonAfterAnOutage(t *testing.T) {
 	const rejections = 6
 	var lists atomic.Int32

@@ -15,7 +15,7 @@ func write(t *testing.T, path string) {
 	}
 }
 
-// checkError wants an error with all the parts, or none without parts.
+// checkError checks that the error contains all parts, or that there is no error if no parts are given.
 func checkError(t *testing.T, err error, parts []string) {
 	t.Helper()
 	if len(parts) == 0 {

@@ -117,7 +117,7 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// bound is a pod on a node, with that annotation.
+// bound returns a pod that is bound to the node, with the devices annotation.
 func bound(name, node, devices string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.DeviceAllocatedAnnotation: devices}},

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDownEndsTheSandbox plays a whole life: a sandbox holds the file, a second one is refused, down ends the first
-// and waits for it, and then the file is free again.
+// TestDownEndsTheSandbox checks the life of a sandbox: it holds the file, a second sandbox is refused, down stops the
+// first one and waits for its end, and then the file is free again.
 func TestDownEndsTheSandbox(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "state.json")
 	held, err := holdState(path)
@@ -49,7 +49,7 @@ func TestDownEndsTheSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "The sandbox (process 4711) has ended.\n"; out.String() != want {
-		t.Errorf("down says %q, want %q", out.String(), want)
+		t.Errorf("the message of down is %q, want %q", out.String(), want)
 	}
 
 	if held, err = holdState(path); err != nil {
@@ -60,8 +60,8 @@ func TestDownEndsTheSandbox(t *testing.T) {
 	}
 }
 
-// TestDownSignalsNoProcessWithoutASandbox: a sandbox that was killed leaves its process id behind, which may be
-// another process's by now.
+// TestDownSignalsNoProcessWithoutASandbox checks that down signals no process if the sandbox was killed. The process
+// id in its file may belong to another process.
 func TestDownSignalsNoProcessWithoutASandbox(t *testing.T) {
 	left := filepath.Join(t.TempDir(), "left.json")
 	if err := os.WriteFile(left, []byte(`{"pid":4711}`), 0o600); err != nil {
@@ -78,7 +78,7 @@ func TestDownSignalsNoProcessWithoutASandbox(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := "No sandbox is running.\n"; out.String() != want {
-				t.Errorf("down says %q, want %q", out.String(), want)
+				t.Errorf("the message of down is %q, want %q", out.String(), want)
 			}
 		})
 	}

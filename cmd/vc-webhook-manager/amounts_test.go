@@ -22,7 +22,7 @@ func TestNegativeAmountsAreRejected(t *testing.T) {
 	tests := map[string]struct {
 		path, object string
 		operation    admissionv1.Operation
-		// want is what the rejection says; empty when the review is upstream's to judge.
+		// want is the text of the rejection. It is empty if upstream's webhook decides on the review.
 		want string
 	}{
 		"a PodGroup": {
@@ -58,13 +58,14 @@ func TestNegativeAmountsAreRejected(t *testing.T) {
 				t.Fatalf("allowed is %v and upstream was asked: %v", answer.Allowed, asked)
 			}
 			if !answer.Allowed && !strings.Contains(answer.Result.Message, tt.want) {
-				t.Errorf("it says %q, want %q", answer.Result.Message, tt.want)
+				t.Errorf("the rejection is %q, want %q", answer.Result.Message, tt.want)
 			}
 		})
 	}
 }
 
-// TestServicesRejectNegativeAmounts: what upstream registered, as main prepares it.
+// TestServicesRejectNegativeAmounts checks that the services that upstream registered reject negative amounts once
+// main has prepared them.
 func TestServicesRejectNegativeAmounts(t *testing.T) {
 	for path, object := range map[string]string{
 		"/podgroups/validate": `{"spec":{"minResources":{"cpu":"-5"}}}`, "/queues/validate": `{"spec":{"deserved":{"cpu":"-5"}}}`,

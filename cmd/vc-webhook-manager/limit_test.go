@@ -56,8 +56,8 @@ func TestLimitBody(t *testing.T) {
 	}
 }
 
-// TestWebhooksAreBounded holds every webhook that can be enabled against CVE-2026-44247: upstream reads any body to
-// its end, whatever its size.
+// TestWebhooksAreBounded checks that every webhook that can be enabled limits the size of a request body
+// (CVE-2026-44247). Upstream reads any body to its end.
 func TestWebhooksAreBounded(t *testing.T) {
 	config := options.NewConfig()
 	config.EnabledAdmission = strings.Join([]string{

@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/webhooks/router"
 )
 
-// TestMessages has the answers with which the webhooks reject an object.
+// TestMessages compares the messages with which the webhooks reject an object.
 func TestMessages(t *testing.T) {
 	rejection := func(path, object string) string {
 		service := &router.AdmissionService{Path: path, Func: func(admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
@@ -60,17 +60,17 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// interrupted is a body whose connection breaks.
+// interrupted is a body that fails while it is read, as if the connection broke.
 type interrupted struct{}
 
 func (interrupted) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
 
-// zeros is a body of any length.
+// zeros is a body of zeros without end.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestMessagesOfRequests has the answers to requests that the webhooks do not read as a review.
+// TestMessagesOfRequests compares the answers to requests that the webhooks cannot read as a review.
 func TestMessagesOfRequests(t *testing.T) {
 	answer := func(body io.Reader, length int64) string {
 		request := httptest.NewRequest(http.MethodPost, "/podgroups/validate", body)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crdOf is a CRD of one version with the schema of its spec, indented by fourteen.
+// crdOf returns a CRD with one version and this schema of its spec, which is indented by 14 spaces.
 func crdOf(spec string) string {
 	return `kind: CustomResourceDefinition
 metadata: {name: queues}
@@ -54,7 +54,7 @@ func TestRulesAreAdded(t *testing.T) {
                   message: an amount of a resource must be 0 or more
                 additionalProperties: {x-kubernetes-int-or-string: true, maxLength: 64}
 `)
-	// Adding them again changes nothing.
+	// Adding the rules again changes nothing.
 	for range 2 {
 		if err := addRules(path, [][]string{{"spec", "capability"}}, amountsOf0OrMore); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,8 @@ func decoded(t *testing.T, text []byte) (value any) {
 	return value
 }
 
-// If upstream renames a field, its rule is not dropped without an error, and the file stays unchanged.
+// TestMissingFieldsAreReported checks that the tool fails and leaves the file unchanged if upstream has renamed a
+// field that has a rule.
 func TestMissingFieldsAreReported(t *testing.T) {
 	tests := map[string]struct {
 		crd   string
@@ -135,7 +136,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestTheCRDsHaveTheirRules: those of this repository, so that each path here is one of upstream's.
+// TestTheCRDsHaveTheirRules checks that this repository's CRDs have their rules, so each path here exists in
+// upstream's schema.
 func TestTheCRDsHaveTheirRules(t *testing.T) {
 	dir := t.TempDir()
 	for file := range resourceLists {

@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// TestThePageForPluginAuthorsNamesEachInterface of the contract.
+// TestThePageForPluginAuthorsNamesEachInterface checks that the page for plugin authors names each interface of the
+// contract.
 func TestThePageForPluginAuthorsNamesEachInterface(t *testing.T) {
 	page := readPages(t)["docs/prebind.md"]
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "pkg/scheduler/framework/contract.go"), nil, parser.SkipObjectResolution)
@@ -41,7 +42,7 @@ func TestThePageForPluginAuthorsNamesEachInterface(t *testing.T) {
 	}
 }
 
-// TestImportsPointOneWay holds the rules on imports of docs/architecture.md. Tests may import more.
+// TestImportsPointOneWay checks that imports follow the rules of docs/architecture.md. Tests may import more.
 func TestImportsPointOneWay(t *testing.T) {
 	const module = "github.com/volcano-prebind/volcano-prebind/"
 	above := func(packages ...string) []string {
@@ -102,7 +103,7 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// importsOf returns the imports of the files below the folders that are not tests.
+// importsOf returns the imports of the non-test files below the folders.
 func importsOf(t *testing.T, folders ...string) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}

@@ -21,8 +21,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// codeStrings returns the string literals and constants of the packages below pkg that are not generated and not for tests. A sum of
-// literals and constants of one package is one string.
+// codeStrings returns the string literals and constants of the packages below pkg that are neither generated nor for
+// tests. A concatenation of literals and constants of one package is one string.
 func codeStrings(t *testing.T) map[string]bool {
 	t.Helper()
 	packages := map[string][]*ast.File{}
@@ -67,7 +67,7 @@ func codeStrings(t *testing.T) map[string]bool {
 	return all
 }
 
-// constants are the constants of a package.
+// constants maps the constants of a package to their values.
 type constants map[string]ast.Expr
 
 func constantsOf(files []*ast.File) constants {
@@ -91,7 +91,7 @@ func constantsOf(files []*ast.File) constants {
 	return all
 }
 
-// value returns the expression's string.
+// value returns the string that the expression evaluates to.
 func (c constants) value(expr ast.Expr) (string, bool) {
 	switch e := expr.(type) {
 	case *ast.BasicLit:
@@ -111,7 +111,7 @@ func (c constants) value(expr ast.Expr) (string, bool) {
 	return "", false
 }
 
-// quotedNames returns what the page has in backquotes and matches the pattern as a whole.
+// quotedNames returns the strings in backquotes on the page that match the whole pattern.
 func quotedNames(page string, pattern *regexp.Regexp) map[string]bool {
 	names := map[string]bool{}
 	for _, match := range quoted.FindAllString(fenced.ReplaceAllString(page, ""), -1) {

@@ -22,7 +22,7 @@ import (
 // root is the folder of the repository.
 const root = "../.."
 
-// readPages returns the Markdown pages of the repository by their path.
+// readPages returns the Markdown pages of the repository, keyed by path.
 func readPages(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
@@ -164,7 +164,7 @@ func TestTextsOfPicturesFit(t *testing.T) {
 				x -= width / 2
 			}
 			if x < 0 || x+width > d.width || y > d.height {
-				t.Errorf("%s: text %q lies outside of the picture", name, match[4])
+				t.Errorf("%s: text %q is outside of the picture", name, match[4])
 			}
 		}
 		if err := xml.Unmarshal(d.svg(), new(struct{})); err != nil {

@@ -73,7 +73,7 @@ type Alias = b.T
 		t.Fatal(err)
 	}
 	want := map[string]size{
-		root + ".T":     {5, 12}, // One, Two, Three, Four, Five; a, b, E, F, T, G, k, Other, I, c, two of b.T
+		root + ".T":     {5, 12}, // 12 names: One, Two, Three, Four, Five, a, b, E, F, T, G, k, Other, I, c, and two of b.T
 		root + ".E":     {3, 4},
 		root + ".F":     {3, 6},
 		root + ".G":     {1, 1},
@@ -124,7 +124,7 @@ func TestCheck(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, check(tt.sizes, tt.ceilings)); diff != "" {
-				t.Errorf("what is wrong (-want +got):\n%s", diff)
+				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
 	}

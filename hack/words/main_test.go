@@ -93,7 +93,7 @@ func TestTooManyWordsFail(t *testing.T) {
 			var out strings.Builder
 			err := run(root, &out)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-				t.Errorf("error %v, want one about %q; output:\n%s", err, tt.want, out.String())
+				t.Errorf("error %v, want an error with %q; output:\n%s", err, tt.want, out.String())
 			}
 		})
 	}

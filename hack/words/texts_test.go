@@ -24,9 +24,10 @@ var update = flag.Bool("update", false, "write the files that TestTexts compares
 // highestLevel is the highest level of log lines that operators read.
 const highestLevel = 2
 
-// TestTexts compares texts for users and operators with files that a reviewer reads in one place, each as in the code: log lines
-// up to level 2, the help of flags, answers of HTTP servers, and messages, which are all other texts of three words or more.
-// go test ./hack/words -run TestTexts -update writes the files.
+// TestTexts compares texts for users and operators with files that a reviewer can read in one place. Each file keeps
+// the unchanged texts of the code: log lines up to level 2, descriptions of flags, answers of HTTP servers, and
+// messages, which are all other texts of three words or more. Run go test ./hack/words -run TestTexts -update to
+// write the files.
 func TestTexts(t *testing.T) {
 	found := map[string]map[string]bool{"logs": {}, "flags": {}, "answers": {}, "messages": {}}
 	for _, folder := range []string{"cmd", "internal", "pkg"} {
@@ -51,7 +52,7 @@ func TestTexts(t *testing.T) {
 						found[kind][where+": "+text] = true
 						return false
 					}
-				case *ast.KeyValueExpr: // generated pages have the docs of arguments and metrics
+				case *ast.KeyValueExpr: // Generated pages contain the docs of arguments and metrics.
 					return !isName(node.Key, "Doc") && !isName(node.Key, "Help")
 				case *ast.BasicLit:
 					for _, text := range stringsOf(node) {
@@ -91,7 +92,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// textOf returns the kind of an operator's text that the call in package where writes, and the text; empty for other calls.
+// textOf returns the kind of an operator's text that the call in package where writes, and the text. Both are empty
+// for other calls.
 func textOf(where string, call *ast.CallExpr) (kind, text string) {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

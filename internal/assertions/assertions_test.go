@@ -10,7 +10,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/assertions"
 )
 
-// TestUpstreamsAssertionsDoNotPanic: an assertion about a sum of floats does not end a cycle.
+// TestUpstreamsAssertionsDoNotPanic checks that an assertion about a sum of floats does not end a scheduling cycle.
 func TestUpstreamsAssertionsDoNotPanic(t *testing.T) {
 	if assertions.Variable != assert.EnvPanicOnError {
 		t.Errorf("upstream reads %s, not %s", assert.EnvPanicOnError, assertions.Variable)

@@ -63,7 +63,8 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// TestBounds: the door, parts and values each let through exactly what they may, and tell how much they cut.
+// TestBounds checks that the limits on a message, its parts and its values each pass exactly the allowed length and
+// report the number of removed bytes.
 func TestBounds(t *testing.T) {
 	tests := map[string]struct {
 		of   func(string) string
@@ -76,12 +77,12 @@ func TestBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			whole := strings.Repeat("x", tt.most)
 			if got := tt.of(whole); got != whole {
-				t.Errorf("what just fits is %q", got)
+				t.Errorf("a text that just fits becomes %q", got)
 			}
 			cut := tt.of(whole + "y")
 			head, rest, ok := strings.Cut(cut, "... (and ")
 			if want := fmt.Sprintf("%d bytes more)", tt.most+1-len(head)); !ok || rest != want || len(cut) > tt.most {
-				t.Errorf("one byte more is %q, %d bytes, want it to end with %q", cut, len(cut), want)
+				t.Errorf("with one more byte the result is %q, %d bytes, want it to end with %q", cut, len(cut), want)
 			}
 		})
 	}
@@ -96,12 +97,13 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestListHoldsOnlyTheFirst: whoever fills it may name tens of thousands, in any order.
+// TestListHoldsOnlyTheFirst checks that List keeps only the first names in order. A caller may add tens of thousands,
+// in any order.
 func TestListHoldsOnlyTheFirst(t *testing.T) {
 	add := func(n int) func() {
 		names := make([]string, n)
 		for i := range names {
-			names[i] = fmt.Sprintf("%06d", n-i) // each comes before all others
+			names[i] = fmt.Sprintf("%06d", n-i) // Each name sorts before all earlier ones.
 		}
 		return func() {
 			l := List{First: 3}
@@ -109,7 +111,7 @@ func TestListHoldsOnlyTheFirst(t *testing.T) {
 				l.Add(name)
 			}
 			if len(l.items) != 3 || cap(l.items) > 8 {
-				t.Errorf("of %d items %d are held, in room for %d", n, len(l.items), cap(l.items))
+				t.Errorf("of %d items %d are kept, with capacity %d", n, len(l.items), cap(l.items))
 			}
 		}
 	}

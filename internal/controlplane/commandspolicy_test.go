@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestCommandsForQueues evaluates the chart's policy: a Command for a queue is accepted in the chart's namespace only.
+// TestCommandsForQueues evaluates the chart's policy, which accepts a Command for a queue in the chart's namespace
+// only.
 func TestCommandsForQueues(t *testing.T) {
 	rendered, err := os.ReadFile("../../config/install/volcano-prebind.yaml")
 	if err != nil {

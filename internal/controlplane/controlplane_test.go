@@ -19,8 +19,8 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 )
 
-// TestControlPlane runs a whole life: start, install, simulate, lose the API server, stop. It is one test since a
-// control plane takes seconds to start.
+// TestControlPlane tests the whole life of a control plane: start, install, simulate, lose the API server, stop. It
+// is one test because a control plane takes seconds to start.
 func TestControlPlane(t *testing.T) {
 	cp, err := Start(t.Context(), Options{Progress: t.Output()})
 	if err != nil {
@@ -63,7 +63,7 @@ func installs(t *testing.T, cp *ControlPlane, _ kubernetes.Interface) {
 	if err := cp.InstallChart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Applying once more changes nothing.
+	// A second InstallChart changes nothing.
 	if err := cp.InstallChart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func installs(t *testing.T, cp *ControlPlane, _ kubernetes.Interface) {
 	writesStatus(t, client)
 }
 
-// writesStatus writes statuses the way upstream's scheduler and controllers do: a PodGroup's with the object, a
+// writesStatus writes statuses as upstream's scheduler and controllers do: a PodGroup's status with the object, and a
 // queue's through the subresource.
 func writesStatus(t *testing.T, client vcclient.Interface) {
 	t.Helper()
@@ -121,7 +121,8 @@ func simulatesNodes(t *testing.T, cp *ControlPlane, client kubernetes.Interface)
 	}
 }
 
-// simulatesPodsAgain replaces a running pod again and again: whoever ends a deleted pod must not end the next of its name.
+// simulatesPodsAgain replaces a running pod again and again. The simulation that ends a deleted pod must not end the
+// next pod of the same name.
 func simulatesPodsAgain(t *testing.T, _ *ControlPlane, client kubernetes.Interface) {
 	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
 	for i := range 150 {
@@ -132,7 +133,7 @@ func simulatesPodsAgain(t *testing.T, _ *ControlPlane, client kubernetes.Interfa
 		do(t, err)
 		for got := pod; got.Status.Phase != corev1.PodRunning; {
 			if got, err = pods.Get(t.Context(), pod.Name, metav1.GetOptions{}); err != nil || got.UID != pod.UID {
-				t.Fatalf("pod %d is gone before it ran: %v", i, err)
+				t.Fatalf("pod %d was deleted before it ran: %v", i, err)
 			}
 		}
 		do(t, pods.Delete(t.Context(), pod.Name, *metav1.NewDeleteOptions(0)))
@@ -231,11 +232,11 @@ func reportsDeath(t *testing.T, cp *ControlPlane, _ kubernetes.Interface) {
 			}
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("nobody told of the death")
+		t.Error("the death was not reported")
 	}
 }
 
-// leavesNothing stops the control plane and looks for what it left.
+// leavesNothing stops the control plane and checks that no file and no process of it is left.
 func leavesNothing(t *testing.T, cp *ControlPlane) {
 	if err := cp.Stop(); err != nil {
 		t.Error(err)
@@ -248,7 +249,7 @@ func leavesNothing(t *testing.T, cp *ControlPlane) {
 	}
 }
 
-// processesMentioning returns the command lines, of processes other than this one, that hold the text.
+// processesMentioning returns the command lines that contain the text, except that of this process.
 func processesMentioning(t *testing.T, text string) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

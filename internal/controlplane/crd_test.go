@@ -14,8 +14,8 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 )
 
-// TestCRDsRejectLessThanNothing: amounts of resources below 0 make upstream's scheduler panic. The API server rejects
-// them by the CRDs alone, whatever webhooks there are.
+// TestCRDsRejectLessThanNothing checks that the CRDs alone make the API server reject negative amounts of resources,
+// which make upstream's scheduler panic. This needs no webhook.
 func TestCRDsRejectLessThanNothing(t *testing.T) {
 	cp, err := Start(t.Context(), Options{Progress: t.Output(), NoControllerManager: true, NoKWOK: true})
 	if err != nil {
@@ -52,15 +52,14 @@ func TestCRDsRejectLessThanNothing(t *testing.T) {
 			list := corev1.ResourceList{corev1.ResourceName(tt.name): resource.MustParse(tt.amount)}
 			for field, err := range createWith(t, client, list) {
 				if tt.accepted && err != nil || !tt.accepted && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "must be 0 or more")) {
-					t.Errorf("%s %s in %s: the API server says %v", tt.name, tt.amount, field, err)
+					t.Errorf("%s %s in %s: the API server returns %v", tt.name, tt.amount, field, err)
 				}
 			}
 		})
 	}
 }
 
-// createWith asks the API server to take objects with the amounts in each of the fields that have such, and returns what
-// it says.
+// createWith creates objects that have the amounts in each field of amounts, and returns the API server's answers.
 func createWith(t *testing.T, client vcclient.Interface, list corev1.ResourceList) map[string]error {
 	t.Helper()
 	said := map[string]error{}

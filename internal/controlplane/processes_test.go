@@ -20,8 +20,8 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 )
 
-// TestProcesses runs our three binaries on one control plane, each under the chart's RBAC, and looks for anything
-// they were forbidden: that would be a hole in the chart.
+// TestProcesses runs our three binaries on one control plane, each with the chart's RBAC, and fails if any request
+// was forbidden, since the chart would then lack a permission.
 func TestProcesses(t *testing.T) {
 	cp, err := Start(t.Context(), Options{Progress: t.Output()})
 	if err != nil {
@@ -64,7 +64,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// runsJob sends a job through admission, controllers and scheduler.
+// runsJob runs a job through admission, the controllers and the scheduler.
 func runsJob(t *testing.T, client vcclient.Interface) {
 	t.Helper()
 	jobs := client.BatchV1alpha1().Jobs(metav1.NamespaceDefault)
@@ -82,7 +82,7 @@ func runsJob(t *testing.T, client vcclient.Interface) {
 	})
 }
 
-// rejectsJob shows that admission is in the way: a job that asks for more than it has is rejected.
+// rejectsJob checks that admission is in use: a job whose minAvailable exceeds its replicas is rejected.
 func rejectsJob(t *testing.T, client vcclient.Interface) {
 	t.Helper()
 	bad := job("greedy", 1)
@@ -93,8 +93,8 @@ func rejectsJob(t *testing.T, client vcclient.Interface) {
 	}
 }
 
-// boundsWebhooks looks at the webhook manager's port as an attacker would: an oversized review is rejected
-// (CVE-2026-44247), and nothing but the webhooks is served.
+// boundsWebhooks sends the requests of an attacker to the webhook manager's port. An oversized review is rejected
+// (CVE-2026-44247), and only the webhooks are served.
 func boundsWebhooks(t *testing.T, cp *ControlPlane) {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(cp.Config())
@@ -104,7 +104,7 @@ func boundsWebhooks(t *testing.T, cp *ControlPlane) {
 	do(t, err)
 	review := *config.Webhooks[0].ClientConfig.URL
 	profile := strings.TrimSuffix(review, "/jobs/validate") + "/debug/pprof/"
-	// The client sends its body only when told to go on, so an early answer does not race with it.
+	// The client sends its body only after the server's 100 Continue, so an early answer does not race with the body.
 	client := &http.Client{Transport: cp.ca.httpClient().Transport.(*http.Transport).Clone()}
 	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 	for url, want := range map[string]int{review: http.StatusRequestEntityTooLarge, profile: http.StatusNotFound} {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// orphanEnv makes the test binary a parent that waits to be killed, with a child of its own.
+// orphanEnv makes the test binary a parent process that starts a child and waits to be killed.
 const orphanEnv = "CONTROLPLANE_TEST_PARENT"
 
 func TestMain(m *testing.M) {
@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// parent starts a child that ignores the polite signals, tells its PID, and ends in the way named or waits for
-// the test to end it.
+// parent starts a child that ignores SIGTERM and SIGINT, prints the child's PID, and ends in the given way or waits
+// until the test ends it.
 func parent(how string) {
 	p, err := startProcess("child", os.DevNull, "/bin/sh", []string{"-c", "trap '' TERM INT HUP; exec sleep 600"}, nil)
 	if err != nil {
@@ -37,7 +37,8 @@ func parent(how string) {
 	select {}
 }
 
-// The processes of a control plane must not outlive the program that started them, however that one ends.
+// TestNoChildOutlivesItsParent checks that the processes of a control plane do not outlive the program that started
+// them, however that program ends.
 func TestNoChildOutlivesItsParent(t *testing.T) {
 	tests := map[string]struct {
 		how string
@@ -70,7 +71,7 @@ func TestNoChildOutlivesItsParent(t *testing.T) {
 	}
 }
 
-// alive tells whether the process with that stat file runs; one that only waits to be reaped does not.
+// alive reports whether the process with that stat file runs. A zombie does not count.
 func alive(stat string) bool {
 	data, err := os.ReadFile(stat)
 	return err == nil && !strings.Contains(string(data), ") Z ")

@@ -16,18 +16,18 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 )
 
-// nobody is an address where no webhook answers.
-const nobody = "https://127.0.0.1:1"
+// unreachable is an address where no webhook answers.
+const unreachable = "https://127.0.0.1:1"
 
-// createsPodsWithoutWebhooks shows whom the chart's webhooks stop while none of them answers: with the default values
-// nobody's pods, and with the webhooks of pods switched on only those of the chart's schedulers.
+// createsPodsWithoutWebhooks checks which pods the chart's webhooks block while none of them answers. With the
+// default values they block no pod. With the webhooks of pods enabled they block only pods of the chart's schedulers.
 func createsPodsWithoutWebhooks(t *testing.T, cp *ControlPlane, client kubernetes.Interface) {
 	volcano, err := vcclient.NewForConfig(cp.Config())
 	do(t, err)
 	t.Cleanup(func() { removeWebhooks(t, client) })
 
-	do(t, installWebhooks(t.Context(), cp.Config(), manifestPath, nobody))
-	// A PodGroup that is rejected shows that the configurations are in force.
+	do(t, installWebhooks(t.Context(), cp.Config(), manifestPath, unreachable))
+	// A rejected PodGroup shows that the webhook configurations are in force.
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{GenerateName: "unseen-"}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: 1}}
 	eventuallyRejected(t, func(ctx context.Context) error {
 		_, err := volcano.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault).Create(ctx, group, metav1.CreateOptions{})
@@ -37,7 +37,7 @@ func createsPodsWithoutWebhooks(t *testing.T, cp *ControlPlane, client kubernete
 		do(t, createPod(t.Context(), client, scheduler))
 	}
 
-	do(t, installWebhooks(t.Context(), cp.Config(), filepath.Join("internal", "controlplane", "testdata", "pod-webhooks.yaml"), nobody))
+	do(t, installWebhooks(t.Context(), cp.Config(), filepath.Join("internal", "controlplane", "testdata", "pod-webhooks.yaml"), unreachable))
 	for _, scheduler := range []string{"volcano", "second"} {
 		eventuallyRejected(t, func(ctx context.Context) error { return createPod(ctx, client, scheduler) })
 	}
@@ -63,7 +63,7 @@ func eventuallyRejected(t *testing.T, create func(context.Context) error) {
 	})
 }
 
-// removeWebhooks takes away what was installed, and the pods that were made meanwhile.
+// removeWebhooks deletes the installed webhook configurations, and the pods that were created in the meantime.
 func removeWebhooks(t *testing.T, client kubernetes.Interface) {
 	ctx := context.WithoutCancel(t.Context())
 	admission := client.AdmissionregistrationV1()

@@ -31,7 +31,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestThePodsUIDIsGiven to the containers that stand for election: it tells the holders of their leases apart.
+// TestThePodsUIDIsGiven checks that the chart gives the pod's UID to the containers that take part in leader
+// election. The UID distinguishes the holders of a lease.
 func TestThePodsUIDIsGiven(t *testing.T) {
 	manifest, err := os.ReadFile("../../config/install/volcano-prebind.yaml")
 	if err != nil {
@@ -42,7 +43,7 @@ func TestThePodsUIDIsGiven(t *testing.T) {
 	for document := range strings.SplitSeq(string(manifest), "\n---\n") {
 		var deployment appsv1.Deployment
 		if err := yaml.Unmarshal([]byte(document), &deployment); err != nil || deployment.Kind != "Deployment" {
-			continue // another kind, whose fields may have other types
+			continue // Other kinds may have fields of other types.
 		}
 		for _, container := range deployment.Spec.Template.Spec.Containers {
 			if slices.Contains(container.Args, "--leader-elect=true") {

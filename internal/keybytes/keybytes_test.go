@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestDifferentValuesHaveDifferentKeys, also where a text ends with what another begins with.
+// TestDifferentValuesHaveDifferentKeys checks that different values have different keys, also where one text ends
+// with the beginning of another.
 func TestDifferentValuesHaveDifferentKeys(t *testing.T) {
 	long := string(make([]byte, 300))
 	texts := func(list ...string) (b []byte) {
@@ -42,7 +43,8 @@ func different(t *testing.T, what string, keys map[string][]byte) {
 	}
 }
 
-// TestEqualMapsHaveEqualKeys: the order of a Go map is random.
+// TestEqualMapsHaveEqualKeys checks that equal maps have equal keys, although the iteration order of a Go map is
+// random.
 func TestEqualMapsHaveEqualKeys(t *testing.T) {
 	large := map[string]string{}
 	for i := range 40 {
@@ -58,7 +60,7 @@ func TestEqualMapsHaveEqualKeys(t *testing.T) {
 	}
 }
 
-// TestValuesAreAppended and do not replace the key so far.
+// TestValuesAreAppended checks that values are appended to the key and do not replace its former content.
 func TestValuesAreAppended(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"text": Text([]byte("k"), "x"), "flag": Flag([]byte("k"), true), "number": Float([]byte("k"), 1), "map": Map([]byte("k"), map[string]string{"a": "b"}),

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// twoKinds is an API server with a kind that is well and one that may be broken, each of which an informer asks for all the time.
+// twoKinds is an API server with two resources, which informers list all the time. The resource brokenKind may fail.
 type twoKinds struct {
 	*Outage
 	away, broken atomic.Bool
-	// forbids is until when all is forbidden, in nanoseconds.
+	// forbids is the time until which every request is forbidden, in nanoseconds.
 	forbids atomic.Int64
-	// rejected counts what was forbidden to informers.
+	// over counts the reported ends of outages, and rejected the forbidden answers that reached informers.
 	over, rejected atomic.Int32
 }
 
@@ -36,7 +36,7 @@ func (k *twoKinds) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: http.NoBody}, nil
 }
 
-// askAlways lists the path each second until ctx ends.
+// askAlways lists the path every second until ctx ends.
 func (k *twoKinds) askAlways(ctx context.Context, t *testing.T, path string) {
 	for ctx.Err() == nil {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://server"+path, nil)
@@ -62,7 +62,7 @@ func sleepUntil(ctx context.Context, d time.Duration) {
 	}
 }
 
-// inTwoKinds plays with informers of both kinds.
+// inTwoKinds runs play with informers of both resources.
 func inTwoKinds(t *testing.T, play func(t *testing.T, k *twoKinds)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -76,7 +76,8 @@ func inTwoKinds(t *testing.T, play func(t *testing.T, k *twoKinds)) {
 	})
 }
 
-// leave lets the API server be away for half a minute, and forbid all for a second after.
+// leave makes the API server unreachable for half a minute, and makes it forbid every request in the second after
+// that.
 func (k *twoKinds) leave() {
 	k.away.Store(true)
 	time.Sleep(30 * time.Second)
@@ -87,17 +88,19 @@ func (k *twoKinds) leave() {
 func (k *twoKinds) want(t *testing.T, over int32, when string) {
 	t.Helper()
 	if got := k.over.Load(); got != over {
-		t.Errorf("%s the end of an outage was told %d times, want %d", when, got, over)
+		t.Errorf("%s: the end of an outage was reported %d times, want %d", when, got, over)
 	}
 	if got := k.rejected.Load(); got != 0 {
-		t.Errorf("%s %d informers were told that it is forbidden", when, got)
+		t.Errorf("%s: %d informers got a forbidden answer", when, got)
 	}
 }
 
-// TestAKindThatStaysBrokenHidesNoOutage: none of them was over, and what waits for that waited on.
+// TestAKindThatStaysBrokenHidesNoOutage checks that the end of each outage is reported although one resource keeps
+// failing. The end was never reported before, so callers of WhenOver waited for ever.
 func TestAKindThatStaysBrokenHidesNoOutage(t *testing.T) {
 	tests := map[string]struct {
-		// before is for how long the kind has been broken when the first outage begins, and soon by when the end of that is told.
+		// before is how long the resource has failed when the first outage begins, and soon is how soon the end of
+		// that outage must be reported.
 		before, soon time.Duration
 	}{
 		"it was broken for long":        {before: time.Minute, soon: 5 * time.Second},
@@ -131,7 +134,8 @@ func TestAKindThatStaysBrokenHidesNoOutage(t *testing.T) {
 	}
 }
 
-// TestAKindThatBreaksAloneIsNoOutage, whether it is well again or not.
+// TestAKindThatBreaksAloneIsNoOutage checks that a single failing resource is not an outage, whether or not it
+// recovers.
 func TestAKindThatBreaksAloneIsNoOutage(t *testing.T) {
 	inTwoKinds(t, func(t *testing.T, k *twoKinds) {
 		time.Sleep(10 * time.Second)
@@ -147,8 +151,8 @@ func TestAKindThatBreaksAloneIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestEachOutageHasAStart: the second begins before the first is told to be over, since a kind is broken, and the API server that
-// comes back from it does not know its roles either.
+// TestEachOutageHasAStart checks that each outage has a beginning. With a failing resource, the second outage begins
+// before the end of the first is reported. The API server does not know its roles after the second outage either.
 func TestEachOutageHasAStart(t *testing.T) {
 	for name, broken := range map[string]bool{"of one kind not all is well between": true, "all is well between": false} {
 		t.Run(name, func(t *testing.T) {
@@ -161,10 +165,10 @@ func TestEachOutageHasAStart(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				if got := k.rejected.Load(); got != 0 {
-					t.Errorf("%d informers were told that it is forbidden", got)
+					t.Errorf("%d informers got a forbidden answer", got)
 				}
 				if got := k.over.Load(); got == 0 {
-					t.Error("no end was told")
+					t.Error("no end was reported")
 				}
 			})
 		})

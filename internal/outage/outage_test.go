@@ -21,20 +21,20 @@ const ms = time.Millisecond
 
 var errAway = errors.New("connection refused")
 
-// server is a transport that fails until it is up, and notes when it was asked.
+// server is a transport that fails until it is up, and records when it was called.
 type server struct {
 	begin time.Time
 	up    time.Duration
-	// down is the answer until then; 0 is no answer.
+	// down is the status of the answers before that. 0 means no answer.
 	down       int
 	retryAfter string
 	asked      []time.Duration
 	body       io.ReadCloser
-	// unread counts the answers until it is up that nobody has closed.
+	// unread counts the answers before that whose bodies have not been closed.
 	unread int
 }
 
-// answer is the body of a server that is not up.
+// answer is a response body of a server that is not up.
 type answer struct {
 	io.Reader
 	server *server
@@ -62,7 +62,8 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 	}
 }
 
-// ask sends a request through a patient transport and returns the answer's status, 0 for none, and how long it took.
+// ask sends a request through an outage transport. It returns the status of the answer, which is 0 for none, and how
+// long the request took.
 func ask(ctx context.Context, t *testing.T, o *Outage, s *server, method, url string) (status int, took time.Duration) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, method, "https://server"+url, nil)
@@ -86,17 +87,18 @@ func TestRejectedRequestsAreReported(t *testing.T) {
 		time.Sleep(time.Minute)
 		want := "/api/v1/pods: Forbidden (for 1m0s); /apis/topology.volcano.sh/v1alpha1/hypernodes: Not Found (for 1m0s)"
 		if diff := cmp.Diff(want, o.Rejected()); diff != "" {
-			t.Errorf("what is rejected (-want +got):\n%s", diff)
+			t.Errorf("rejected paths (-want +got):\n%s", diff)
 		}
 		ask(t.Context(), t, o, &server{}, http.MethodGet, "/api/v1/pods")
 		ask(t.Context(), t, o, &server{}, http.MethodGet, "/apis/topology.volcano.sh/v1alpha1/hypernodes")
 		if got := o.Rejected(); got != "" {
-			t.Errorf("%s is still told", got)
+			t.Errorf("%s is still reported", got)
 		}
 	})
 }
 
-// TestAFailingRequestIsReported: since when it fails, whatever it fails of by now; that a version is stale is an answer.
+// TestAFailingRequestIsReported checks that Rejected reports a path that keeps failing, since when it fails and its
+// last error. The answer that a version is stale does not count as a failure.
 func TestAFailingRequestIsReported(t *testing.T) {
 	tests := map[string]struct {
 		answers []int
@@ -151,18 +153,20 @@ func TestTheEndOfAnOutageIsReportedOnce(t *testing.T) {
 				all.Wait()
 				ask(t.Context(), t, o, &server{}, http.MethodGet, "/api/v1/pods")
 				if told != tt.want {
-					t.Errorf("the end was told %d times, want %d", told, tt.want)
+					t.Errorf("the end was reported %d times, want %d", told, tt.want)
 				}
 			})
 		})
 	}
 }
 
-// TestAnAnswerOfAnyKindEndsAnOutage: the API server that rejects what it could not be asked for before is back.
+// TestAnAnswerOfAnyKindEndsAnOutage checks that an answer with any status ends an outage: an API server that rejects
+// a request can be reached again.
 func TestAnAnswerOfAnyKindEndsAnOutage(t *testing.T) {
 	const pods, nodes = "/api/v1/pods", "/api/v1/nodes"
 	tests := map[string]struct {
-		// last is the answer to the path that is answered last, then of the one before.
+		// last is the status for the path that is answered last, and before the status for the path answered before
+		// it.
 		last, before int
 		want         int32
 	}{
@@ -198,13 +202,13 @@ func TestAnAnswerOfAnyKindEndsAnOutage(t *testing.T) {
 				all.Go(func() { answer(nodes, 2*time.Minute, tt.last) })
 				time.Sleep(90 * time.Second)
 				if told.Load() != 0 {
-					t.Error("the end was told while nodes were not answered")
+					t.Error("the end was reported while nodes were not answered")
 				}
 				all.Wait()
 				answer(nodes, 0, http.StatusForbidden)
 				answer(nodes, 0, http.StatusOK)
 				if got := told.Load(); got != tt.want {
-					t.Errorf("the end was told %d times, want %d", got, tt.want)
+					t.Errorf("the end was reported %d times, want %d", got, tt.want)
 				}
 			})
 		})

@@ -19,7 +19,8 @@ import (
 
 var errTooOld = apierrors.NewResourceExpired("too old resource version")
 
-// TestAnInformerIsSoonBackHoweverOftenItFailed: the API server is started anew every 20 s, and knows no version from before.
+// TestAnInformerIsSoonBackHoweverOftenItFailed checks that an informer recovers soon after any number of failures.
+// The API server restarts every 20 s and knows no resource version from before.
 func TestAnInformerIsSoonBackHoweverOftenItFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
@@ -61,7 +62,8 @@ func TestAnInformerIsSoonBackHoweverOftenItFailed(t *testing.T) {
 	})
 }
 
-// TestAnInformerThatFailsAtOnceAgainAndAgainPauses: what is rejected is not asked for twenty times a second.
+// TestAnInformerThatFailsAtOnceAgainAndAgainPauses checks that an informer whose requests are rejected at once, again
+// and again, pauses between them instead of sending twenty a second.
 func TestAnInformerThatFailsAtOnceAgainAndAgainPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())

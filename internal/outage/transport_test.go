@@ -30,7 +30,8 @@ func TestWhichRequestsWaitOutAnOutage(t *testing.T) {
 		method, url string
 		server      server
 		want        int
-		// within is how soon after up the answer is there; -1 says at once, before.
+		// within is the longest time between up and the answer. -1 means that the answer is returned at once, before
+		// up.
 		within time.Duration
 	}{
 		"a list of pods":                    {url: "/api/v1/pods?limit=500", server: server{up: up}, want: 200, within: 2 * time.Second},
@@ -68,7 +69,8 @@ func TestWhichRequestsWaitOutAnOutage(t *testing.T) {
 	}
 }
 
-// TestAWatchOfALongOutageIsStale: the informer's own pause then passes during the outage.
+// TestAWatchOfALongOutageIsStale checks that a watch of a long outage is answered as stale, so the informer's own
+// pause passes during the outage.
 func TestAWatchOfALongOutageIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{up: time.Hour}
@@ -103,7 +105,8 @@ func TestPausesOfAnOutageAreShort(t *testing.T) {
 	})
 }
 
-// TestARetryAfterIsFollowed, as far as a server that is well would ask for. Each answer is closed, or its connection is lost.
+// TestARetryAfterIsFollowed checks that a Retry-After is obeyed up to the value that a working server would send.
+// Each answer is closed, since its connection would be lost otherwise.
 func TestARetryAfterIsFollowed(t *testing.T) {
 	tests := map[string]struct {
 		header      string
@@ -170,8 +173,8 @@ func (b brokenBody) Read(p []byte) (int, error) {
 
 func (brokenBody) Close() error { return nil }
 
-// TestABrokenWatchEnds: an informer takes an error, and a watch that was too brief, for a failure, and pauses. What came with the
-// error is not lost.
+// TestABrokenWatchEnds checks that a broken watch ends without an error. An informer takes an error, or a watch that
+// was too short, as a failure and pauses. Events that arrived with the error are not lost.
 func TestABrokenWatchEnds(t *testing.T) {
 	for name, body := range map[string]io.Reader{
 		"after its text": strings.NewReader("events"), "with its text": iotest.DataErrReader(strings.NewReader("events")),
@@ -201,7 +204,8 @@ func TestABrokenWatchEnds(t *testing.T) {
 	}
 }
 
-// TestTheFirstAnswerAfterAnOutageEndsThePausesOfAll, but for those that the API server has asked for.
+// TestTheFirstAnswerAfterAnOutageEndsThePausesOfAll checks that the first answer after an outage ends the pauses of
+// all requests, except requests with a Retry-After from the API server.
 func TestTheFirstAnswerAfterAnOutageEndsThePausesOfAll(t *testing.T) {
 	const paths = 50
 	tests := map[string]struct {
@@ -236,7 +240,8 @@ func TestTheFirstAnswerAfterAnOutageEndsThePausesOfAll(t *testing.T) {
 	}
 }
 
-// TestPausesStartOverWhenOthersAreAnswered: the kinds of a server that starts are there one after the other.
+// TestPausesStartOverWhenOthersAreAnswered checks that pauses start over when other requests are answered: a starting
+// server serves its resources one after the other.
 func TestPausesStartOverWhenOthersAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := New(t.Context())
@@ -259,7 +264,7 @@ func TestPausesStartOverWhenOthersAreAnswered(t *testing.T) {
 	})
 }
 
-// stages is a transport whose answers change with time: each status is the answer until its time, 0 for none.
+// stages is a transport whose answer changes over time. Each status, 0 for none, is the answer until its time.
 type stages []struct {
 	until  time.Time
 	status int
@@ -278,14 +283,14 @@ func (s stages) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// TestARejectionOfAStartingAPIServerIsNoAnswer: it listens before it knows its roles. An informer that is rejected pauses, and the
-// outage must not be taken for over.
+// TestARejectionOfAStartingAPIServerIsNoAnswer checks that a rejection by a starting API server does not end the
+// outage. The server listens before it knows its roles, and a rejected informer would pause.
 func TestARejectionOfAStartingAPIServerIsNoAnswer(t *testing.T) {
 	tests := map[string]struct {
 		rejection int
 		lasts     time.Duration
 		want      int
-		// late is how much later than the API server's return the answer may be there.
+		// late is the longest time between the API server's return and the answer.
 		late time.Duration
 	}{
 		"it does not know its roles":             {rejection: 403, lasts: time.Second, want: 200, late: 3 * time.Second},
@@ -313,10 +318,10 @@ func TestARejectionOfAStartingAPIServerIsNoAnswer(t *testing.T) {
 					t.Errorf("the answer is %d, want %d", response.StatusCode, tt.want)
 				}
 				if late := time.Since(up); late > tt.late {
-					t.Errorf("it is there %v after the return", late)
+					t.Errorf("the answer came %v after the return", late)
 				}
 				if told != 1 {
-					t.Errorf("the end was told %d times, want once", told)
+					t.Errorf("the end was reported %d times, want once", told)
 				}
 				_ = response.Body.Close()
 				time.Sleep(time.Minute)
@@ -328,7 +333,8 @@ func TestARejectionOfAStartingAPIServerIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAStartingAPIServerIsAskedAgainSoon: client-go itself waits before it sends a request again for as long as it is told to.
+// TestAStartingAPIServerIsAskedAgainSoon checks that clients soon repeat requests to a starting API server. client-go
+// waits for the server's Retry-After before it sends a request again.
 func TestAStartingAPIServerIsAskedAgainSoon(t *testing.T) {
 	tests := map[string]struct {
 		status      int
@@ -353,14 +359,15 @@ func TestAStartingAPIServerIsAskedAgainSoon(t *testing.T) {
 				}
 				defer response.Body.Close()
 				if got := response.Header.Get("Retry-After"); got != tt.want {
-					t.Errorf("clients are told to wait for %q, want %q", got, tt.want)
+					t.Errorf("Retry-After is %q, want %q", got, tt.want)
 				}
 			})
 		})
 	}
 }
 
-// TestARequestThatIsGivenUpIsNotWaitedFor: the outage ends without an answer to it, such as that to a plugin that recovers.
+// TestARequestThatIsGivenUpIsNotWaitedFor checks that a request whose context has ended does not delay the end of the
+// outage. Recovering plugins send such requests.
 func TestARequestThatIsGivenUpIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := New(t.Context())
@@ -373,11 +380,11 @@ func TestARequestThatIsGivenUpIsNotWaitedFor(t *testing.T) {
 		all.Go(func() { ask(t.Context(), t, o, &server{up: time.Minute}, http.MethodGet, "/api/v1/pods") })
 		time.Sleep(30 * time.Second)
 		if told.Load() != 0 {
-			t.Error("the end was told while pods were not answered")
+			t.Error("the end was reported while pods were not answered")
 		}
 		all.Wait()
 		if told.Load() != 1 {
-			t.Errorf("the end was told %d times, want once", told.Load())
+			t.Errorf("the end was reported %d times, want once", told.Load())
 		}
 	})
 }

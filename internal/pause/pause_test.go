@@ -39,7 +39,8 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// TestManyPausesOfNothing crashed the runtime under the race detector in three runs of four, when a timer was made for each.
+// TestManyPausesOfNothing is for a crash of the runtime under the race detector, in three of four runs, when each
+// pause created a timer.
 func TestManyPausesOfNothing(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {

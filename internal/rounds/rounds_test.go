@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// logged is a test that keeps what it logs.
+// logged is a test that keeps its log lines.
 type logged struct {
 	testing.TB
 	lines []string

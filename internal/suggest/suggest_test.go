@@ -12,7 +12,7 @@ func TestNearest(t *testing.T) {
 	for name, tt := range map[string]struct{ typed, want string }{
 		"a letter is wrong":               {"bimpack", "binpack"},
 		"a letter is missing":             {"gng", "gang"},
-		"a letter is too many":            {"gangs", "Gang2"}, // one edit as "gang" is, and before it by name
+		"a letter is too many":            {"gangs", "Gang2"}, // Both names are one edit away, and "Gang2" sorts first.
 		"case is no edit":                 {"GANG", "gang"},
 		"half of it is another":           {"ga", "gang"},
 		"more than half of it is another": {"xyz", ""},

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMessages has what users read about invalid settings of gangs.
+// TestMessages compares the messages about invalid settings of gangs that users read.
 func TestMessages(t *testing.T) {
 	self := Name{"a", "x"}
 	of := func(key, value string) string {

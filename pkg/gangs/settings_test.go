@@ -19,7 +19,7 @@ func with(change func(*Settings)) Settings {
 	return s
 }
 
-// gathers says these rules.
+// gathers returns the annotations with these topology rules.
 func gathers(rules string) map[string]string {
 	return map[string]string{TopologyAnnotation: `{"gatherStrategy":[` + rules + `]}`}
 }
@@ -34,7 +34,7 @@ func TestRead(t *testing.T) {
 	tests := map[string]struct {
 		annotations map[string]string
 		want        Settings
-		// reported are the fields of the invalid settings, and what is taken instead.
+		// reported are the fields of the invalid settings, and the values used instead.
 		reported [][2]string
 	}{
 		"nothing said":                  {nil, koordinator, nil},
@@ -132,7 +132,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// listOf is the list as a user writes it.
+// listOf returns the names as a user writes the list.
 func listOf(names []Name) string {
 	items := make([]string, len(names))
 	for i, name := range names {
@@ -141,7 +141,8 @@ func listOf(names []Name) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// TestTheLongestList: a full group of names as long as the API server allows is taken, and not a byte more is read.
+// TestTheLongestList checks that a full gang group with names of the maximum length is accepted, and that not a byte
+// more is read.
 func TestTheLongestList(t *testing.T) {
 	var names []Name
 	for i := range MaxGroup {
@@ -156,7 +157,7 @@ func TestTheLongestList(t *testing.T) {
 	}
 }
 
-// The message for an invalid gang group states what is allowed.
+// TestMessagesOfInvalidGangGroups checks that the message for an invalid gang group states the allowed values.
 func TestMessagesOfInvalidGangGroups(t *testing.T) {
 	var many []Name
 	for i := range 3000 {
@@ -170,7 +171,7 @@ func TestMessagesOfInvalidGangGroups(t *testing.T) {
 	} {
 		settings, _ := Read(many[0], 1, map[string]string{GroupsAnnotation: groups}, koordinator)
 		if settings.InvalidGroup == nil || !strings.Contains(settings.InvalidGroup.Error(), want) {
-			t.Errorf("told %v, want %q in it", settings.InvalidGroup, want)
+			t.Errorf("the message is %v, want %q in it", settings.InvalidGroup, want)
 		}
 	}
 }

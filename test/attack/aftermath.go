@@ -20,10 +20,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// tidyTimeout bounds how long the tenant's objects may take to be gone.
+// tidyTimeout is the time limit for the deletion of the tenant's objects.
 const tidyTimeout = time.Minute
 
-// tenantKinds are the kinds that attacks create, owners before what they own.
+// tenantKinds are the kinds that attacks create. Owners precede the objects that they own.
 var tenantKinds = []schema.GroupVersionResource{
 	{Group: "batch.volcano.sh", Version: "v1alpha1", Resource: "jobs"},
 	{Group: "bus.volcano.sh", Version: "v1alpha1", Resource: "commands"},
@@ -37,8 +37,8 @@ var tenantKinds = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "configmaps"},
 }
 
-// tidyUp deletes the tenant's objects, those of controllers too, until none is left.
-func (s *stage) tidyUp(ctx context.Context) error {
+// tidyUp deletes the tenant's objects, and its controllers' objects, until none is left.
+func (s *testbed) tidyUp(ctx context.Context) error {
 	return eventually(ctx, tidyTimeout, func() error {
 		left := 0
 		for _, kind := range tenantKinds {
@@ -55,8 +55,9 @@ func (s *stage) tidyUp(ctx context.Context) error {
 	})
 }
 
-// deleteAll deletes the tenant's objects of a kind and returns how many there were. Finalizers of those that are being deleted are removed.
-func (s *stage) deleteAll(ctx context.Context, kind schema.GroupVersionResource) (int, error) {
+// deleteAll deletes the tenant's objects of a kind and returns their number. It removes the finalizers of objects
+// that are being deleted.
+func (s *testbed) deleteAll(ctx context.Context, kind schema.GroupVersionResource) (int, error) {
 	objects := s.dyn.Resource(kind).Namespace(tenantNamespace)
 	there, err := objects.List(ctx, metav1.ListOptions{Limit: 100})
 	if err != nil {
@@ -67,7 +68,7 @@ func (s *stage) deleteAll(ctx context.Context, kind schema.GroupVersionResource)
 		return 0, nil
 	}
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
-	if kind.Resource == "services" { // no collection of them can be deleted in all versions
+	if kind.Resource == "services" { // Not all Kubernetes versions can delete a collection of them.
 		for _, o := range items {
 			if err := objects.Delete(ctx, o.GetName(), now); err != nil {
 				return 0, err
@@ -77,16 +78,16 @@ func (s *stage) deleteAll(ctx context.Context, kind schema.GroupVersionResource)
 	}
 	for _, o := range items {
 		if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) > 0 {
-			// It may be gone meanwhile.
+			// The object may have been deleted in the meantime.
 			_, _ = objects.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{})
 		}
 	}
 	return len(items), objects.DeleteCollection(ctx, now, metav1.ListOptions{})
 }
 
-// aftermath returns what is not as it was: processes, queues, nodes and the victim's resident pods. It mends what it finds, so that
-// each effect is reported once.
-func (s *stage) aftermath(ctx context.Context) (found []string) {
+// aftermath returns the differences from the state before the attack: processes, queues, nodes and the victim's
+// resident pods. It repairs them, so each effect is reported once.
+func (s *testbed) aftermath(ctx context.Context) (found []string) {
 	select {
 	case err := <-s.cp.Dead():
 		found = append(found, fmt.Sprintf("a process ended: %v", err))
@@ -102,7 +103,7 @@ func (s *stage) aftermath(ctx context.Context) (found []string) {
 	return found
 }
 
-func (s *stage) closedQueues(ctx context.Context) (found []string, err error) {
+func (s *testbed) closedQueues(ctx context.Context) (found []string, err error) {
 	queues := s.vc.SchedulingV1beta1().Queues()
 	for _, name := range []string{victimQueue, limitedQueue, controlplane.DefaultQueue, "root"} {
 		queue, err := queues.Get(ctx, name, metav1.GetOptions{})
@@ -121,7 +122,7 @@ func (s *stage) closedQueues(ctx context.Context) (found []string, err error) {
 	return found, nil
 }
 
-func (s *stage) cordonedNodes(ctx context.Context) (found []string, err error) {
+func (s *testbed) cordonedNodes(ctx context.Context) (found []string, err error) {
 	nodes, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -140,8 +141,8 @@ func (s *stage) cordonedNodes(ctx context.Context) (found []string, err error) {
 	return found, nil
 }
 
-// stoppedPods are resident pods that do not run any longer. They are forgotten.
-func (s *stage) stoppedPods(ctx context.Context) (found []string, err error) {
+// stoppedPods returns resident pods that no longer run, and forgets them.
+func (s *testbed) stoppedPods(ctx context.Context) (found []string, err error) {
 	pods, err := s.kube.CoreV1().Pods(victimNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err

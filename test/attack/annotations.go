@@ -15,7 +15,7 @@ import (
 
 const groupsAnnotation = gangs.GroupsAnnotation
 
-// bindAnnotations and bindGroupAnnotations travel in Bindings, and the scheduler reads them back.
+// bindAnnotations and bindGroupAnnotations are part of Bindings, and the scheduler reads them back.
 var (
 	bindAnnotations      = []string{binding.MinimumAnnotation, gangs.BindMembersAnnotation, gangs.OldBindMembersAnnotation}
 	bindGroupAnnotations = []string{gangs.BindGroupAnnotation, gangs.OldBindGroupAnnotation}

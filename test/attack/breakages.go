@@ -13,8 +13,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// breakages are what the checks must find: a scheduler that is slow or stands still, and effects that last. They need an
-// administrator's rights.
+// breakages are faults that the checks must find: a scheduler that is slow or does not work, and lasting effects.
+// They need an administrator's rights.
 func breakages() []attack {
 	return []attack{
 		{
@@ -40,7 +40,7 @@ func breakages() []attack {
 	}
 }
 
-func slowScheduler(ctx context.Context, s *stage) error {
+func slowScheduler(ctx context.Context, s *testbed) error {
 	const stopped, runs = 3 * time.Second, 60 * time.Millisecond
 	for ctx.Err() == nil {
 		if err := s.scheduler.Pause(); err != nil {
@@ -55,14 +55,14 @@ func slowScheduler(ctx context.Context, s *stage) error {
 	return nil
 }
 
-func haltedScheduler(ctx context.Context, s *stage) error {
+func haltedScheduler(ctx context.Context, s *testbed) error {
 	if err := s.scheduler.Pause(); err != nil {
 		return err
 	}
 	return errors.Join(hold(ctx), s.scheduler.Resume())
 }
 
-func closedQueue(ctx context.Context, s *stage) error {
+func closedQueue(ctx context.Context, s *testbed) error {
 	queues := s.vc.SchedulingV1beta1().Queues()
 	queue, err := queues.Get(ctx, "default", metav1.GetOptions{})
 	if err != nil {
@@ -75,7 +75,7 @@ func closedQueue(ctx context.Context, s *stage) error {
 	return hold(ctx)
 }
 
-func cordonNodes(ctx context.Context, s *stage) error {
+func cordonNodes(ctx context.Context, s *testbed) error {
 	for n := range 3 {
 		patch := []byte(`{"spec": {"unschedulable": true}}`)
 		if _, err := s.kube.CoreV1().Nodes().Patch(ctx, nodeName(n), types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -85,7 +85,7 @@ func cordonNodes(ctx context.Context, s *stage) error {
 	return hold(ctx)
 }
 
-func stopPod(ctx context.Context, s *stage) error {
+func stopPod(ctx context.Context, s *testbed) error {
 	err := s.kube.CoreV1().Pods(victimNamespace).Delete(ctx, "resident-0", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
 	return errors.Join(err, hold(ctx))
 }

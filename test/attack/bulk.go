@@ -14,7 +14,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// bulk are attacks with objects that are large or costly to look at.
+// bulk returns attacks with objects that are large or expensive to process.
 func bulk() []attack {
 	return []attack{
 		{
@@ -67,7 +67,7 @@ func hugeAnnotations(ctx context.Context, t *tenant) error {
 	}
 	t.each(ctx, 300, func(n int) error {
 		g := huge(n)
-		if n%10 == 0 { // some have pods that wait
+		if n%10 == 0 { // Some of them have waiting pods.
 			g.size = 1
 			pod := g.member(0)
 			pod.Spec.NodeSelector["nowhere"] = "x"
@@ -217,7 +217,7 @@ func absurdAmounts(ctx context.Context, t *tenant) error {
 }
 
 func nearFit(ctx context.Context, t *tenant) error {
-	// Two members fill a node, and no two pairs are the same.
+	// Two members fill a node, and no two pairs are equal.
 	for n := range 10 {
 		t.submit(ctx, gang{name: fmt.Sprintf("near-%d", n), size: 2 * nodeCount, pod: func(i int, pod *corev1.Pod) {
 			pair := 1000 + 500*(i/2) + n

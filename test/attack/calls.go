@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// auditPolicy has the API server log the calls that the scheduler makes for a gang of the victim one after another: a claim's reservation and
-// allocation, the look at the minimum, and the Bindings.
+// auditPolicy makes the API server log the sequential calls of the scheduler for a gang of the victim: the
+// reservation and allocation of a claim, the read of the minimum, and the Bindings.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -33,7 +33,7 @@ rules:
 - level: None
 `
 
-// audited returns the log, in the directory, and the API server's flags for it.
+// audited returns the log in the directory, and the flags with which the API server writes it.
 func audited(dir string) (*calls, []string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
@@ -45,7 +45,7 @@ func audited(dir string) (*calls, []string, error) {
 	return &calls{path: log, ofGang: map[string][]span{}}, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log}, nil
 }
 
-// calls are the times of the scheduler's calls for the victim's gangs, by the gang's name.
+// calls has the times of the scheduler's calls for the victim's gangs, by gang name.
 type calls struct {
 	path   string
 	offset int64
@@ -54,10 +54,10 @@ type calls struct {
 
 type span struct{ from, to time.Time }
 
-// read takes in what was logged since it was called last.
+// read reads the lines that were logged since the last call.
 func (c *calls) read() error {
 	file, err := os.Open(c.path)
-	if errors.Is(err, os.ErrNotExist) { // no call was made
+	if errors.Is(err, os.ErrNotExist) { // No call was made.
 		return nil
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *calls) read() error {
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // a line that is being written is read the next time
+		if errors.Is(err, io.EOF) { // An incomplete line is read the next time.
 			return nil
 		}
 		if err != nil {
@@ -94,7 +94,7 @@ func (c *calls) add(line []byte) error {
 	}
 	gang := event.ObjectRef.Name
 	if event.ObjectRef.Resource != groupKind {
-		if i := strings.LastIndex(gang, "-"); i >= 0 { // members and their claims are numbered
+		if i := strings.LastIndex(gang, "-"); i >= 0 { // Members and their claims are numbered.
 			gang = gang[:i]
 		}
 	}
@@ -102,7 +102,8 @@ func (c *calls) add(line []byte) error {
 	return nil
 }
 
-// within returns for how much of the time between from and to a call for the gang was with the API server. Calls at a time count once.
+// within returns how much of the time between from and to the API server was handling a call for the gang. Concurrent
+// calls count once.
 func (c *calls) within(gang string, from, to time.Time) time.Duration {
 	spans := slices.Clone(c.ofGang[gang])
 	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })

@@ -15,7 +15,7 @@ func TestCallsForAGangCountOnceWithinItsTime(t *testing.T) {
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	for name, tc := range map[string]struct {
 		calls []string // resource, object, begin and end in ms
-		want  int      // ms of those between 100 and 1000
+		want  int      // ms between 100 and 1000
 	}{
 		"no call":                           {},
 		"one after another":                 {calls: []string{"podgroups small-1 200 300", "pods small-1-0 400 450"}, want: 150},
@@ -41,7 +41,7 @@ func TestCallsForAGangCountOnceWithinItsTime(t *testing.T) {
 				text = fmt.Appendf(text, `{"objectRef":{"resource":%q,"namespace":"victim","name":%q},"requestReceivedTimestamp":%q,"stageTimestamp":%q}`+"\n",
 					resource, object, at(from).Format(time.RFC3339Nano), at(to).Format(time.RFC3339Nano))
 			}
-			for _, part := range [][]byte{text[:len(text)/2], text} { // the second time with the rest of a line
+			for _, part := range [][]byte{text[:len(text)/2], text} { // The second call has the rest of a line.
 				if err := os.WriteFile(filepath.Join(filepath.Dir(c.path), "audit.log"), part, 0o600); err != nil {
 					t.Fatal(err)
 				}

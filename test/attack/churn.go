@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// churn are attacks by many writes.
+// churn returns attacks by many writes.
 func churn() []attack {
 	return []attack{
 		{
@@ -160,13 +160,13 @@ func statusStorm(ctx context.Context, t *tenant) error {
 	return nil
 }
 
-// statusPatch is a merge patch of a PodGroup's status.
+// statusPatch returns a merge patch of a PodGroup's status.
 func statusPatch(phase string, conditions ...v1beta1.PodGroupCondition) string {
 	text, err := json.Marshal(map[string]any{"status": map[string]any{
 		"phase": phase, "running": 100_000, "succeeded": 100_000, "conditions": conditions,
 	}})
 	if err != nil {
-		panic(err) // conditions are text and times
+		panic(err) // Conditions contain only text and times.
 	}
 	return string(text)
 }

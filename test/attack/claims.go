@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 )
 
-// claims are attacks with claims of volumes and devices.
+// claims returns attacks with claims of volumes and devices.
 func claims() []attack {
 	return []attack{
 		{
@@ -44,7 +44,7 @@ func claims() []attack {
 	}
 }
 
-// devices are attacks on deviceshare.
+// devices returns attacks on deviceshare.
 func devices() []attack {
 	return []attack{
 		{
@@ -84,7 +84,7 @@ func (t *tenant) createVolumeClaim(ctx context.Context, name string, annotations
 }
 
 func slowCEL(ctx context.Context, t *tenant) error {
-	// Nested loops over a list of 25 numbers: as much as the API server admits by its estimate of the cost.
+	// Nested loops over a list of 25 numbers are the most that the API server's cost estimate admits.
 	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 25), ",") + "]"
 	slow := fmt.Sprintf("%[1]s.all(a, %[1]s.all(b, %[1]s.all(c, a + b + c > 0))) && false", list)
 	t.each(ctx, 20, func(n int) error {
@@ -95,13 +95,13 @@ func slowCEL(ctx context.Context, t *tenant) error {
 		return t.createPod(ctx, withDevice(newPod(name), name))
 	})
 	n := 0
-	return repeat(ctx, nap, func() { // what changes is looked at again
+	return repeat(ctx, nap, func() { // A changed object is processed again.
 		t.note(ctx, t.patchPod(ctx, fmt.Sprintf("slow-%d", n%20), fmt.Sprintf(`{"metadata": {"labels": {"n": "%d"}}}`, n)))
 		n++
 	})
 }
 
-// createDeviceClaim creates a claim of one device, with a selector unless that is empty.
+// createDeviceClaim creates a claim of one device, with a selector unless it is empty.
 func (t *tenant) createDeviceClaim(ctx context.Context, name, selector string) error {
 	_, err := t.kube.ResourceV1().ResourceClaims(tenantNamespace).Create(ctx, deviceClaim(name, selector), metav1.CreateOptions{})
 	return err
@@ -118,7 +118,7 @@ func deviceClaim(name, selector string) *resourcev1.ResourceClaim {
 	}
 }
 
-// withDevice has the pod use the claim.
+// withDevice makes the pod use the claim.
 func withDevice(pod *corev1.Pod, claim string) *corev1.Pod {
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "own", ResourceClaimName: &claim}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "own"}}
@@ -151,7 +151,8 @@ func claimChurn(ctx context.Context, t *tenant) error {
 	return nil
 }
 
-// claimsAtRestart patches few claims, so that most updates of the scheduler meet a conflict. Each patch restores the marks.
+// claimsAtRestart patches a few claims, so most updates of the scheduler meet a conflict. Each patch restores the
+// annotations.
 func claimsAtRestart(ctx context.Context, t *tenant) error {
 	const count = 2
 	core, resources := t.kube.CoreV1().PersistentVolumeClaims(tenantNamespace), t.kube.ResourceV1().ResourceClaims(tenantNamespace)
@@ -186,7 +187,7 @@ func forgedDevices(ctx context.Context, t *tenant) error {
 		pod.Annotations[deviceAllocated] = text
 	}})
 	n := 0
-	return repeat(ctx, nap, func() { // bound pods too: the chart's policy must refuse it
+	return repeat(ctx, nap, func() { // The chart's policy must reject this for bound pods.
 		patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, deviceAllocated, text)
 		t.note(ctx, t.patchPod(ctx, fmt.Sprintf("forged-%d", n%nodeCount), patch))
 		n++

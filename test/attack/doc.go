@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The attack program checks on a real control plane that a tenant with create rights in one namespace cannot keep, idle or stop
-// what belongs to others.
+// The attack program checks on a real control plane that a tenant with create rights in one namespace cannot occupy,
+// idle or stop resources of other tenants.
 //
 //	for each attack of the table:
 //	  the tenant, a service account with the rights of a user in one namespace, attacks for some seconds
-//	  a victim in another namespace submits small gangs one after another; each is timed from its last pod to its last bind
-//	  then, the attack still running, the victim submits a gang that needs half of the cluster
-//	  the tenant's objects are deleted; the victim submits a gang that needs all nodes; queues, nodes and resident pods are checked
+//	  a victim in another namespace submits small gangs one after another; each is timed from its last pod to its last
+//	  bind
+//	  while the attack still runs, the victim submits a gang that needs half of the cluster
+//	  the tenant's objects are deleted; the victim submits a gang that needs all nodes; queues, nodes and resident
+//	  pods are checked
 //
-// Rounds without an attack come first and in between. An attack succeeds, and the program fails, when the victim's median delay
-// exceeds the baseline's by a second, the scheduler uses twice the baseline's memory, a gang of the victim is not bound, or an
-// effect outlasts the attack.
+// Rounds without an attack come first and in between. An attack succeeds, and the program fails, if the victim's
+// median delay exceeds the baseline's by a second, the scheduler uses twice the baseline's memory, a gang of the
+// victim is not bound, or an effect outlasts the attack.
 //
-// Entry points: the table is in table.go, the attacks in the files it names, the verdict in verdict.go. With --self-test the
-// attacks are replaced by breakages that need an administrator's rights, each of which must be found.
+// The table is in table.go, the attacks in the files that it names, and the verdict in verdict.go. With --self-test,
+// the program replaces the attacks by breakages that need an administrator's rights, and must find each of them.
 package main

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// evictions are attacks on preemption, and by pods that are being deleted.
+// evictions returns attacks on preemption, and attacks by pods that are being deleted.
 func evictions() []attack {
 	return []attack{
 		{
@@ -31,7 +31,7 @@ func evictions() []attack {
 	}
 }
 
-// endlessLeavers has the gang fit but for pods that are being deleted and run for another year.
+// endlessLeavers submits a gang that would fit without pods that are being deleted but run for another year.
 func endlessLeavers(ctx context.Context, t *tenant) error {
 	leavers := gang{name: "leaves", size: filled, cpu: "8", pod: func(i int, pod *corev1.Pod) {
 		on(pod, nodeName(nodeCount-1-i))
@@ -49,10 +49,10 @@ func endlessLeavers(ctx context.Context, t *tenant) error {
 	return hold(ctx)
 }
 
-// filled are the nodes that attacks on preemption fill, so that others have room.
+// filled is the number of nodes that attacks on preemption fill, so that others have room.
 const filled = 2
 
-// filler fills a node with a pod of low priority.
+// filler returns a gang that fills a node with a pod of low priority.
 func filler(name string, node int, finalizers ...string) gang {
 	return gang{name: name, size: 1, cpu: "30", class: lowClass, pod: func(_ int, pod *corev1.Pod) {
 		on(pod, nodeName(nodeCount-1-node))
@@ -60,7 +60,8 @@ func filler(name string, node int, finalizers ...string) gang {
 	}}
 }
 
-// evictor is a gang of high priority with one pod for each filled node, and others that no node holds when hopeless.
+// evictor returns a gang of high priority with one pod for each filled node. With hopeless it also has pods that no
+// node can hold.
 func evictor(name string, hopeless bool) gang {
 	g := gang{name: name, size: filled, cpu: "30", class: highClass, pod: func(i int, pod *corev1.Pod) {
 		if i < filled {
@@ -82,9 +83,9 @@ func lastingVictim(ctx context.Context, t *tenant) error {
 	}
 	urgent := evictor("urgent", false)
 	urgent.size, urgent.min = 20, filled
-	urgent.pod = func(i int, pod *corev1.Pod) { on(pod, nodeName(nodeCount-1-i%filled)) } // others keep their nodes
+	urgent.pod = func(i int, pod *corev1.Pod) { on(pod, nodeName(nodeCount-1-i%filled)) } // Others keep their nodes.
 	t.submit(ctx, urgent)
-	// Members beyond the minimum that come again and again.
+	// Members beyond the minimum are created again and again.
 	n := 0
 	return repeat(ctx, nap, func() {
 		t.note(ctx, t.deletePod(ctx, urgent.member(filled+n%10).Name))
@@ -110,7 +111,7 @@ func evictionStorm(ctx context.Context, t *tenant) error {
 	})
 }
 
-// waitBound waits until the pods have nodes, or the attack ends.
+// waitBound waits until the pods have nodes or the attack ends.
 func (t *tenant) waitBound(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		err := eventually(ctx, callTimeout, func() error {

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// forgeries are attacks with objects that claim what is not true.
+// forgeries returns attacks with objects that contain false claims.
 func forgeries() []attack {
 	return []attack{
 		{
@@ -128,7 +128,7 @@ func everyAnnotation(ctx context.Context, t *tenant) error {
 	return nil
 }
 
-// forgedLine is what injected text tries to begin a line of a log with.
+// forgedLine is the beginning of a log line that injected text tries to forge.
 const forgedLine = "E1231 23:59:59.000000       1 forged.go:1] FORGED"
 
 func logInjection(ctx context.Context, t *tenant) error {
@@ -152,7 +152,7 @@ func logInjection(ctx context.Context, t *tenant) error {
 			t.each(ctx, g.size, func(i int) error { return t.deletePod(ctx, g.member(i).Name) })
 		}
 		t.submit(ctx, g)
-		// Names of gangs that no PodGroup could have.
+		// Names of gangs that no PodGroup can have.
 		lone := newPod(fmt.Sprintf("inject-lone-%d", n))
 		lone.Annotations[v1beta1.KubeGroupNameAnnotationKey] = text
 		t.note(ctx, t.createPod(ctx, lone))
@@ -160,8 +160,8 @@ func logInjection(ctx context.Context, t *tenant) error {
 	})
 }
 
-// injectedLines looks for forged lines and terminal codes in the logs.
-func injectedLines(_ context.Context, s *stage) (found []string) {
+// injectedLines searches the logs for forged lines and terminal control codes.
+func injectedLines(_ context.Context, s *testbed) (found []string) {
 	for _, path := range s.logs() {
 		file, err := os.Open(path)
 		if err != nil {
@@ -252,7 +252,7 @@ func namedNodes(ctx context.Context, t *tenant) error {
 	return hold(ctx)
 }
 
-// sigsPodGroup is a PodGroup of scheduling.sigs.k8s.io.
+// sigsPodGroup returns a PodGroup of scheduling.sigs.k8s.io.
 func sigsPodGroup(name string, least int64) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "metadata": map[string]any{"name": name}, "spec": map[string]any{"minMember": least},

@@ -26,7 +26,7 @@ type options struct {
 	// markdown makes list print the table of docs/attacks.md.
 	markdown bool
 	selfTest bool
-	// dir takes logs and data. They are kept when it is given, and after a failure.
+	// dir is the directory for logs and data. They are kept if it is set, and after a failure.
 	dir string
 }
 
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		list(out, attacks, opts.markdown)
 		return nil
 	}
-	// client-go reports the refusals that attacks provoke.
+	// client-go logs the rejections that attacks provoke.
 	klog.SetLogger(logr.Discard())
 	given := opts.dir != ""
 	if !given {

@@ -12,19 +12,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// usage is what the scheduler used in a round.
+// usage is the scheduler's resource usage in a round.
 type usage struct {
-	// memory is the most resident memory seen, in bytes; cores the processor time per second.
+	// memory is the maximum resident memory in bytes, and cores the processor time per second.
 	memory int64
 	cores  float64
-	// writes is how often it wrote to the API server.
+	// writes is the number of its writes to the API server.
 	writes int
 }
 
-// sampled is how often the scheduler's memory is read.
+// sampled is the interval between reads of the scheduler's memory.
 const sampled = 100 * time.Millisecond
 
-// meter reads what the scheduler uses until the function that it returns is called.
+// meter measures the scheduler's usage until the returned function is called.
 func meter(ctx context.Context, scheduler *controlplane.Scheduler) (stop func() usage) {
 	process := scheduler.Process
 	sampling, cancel := context.WithCancel(context.Background())
@@ -46,7 +46,7 @@ func meter(ctx context.Context, scheduler *controlplane.Scheduler) (stop func() 
 // written matches a metric of calls that write.
 var written = regexp.MustCompile(`(?m)^rest_client_requests_total\{.*method="(?:POST|PUT|PATCH|DELETE)".*\} (\S+)$`)
 
-// writesOf returns how often the scheduler wrote since it started; 0 when it does not answer.
+// writesOf returns the number of the scheduler's writes since it started, or 0 if it does not answer.
 func writesOf(ctx context.Context, scheduler *controlplane.Scheduler) int {
 	text, err := scheduler.Metrics(ctx)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 // gang is a PodGroup and its pods.
 type gang struct {
 	name string
-	// size is the number of pods, min the minimum; the size when 0.
+	// size is the number of pods, and min the minimum. If min is 0, it equals the size.
 	size, min int
-	// cpu is what each pod asks for, "1" when empty.
+	// cpu is the request of each pod. An empty value means "1".
 	cpu string
-	// queue is the queue, "default" when empty, class the priority class of PodGroup and pods.
+	// queue is the queue, "default" if empty. class is the priority class of PodGroup and pods.
 	queue, class string
-	// group and pod change the objects, when not nil.
+	// group and pod, if not nil, change the objects.
 	group func(*v1beta1.PodGroup)
 	pod   func(i int, pod *corev1.Pod)
 }
@@ -52,7 +52,7 @@ func (g gang) member(i int) *corev1.Pod {
 	return pod
 }
 
-// newPod returns a pod that asks for one cpu.
+// newPod returns a pod that requests one CPU.
 func newPod(name string) *corev1.Pod {
 	noToken, noGrace := false, int64(0)
 	return &corev1.Pod{
@@ -70,7 +70,7 @@ func newPod(name string) *corev1.Pod {
 	}
 }
 
-// ask sets a request of the pod; extended resources need the same limit.
+// ask sets a request of the pod. Extended resources also need an equal limit.
 func ask(pod *corev1.Pod, name corev1.ResourceName, amount string) {
 	resources := &pod.Spec.Containers[0].Resources
 	resources.Requests[name] = resource.MustParse(amount)
@@ -79,13 +79,13 @@ func ask(pod *corev1.Pod, name corev1.ResourceName, amount string) {
 	}
 }
 
-// on has the pod run on the node alone.
+// on makes the pod run on this node only.
 func on(pod *corev1.Pod, node string) { pod.Spec.NodeSelector[corev1.LabelHostname] = node }
 
 func nodeName(i int) string { return fmt.Sprintf("node-%04d", i) }
 
-// starving returns a gang that needs all nodes for itself and so waits while any pod runs.
+// starving returns a gang that needs all nodes for itself, so it waits while any other pod runs.
 func starving(name string) gang { return gang{name: name, size: nodeCount, cpu: nodeCPU} }
 
-// impossible returns a gang that no state of the cluster could hold, though each of its pods fits a node.
+// impossible returns a gang that the cluster can never hold, although each of its pods fits a node.
 func impossible(name string) gang { return gang{name: name, size: nodeCount + 1, cpu: nodeCPU} }

@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// orders are attacks through the controllers and on the order of a queue.
+// orders returns attacks through the controllers and on the order of a queue.
 func orders() []attack {
 	return []attack{
 		{
@@ -79,7 +79,7 @@ func jobChurn(ctx context.Context, t *tenant) error {
 		if _, err := jobs.Create(ctx, job, metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		if n%2 == 0 && n < 300 { // some stay
+		if n%2 == 0 && n < 300 { // Some of them stay.
 			return nil
 		}
 		return jobs.Delete(ctx, name, metav1.DeleteOptions{})

@@ -12,11 +12,12 @@ import (
 
 const layout = "%-18s %-26s %8s %7s %7s %7s %13s %12s %13s %7s  %s"
 
-// header names the columns: delays in milliseconds, how much the worst kind's median exceeds the baseline's in parentheses. API is the
-// API server's share of a gang's time in the median, which is no part of the delays; WRITES counts the scheduler's.
+// header names the columns. Delays are in milliseconds, with the largest excess of a kind's median over the
+// baseline's in parentheses. API is the median share of the API server in a gang's time, which is not part of the
+// delays. WRITES counts the scheduler's writes.
 var header = fmt.Sprintf(layout, "ATTACK", "MEDIAN ms "+strings.Join(kinds, "/"), "WORST ms", "API ms", "WIDE ms", "WHOLE", "MEMORY MB", "CORES", "CALLS+REFUSED", "WRITES", "VERDICT")
 
-// line is the row of the round.
+// line returns the table row of the round.
 func (j *judged) line() string {
 	medians, worst, more := make([]string, len(kinds)), time.Duration(0), time.Duration(-1<<62)
 	for i, kind := range kinds {
@@ -43,7 +44,7 @@ func (j *judged) line() string {
 		fmt.Sprintf("%.2f", j.cores)+beside("%+.2f", j.cores-j.base.cores), fmt.Sprintf("%d+%d", j.done, j.refused), fmt.Sprint(j.writes), verdict)
 }
 
-// summary prints what calls were refused and which attacks succeeded.
+// summary prints the rejected calls and the successful attacks.
 func (o *outcome) summary(out io.Writer) {
 	fmt.Fprintln(out, "\nfirst refusal of each attack:")
 	bad, attacks := 0, 0

@@ -13,7 +13,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// reservations are attacks on what the scheduler reserves for gangs that wait.
+// reservations returns attacks on the scheduler's reservations for waiting gangs.
 func reservations() []attack {
 	return []attack{
 		{
@@ -49,7 +49,7 @@ func reservations() []attack {
 	}
 }
 
-// nap is what the attacks leave between two writes of which each is meant to be seen.
+// nap is the pause between two writes that the scheduler must see separately.
 const nap = 200 * time.Millisecond
 
 func starvingGang(ctx context.Context, t *tenant) error {

@@ -12,41 +12,41 @@ import (
 	"time"
 )
 
-// round is what was measured during an attack, or without one.
+// round has the measurements during an attack, or without one.
 type round struct {
 	name string
-	// delays are the times of the victim's small gangs, by kind, less the API server's share, which is in api: its delay in showing their
-	// objects, and the time it took for the scheduler's calls.
+	// delays are the times of the victim's small gangs, by kind, without the API server's share. That share is in
+	// api: the delay until it shows their objects, and the time of the scheduler's calls.
 	delays map[string][]time.Duration
 	api    []time.Duration
-	// wide and whole are the delays of the gang that needs half of the cluster beside the attack, and of the one that needs all of it
-	// afterwards.
+	// wide and whole are the delays of the gang that needs half of the cluster during the attack, and of the gang
+	// that needs all of it afterwards.
 	wide, whole time.Duration
 	usage
 	tally
-	// lasting are effects that no attack may have: gangs that are not bound, pods that were stopped, queues that were closed.
+	// lasting are effects that no attack may have: unbound gangs, stopped pods, closed queues.
 	lasting []string
 }
 
-// Times of a run. The first baseline is as long as a window, those in between half of it.
+// Times of a run. The first baseline is as long as a window, and later ones half as long.
 const (
 	shortest, longest = 3 * time.Second, 12 * time.Second
-	// besides is what a round takes beside its window, and setUpTime what starting takes.
+	// besides is the time of a round without its window, and setUpTime the time to start the cluster.
 	besides   = 4 * time.Second
 	setUpTime = 40 * time.Second
-	// betweenBaselines is how many attacks there are between two baselines.
+	// betweenBaselines is the number of attacks between two baselines.
 	betweenBaselines = 8
 )
 
-// windowOf returns how long each attack lasts in a run of that many minutes.
+// windowOf returns the length of each attack in a run of this many minutes.
 func windowOf(minutes float64, attacks int) time.Duration {
 	all := time.Duration(minutes*float64(time.Minute)) - setUpTime
 	rounds := attacks + 1 + attacks/betweenBaselines
 	return min(max(all/time.Duration(rounds)-besides, shortest), longest)
 }
 
-// round measures the victim's gangs during the attack, without one when it is nil, and what the attack leaves behind.
-func (s *stage) round(ctx context.Context, a *attack, window time.Duration) round {
+// round measures the victim's gangs during the attack, or without one if a is nil, and the lasting effects.
+func (s *testbed) round(ctx context.Context, a *attack, window time.Duration) round {
 	r := round{name: baseline, delays: map[string][]time.Duration{}}
 	attacking, end := context.WithCancel(ctx)
 	var carryOut sync.WaitGroup
@@ -86,15 +86,15 @@ func (s *stage) round(ctx context.Context, a *attack, window time.Duration) roun
 	return r
 }
 
-func (a *attack) begin(ctx context.Context, s *stage) error {
+func (a *attack) begin(ctx context.Context, s *testbed) error {
 	if a.breaks != nil {
 		return a.breaks(ctx, s)
 	}
 	return a.run(ctx, s.tenant)
 }
 
-// bindOnce submits the victim's gang, notes in the round when it is not bound, and removes it.
-func (s *stage) bindOnce(ctx context.Context, g gang, r *round) time.Duration {
+// bindOnce submits the victim's gang, records in the round if it is not bound, and removes it.
+func (s *testbed) bindOnce(ctx context.Context, g gang, r *round) time.Duration {
 	took, err := s.victim.bind(ctx, g, patience)
 	if err := errors.Join(err, s.victim.remove(ctx, g)); err != nil {
 		r.lasting = append(r.lasting, err.Error())
@@ -102,7 +102,8 @@ func (s *stage) bindOnce(ctx context.Context, g gang, r *round) time.Duration {
 	return took.bound.Sub(took.created)
 }
 
-// play runs the attacks in random order, with baselines before and in between. Its error has all attacks that succeeded.
+// play runs the attacks in random order, with baselines before and in between. Its error contains all successful
+// attacks.
 func play(ctx context.Context, opts options, attacks []attack, out io.Writer) error {
 	window := windowOf(opts.minutes, len(attacks))
 	fmt.Fprintf(out, "%d attacks of %s each, seed %d\n", len(attacks), window.Round(time.Second/10), opts.seed)
@@ -118,9 +119,10 @@ func play(ctx context.Context, opts options, attacks []attack, out io.Writer) er
 	return errors.Join(err, results.failed(), s.cp.Stop())
 }
 
-func (s *stage) rounds(ctx context.Context, attacks []attack, window time.Duration) (results outcome, err error) {
+func (s *testbed) rounds(ctx context.Context, attacks []attack, window time.Duration) (results outcome, err error) {
 	s.say("%s", header)
-	// What the first gangs need once, such as lists and lazily built tables, is not the attacks'.
+	// The first gangs pay for one-time work, such as lists and lazily built tables, which must not count against the
+	// attacks.
 	if warm := s.round(ctx, nil, shortest); len(warm.lasting) > 0 {
 		return results, fmt.Errorf("without any attack: %v", warm.lasting)
 	}

@@ -9,25 +9,27 @@ import (
 	"slices"
 )
 
-// attack is what a tenant does to harm others.
+// attack is a tenant's attempt to harm others.
 type attack struct {
 	name string
-	// does says what the tenant does, harm why that could hurt others.
+	// does states what the tenant does, and harm why that could hurt others.
 	does, harm string
-	// run prepares the attack and keeps it up until the context ends. Refused calls are counted by the tenant; an error means
-	// that the attack could not be carried out.
+	// run prepares the attack and continues it until the context ends. The tenant counts rejected calls. An error
+	// means that the attack could not be carried out.
 	run func(ctx context.Context, t *tenant) error
-	// restarts reports whether the scheduler is killed and started again once the attack has begun. The victim's gangs come after that.
+	// restarts reports whether the scheduler is killed and restarted once the attack has begun. The victim's gangs
+	// are submitted after that.
 	restarts bool
-	// after, when not nil, returns what the attack left behind that no general check finds.
-	after func(ctx context.Context, s *stage) []string
-	// breaks, in breakages alone, replaces run: an administrator's hand on the stage. finds is text of the fault that is due to it.
-	breaks func(ctx context.Context, s *stage) error
+	// after, if not nil, returns lasting effects of the attack that no general check finds.
+	after func(ctx context.Context, s *testbed) []string
+	// breaks is used by breakages only, in place of run: it uses an administrator's rights. finds is text of the
+	// fault that it must cause.
+	breaks func(ctx context.Context, s *testbed) error
 	finds  string
 }
 
-// table returns the attacks: those on what is reserved for gangs, on evictions, by API churn, with forged objects, with claims and
-// devices, by size, and through controllers.
+// table returns the attacks: on reservations for gangs, on evictions, by API churn, with forged objects, with claims
+// and devices, by size, and through controllers.
 func table() []attack {
 	return slices.Concat(reservations(), evictions(), churn(), forgeries(), claims(), devices(), bulk(), orders())
 }

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// tenantNamespace is where the tenant has rights, tenantAccount its service account.
+	// tenantNamespace is the namespace in which the tenant has rights, and tenantAccount its service account.
 	tenantNamespace = "tenant"
 	tenantAccount   = "tenant"
-	// stormers is how many calls a storm has under way.
+	// stormers is the number of concurrent calls of a storm.
 	stormers = 8
-	// callTimeout bounds a call of tenant and victim; a webhook that hangs has 10 s.
+	// callTimeout is the timeout of the tenant's and the victim's calls. A hanging webhook has 10 s.
 	callTimeout = 15 * time.Second
 )
 
-// tenant is the attacker: a service account that may do in its namespace what the role edit allows and what users of gangs need,
-// and nothing elsewhere.
+// tenant is the attacker: a service account with the rights of the role edit, and the rights that users of gangs
+// need, in its own namespace only.
 type tenant struct {
 	kube kubernetes.Interface
 	vc   vcclient.Interface
@@ -48,7 +48,7 @@ type tally struct {
 	refusal string
 }
 
-// userKinds are the kinds that users of gangs write besides those of the role edit.
+// userKinds are the kinds that users of gangs write in addition to the role edit's.
 var userKinds = []rbacv1.PolicyRule{
 	{APIGroups: []string{"scheduling.volcano.sh", "scheduling.sigs.k8s.io"}, Resources: []string{"podgroups"}, Verbs: []string{"*"}},
 	{APIGroups: []string{"batch.volcano.sh"}, Resources: []string{"jobs", "cronjobs"}, Verbs: []string{"*"}},
@@ -82,8 +82,8 @@ func admit(ctx context.Context, kube kubernetes.Interface) error {
 	return nil
 }
 
-// newTenant returns the tenant once its rights are in force.
-func (s *stage) newTenant(ctx context.Context) (*tenant, error) {
+// newTenant returns the tenant once its rights are effective.
+func (s *testbed) newTenant(ctx context.Context) (*tenant, error) {
 	config, err := s.cp.ServiceAccountConfig(ctx, tenantNamespace, tenantAccount)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (s *stage) newTenant(ctx context.Context) (*tenant, error) {
 	})
 }
 
-// note counts a call. What the end of the attack cut off does not count.
+// note counts a call, unless the end of the attack interrupted it.
 func (t *tenant) note(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -129,7 +129,7 @@ func (t *tenant) note(ctx context.Context, err error) {
 	}
 }
 
-// takeTally returns the counts and begins new ones.
+// takeTally returns the counts and resets them.
 func (t *tenant) takeTally() tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +144,7 @@ func (t *tenant) intN(n int) int {
 	return t.random.IntN(n)
 }
 
-// storm calls act as fast as the API server answers until the context ends. Numbers count up from 0.
+// storm calls act as fast as the API server answers until the context ends. n counts up from 0.
 func (t *tenant) storm(ctx context.Context, act func(n int) error) {
 	t.spread(ctx, -1, act)
 }
@@ -154,7 +154,7 @@ func (t *tenant) each(ctx context.Context, count int, act func(n int) error) {
 	t.spread(ctx, count, act)
 }
 
-// spread calls act for the numbers below count, without end when count is negative.
+// spread calls act concurrently for the numbers below count, or without end if count is negative.
 func (t *tenant) spread(ctx context.Context, count int, act func(n int) error) {
 	var next atomic.Int64
 	var work sync.WaitGroup
@@ -237,7 +237,7 @@ func repeat(ctx context.Context, interval time.Duration, act func()) error {
 	}
 }
 
-// eventually calls check until it returns nil, for the patience at most; the error is then the last of check.
+// eventually calls check until it returns nil or the patience is over. It then returns the last error of check.
 func eventually(ctx context.Context, patience time.Duration, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	// mostDelay is by how much the victim's median delay may exceed the baseline's.
+	// mostDelay is the maximum excess of the victim's median delay over the baseline's.
 	mostDelay = time.Second
-	// mostWrites is how often the scheduler may write for each call of the tenant while the API server is slow: it must not be the cause itself. An object that is created gets two statuses and an event or two.
+	// mostWrites is the maximum number of the scheduler's writes for each call of the tenant while the API server is
+	// slow, because the scheduler must not be the cause. A created object gets two statuses and an event or two.
 	mostWrites = 4
-	// mostMemory is how many times the baseline's memory the scheduler may use.
+	// mostMemory is the maximum of the scheduler's memory as a multiple of the baseline's.
 	mostMemory = 2
 	// baseline is the name of rounds without an attack.
 	baseline = "baseline"
@@ -24,19 +25,19 @@ const (
 // judged is a round with its verdict.
 type judged struct {
 	round
-	// base is the baseline before it, first the first one.
+	// base is the last baseline before the round, and first the first one.
 	base, first *round
-	// faults are the reasons for which the attack succeeded; none when it failed.
+	// faults are the reasons why the attack succeeded. There are none if it failed.
 	faults []string
 }
 
-// outcome is the rounds of a run in their order.
+// outcome has the rounds of a run in order.
 type outcome struct {
 	first, base *round
 	rounds      []judged
 }
 
-// add judges the round against the baselines before it. A baseline is judged by the first.
+// add compares the round with the baselines before it. A baseline is compared with the first one.
 func (o *outcome) add(r round) *judged {
 	if o.first == nil {
 		o.first, o.base = &r, &r
@@ -50,13 +51,13 @@ func (o *outcome) add(r round) *judged {
 	return &o.rounds[len(o.rounds)-1]
 }
 
-// faults returns why the round is worse than it may be. Each kind of gang is judged by itself: what harms gangs with GPUs alone
-// would not show in the median of all.
+// faults returns the limits that the round exceeds. Each kind of gang is checked separately: harm to gangs with GPUs
+// only would not show in the median of all.
 func faults(r, base, first *round) []string {
 	var all []string
 	for _, kind := range kinds {
 		if len(r.delays[kind]) == 0 {
-			if len(r.lasting) > 0 { // a gang that was not bound ended the measurement
+			if len(r.lasting) > 0 { // A gang that was not bound ended the measurement.
 				continue
 			}
 			all = append(all, fmt.Sprintf("no %s gang of the victim was measured", kind))
@@ -79,7 +80,7 @@ func faults(r, base, first *round) []string {
 	return append(all, r.lasting...)
 }
 
-// median is the middle value, the lower of two; 0 of none.
+// median returns the middle value, the lower one of two, or 0 if there is none.
 func median(values []time.Duration) time.Duration {
 	if len(values) == 0 {
 		return 0
@@ -87,7 +88,7 @@ func median(values []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(values))[(len(values)-1)/2]
 }
 
-// failed returns an error for each attack that succeeded, and for baselines that were worse than the first.
+// failed returns an error for each successful attack, and for baselines that were worse than the first.
 func (o *outcome) failed() error {
 	var errs []error
 	for _, j := range o.rounds {

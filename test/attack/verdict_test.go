@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// delays are as many of each kind of gang, of that length.
+// delays returns n equal delays for each kind of gang.
 func delays(n int, each time.Duration) map[string][]time.Duration {
 	of := map[string][]time.Duration{}
 	for _, kind := range kinds {
@@ -29,7 +29,7 @@ func TestAnAttackIsJudgedByTheBaselinesBeforeIt(t *testing.T) {
 	delete(unmeasured, "claim")
 	for name, tc := range map[string]struct {
 		attack round
-		want   string // in the only fault; none when empty
+		want   string // contained in the only fault; there is none if it is empty
 	}{
 		"as fast as without it":           {attack: round{delays: delays(5, 40*ms), usage: usage{memory: 100 * mb}}},
 		"slower by a second at most":      {attack: round{delays: delays(5, 1040*ms), usage: usage{memory: 100 * mb}}},
@@ -75,7 +75,7 @@ func TestDelaysAreHeldAgainstTheLastBaselineAndMemoryAgainstTheFirst(t *testing.
 		t.Errorf("2.5 times the memory of the first baseline, 1.7 of the last: %q", found)
 	}
 	if found := at(baseline, 700*time.Millisecond, 250); len(found) != 1 {
-		t.Errorf("memory that attacks left: %q", found)
+		t.Errorf("memory left by attacks: %q", found)
 	}
 }
 

@@ -22,28 +22,29 @@ import (
 )
 
 const (
-	// patience is how long a gang of the victim may take before it counts as never bound.
+	// patience is the time after which a gang of the victim counts as never bound.
 	patience = 20 * time.Second
 	// breath is the pause between two gangs of the victim.
 	breath = 50 * time.Millisecond
 )
 
-// errNotBound is the verdict on a gang that was not bound within the patience.
+// errNotBound is the error for a gang that was not bound within the patience.
 var errNotBound = errors.New("not bound")
 
-// victim submits gangs as an ordinary user does. Its calls are an administrator's, whose share of the API server no tenant can take:
-// what is measured is the scheduler.
+// victim submits gangs as an ordinary user does. It calls the API server as an administrator, whose share no tenant
+// can take, because the test measures the scheduler.
 type victim struct {
 	kube kubernetes.Interface
 	vc   vcclient.Interface
-	// calls are the scheduler's for the gangs.
+	// calls are the scheduler's calls for the gangs.
 	calls *calls
 	// resident are the UIDs of pods that run from the start.
 	resident map[types.UID]string
 
 	mu      sync.Mutex
 	counter int
-	// binds are pods that wait to be bound, shows objects that wait to be shown by a watch, both by kind and name.
+	// binds are pods that wait to be bound, and shows objects that wait to be shown by a watch. Both are keyed by
+	// kind and name.
 	binds, shows map[string]*waiting
 }
 
@@ -52,19 +53,21 @@ type waiting struct {
 	left int
 	done chan struct{}
 	at   time.Time
-	// unseen are the gang's objects that a plain watch of the namespace has not shown, and shown is when it showed the last one.
+	// unseen is the number of the gang's objects that a plain watch of the namespace has not shown. shown is the time
+	// of the last one.
 	unseen int
 	shown  time.Time
 }
 
-// measured is how a gang was bound. Its objects were created, then known at the earliest to a scheduler, then bound.
+// measured has the times of a bound gang: when its objects were created, when a scheduler could first know them, and
+// when it was bound.
 type measured struct {
 	kind, name            string
 	created, known, bound time.Time
 }
 
-// knownAt returns the earliest time at which a scheduler could know of the gang's last object. An object that the watch showed only after the
-// last bind was known by then.
+// knownAt returns the earliest time at which a scheduler could know of the gang's last object. An object that the
+// watch showed only after the last bind was known by the time of that bind.
 func (b *waiting) knownAt(created time.Time) time.Time {
 	switch {
 	case b.unseen > 0 || b.shown.After(b.at):
@@ -76,7 +79,7 @@ func (b *waiting) knownAt(created time.Time) time.Time {
 	}
 }
 
-// kinds are what the victim submits, in turns.
+// kinds are the kinds of gangs that the victim submits in turn.
 var kinds = []string{"cpu", "gpu", "claim"}
 
 // small returns the victim's n-th small gang of that kind.
@@ -97,19 +100,20 @@ func wide(n int) gang {
 	return ofVictim(fmt.Sprintf("wide-%d", n), 2*nodeCount, 8)
 }
 
-// whole returns a gang that needs each node but for the pods that are resident.
+// whole returns a gang that needs every node except for the room of the resident pods.
 func whole(n int) gang {
 	return ofVictim(fmt.Sprintf("whole-%d", n), nodeCount, 28)
 }
 
-// ofVictim returns a gang of pods with that many cpus each, which says in its PodGroup what it needs to be let in.
+// ofVictim returns a gang of pods with this number of CPUs each. Its PodGroup has the minResources that admission
+// needs.
 func ofVictim(name string, size, cpus int) gang {
 	return gang{name: name, size: size, cpu: fmt.Sprint(cpus), queue: victimQueue, class: highClass, group: func(group *v1beta1.PodGroup) {
 		group.Spec.MinResources = &corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(size * cpus))}
 	}}
 }
 
-// newVictim follows the victim's pods and has some of them run for good.
+// newVictim follows the victim's pods and starts the resident ones.
 func newVictim(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interface, calls *calls) (*victim, error) {
 	v := &victim{kube: kube, vc: vc, calls: calls, binds: map[string]*waiting{}, shows: map[string]*waiting{}, resident: map[types.UID]string{}}
 	if err := v.watch(ctx); err != nil {
@@ -137,7 +141,7 @@ func newVictim(ctx context.Context, kube kubernetes.Interface, vc vcclient.Inter
 	return v, nil
 }
 
-// next numbers the victim's gangs.
+// next returns the number of the victim's next gang.
 func (v *victim) next() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -178,7 +182,7 @@ func (v *victim) bind(ctx context.Context, g gang, patience time.Duration) (meas
 	}
 }
 
-// whyNot is what the PodGroup says.
+// whyNot returns the message on the PodGroup.
 func (v *victim) whyNot(ctx context.Context, name string) string {
 	group, err := v.vc.SchedulingV1beta1().PodGroups(victimNamespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -191,7 +195,7 @@ func (v *victim) whyNot(ctx context.Context, name string) string {
 	return strings.Join(text, "; ")
 }
 
-// remove deletes the gang's objects and waits until its pods are gone.
+// remove deletes the gang's objects and waits until its pods do not exist.
 func (v *victim) remove(ctx context.Context, g gang) error {
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	for i := range g.size {
@@ -209,7 +213,7 @@ func (v *victim) remove(ctx context.Context, g gang) error {
 	return unless(v.vc.SchedulingV1beta1().PodGroups(victimNamespace).Delete(ctx, g.name, metav1.DeleteOptions{}), apierrors.IsNotFound)
 }
 
-// unless returns the error except where it is of that kind.
+// unless returns the error, or nil if it is of that kind.
 func unless(err error, is func(error) bool) error {
 	if is(err) {
 		return nil
@@ -217,7 +221,8 @@ func unless(err error, is func(error) bool) error {
 	return err
 }
 
-// stream submits small gangs one after another for the window and adds their delays and the API server's shares to the round.
+// stream submits small gangs one after another for the window, and adds their delays and the API server's shares to
+// the round.
 func (v *victim) stream(ctx context.Context, window time.Duration, r *round) error {
 	taken, err := v.submit(ctx, window)
 	if failed := v.calls.read(); failed != nil {
@@ -231,7 +236,7 @@ func (v *victim) stream(ctx context.Context, window time.Duration, r *round) err
 	return err
 }
 
-// submit submits small gangs for the window. One that is not bound ends it.
+// submit submits small gangs for the window. A gang that is not bound ends it.
 func (v *victim) submit(ctx context.Context, window time.Duration) (taken []measured, err error) {
 	end := time.Now().Add(window)
 	for n := 0; time.Now().Before(end) || n < len(kinds); n++ {

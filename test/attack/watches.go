@@ -16,15 +16,15 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// Kinds of the objects that a gang has.
+// Kinds of a gang's objects.
 const (
 	podKind   = "pods"
 	groupKind = "podgroups"
 	claimKind = "resourceclaims"
 )
 
-// watch follows the victim's objects with plain watches, of its namespace alone. When they show an object, any scheduler can know of it at
-// the earliest; when they show a pod on a node, it is bound.
+// watch follows the victim's objects with plain watches of its namespace. A scheduler cannot know of an object before
+// the watches show it. A pod is bound when they show it on a node.
 func (v *victim) watch(ctx context.Context) error {
 	core := v.kube.CoreV1().RESTClient()
 	onNode := func(o *metav1.ListOptions) {
@@ -113,7 +113,7 @@ func (v *victim) forget(g gang) {
 	}
 }
 
-// keysOf lists the gang's objects by kind and name.
+// keysOf returns the keys of the gang's objects, by kind and name.
 func keysOf(g gang) []string {
 	keys := []string{groupKind + "/" + g.name}
 	for i := range g.size {

@@ -27,7 +27,8 @@ var (
 	testSays   = regexp.MustCompile(`^\s+\S+_test\.go:\d+: (.*)$`)
 )
 
-// readCases reads the log of a verbose test run. A case that never ended, as when its binary panicked or timed out, failed.
+// readCases reads the log of a verbose test run. A case that never ended, for example because its binary panicked or
+// timed out, failed.
 func readCases(path string) (cases, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -68,8 +69,8 @@ func readCases(path string) (cases, error) {
 	return opened, scanner.Err()
 }
 
-// mergeCases puts the verdicts of both runs beside each other. Where upstream's own sessions do not pass the copy of the table is
-// to blame, and the case says nothing of ours.
+// mergeCases combines the verdicts of both runs. If upstream's own sessions fail a case, the copy of the table is the
+// cause, and the case has no verdict on ours.
 func mergeCases(part string, upstream, ours cases) []result {
 	all := maps.Clone(upstream)
 	maps.Copy(all, ours)

@@ -24,7 +24,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// tablesPart is the part of the unit tables; the others are suites.
+// tablesPart is the part with the unit tables. The other parts are suites.
 const tablesPart = "tables"
 
 type options struct {
@@ -34,12 +34,12 @@ type options struct {
 	work  string
 	// docs is the page to write.
 	docs string
-	// upstream runs upstream's scheduler instead and keeps its verdicts as what is expected.
+	// upstream runs upstream's scheduler instead, and keeps its verdicts as the expected ones.
 	upstream bool
 	root     string
 }
 
-// page is where the page is written: docs, below the root unless it is absolute.
+// page returns the path of the page: docs, below the root unless it is absolute.
 func (o options) page() string {
 	if filepath.IsAbs(o.docs) {
 		return o.docs
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// client-go tells of watches that end with the control plane, which is no news here.
+	// client-go logs watches that end with the control plane, as they must.
 	klog.SetLogger(logr.Discard())
 	source, err := findUpstream(ctx, opts.root)
 	if err != nil {
@@ -107,7 +107,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(append(errs, report.print(out))...)
 }
 
-// covers reports whether the case is to be run.
+// covers reports whether the case must be run.
 func (o options) covers(part, name string) bool {
 	if pkg, ok := strings.CutPrefix(part, tablesPart+" "); ok {
 		part, name = tablesPart, pkg

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// createNodes makes the nodes that upstream's CI has, by their names and sizes, and on each the pod of the network that
-// its kind clusters run there: several specs count on what that takes away.
-func (w *world) createNodes(ctx context.Context) error {
+// createNodes creates the nodes of upstream's CI, with their names and sizes, and on each the network pod of its kind
+// clusters: several specs depend on the resources that this pod uses.
+func (w *testCluster) createNodes(ctx context.Context) error {
 	nodes := []*corev1.Node{node("integration-control-plane", "4", "16Gi", "node-role.kubernetes.io/control-plane", "")}
 	for _, suffix := range []string{"", "2", "3", "4"} {
 		nodes = append(nodes, node("integration-worker"+suffix, "4", "16Gi", "", ""))

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// row is a result beside its reason to be accepted.
+// row is a result with the reason why its difference is accepted.
 type row struct {
 	result
 	accepted string
 }
 
-// report is upstream's verdicts beside ours.
+// report has upstream's verdicts and ours.
 type report struct {
 	rows []row
-	// stale are the acceptances of cases that there are not.
+	// stale are the acceptances of cases that do not exist.
 	stale []string
 }
 
-// compare puts the results in order, and beside them what was to be run and is not among them.
+// compare sorts the results, and adds the cases that had to be run and are not among them.
 func compare(found results, expected map[string]verdict, accepted map[string]string, covers func(part, name string) bool) report {
 	all := maps.Clone(found)
 	for key, v := range expected {
@@ -47,7 +47,7 @@ func compare(found results, expected map[string]verdict, accepted map[string]str
 	return r
 }
 
-// needless reports whether the case's difference is accepted and there is none this time.
+// needless reports whether a difference is accepted although the case has none this time.
 func (r row) needless() bool { return !r.differs() && r.accepted != "" }
 
 func (r row) ourVerdict() string {
@@ -63,7 +63,7 @@ func (r row) ourVerdict() string {
 	}
 }
 
-// note is why a verdict is what it is, where that is not plain.
+// note returns the explanation of a verdict, if it needs one.
 func (r row) note() string {
 	switch {
 	case r.accepted != "":
@@ -100,7 +100,8 @@ func (r report) tallies() []tally {
 	return out
 }
 
-// print writes the table, without the cases of unit tables that do not differ, and fails if a difference is not accepted.
+// print writes the table, without the cases of unit tables that do not differ, and fails if a difference is not
+// accepted.
 func (r report) print(out io.Writer) error {
 	if len(r.rows) == 0 {
 		return errors.New("no case was run: none has a name that --focus matches")
@@ -157,7 +158,7 @@ Specs of volumes mounted on nodes need kubelets and are not run. Of the tables o
 
 `
 
-// page is the report as documentation.
+// page returns the report as documentation.
 func (r report) page(source upstream, took time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, pageHead, source.version, took.Minutes())

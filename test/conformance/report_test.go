@@ -49,11 +49,11 @@ func TestPrintFailsOnDifferencesThatAreNotAccepted(t *testing.T) {
 				t.Errorf("the error is %v; should it fail: %t\n%s", err, tc.want, out.String())
 			}
 			if tc.accepted != "" && !strings.Contains(out.String(), tc.accepted) {
-				t.Errorf("the reason is not told:\n%s", out.String())
+				t.Errorf("the reason is not reported:\n%s", out.String())
 			}
 			needless := tc.accepted != "" && tc.ours == pass
 			if told := strings.Contains(out.String(), "it passes this time: hypernode: a spec"); told != needless {
-				t.Errorf("that it passes although its failure is accepted is told: %t, want %t:\n%s", told, needless, out.String())
+				t.Errorf("the pass of an accepted failure is reported: %t, want %t:\n%s", told, needless, out.String())
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestASpecThatPassesWhenTriedAgainIsFlaky(t *testing.T) {
 	failed := result{ours: fail, why: "it waited in vain"}
 	cases := map[string]struct {
 		runs []result
-		// once is true for a spec whose failure is accepted.
+		// once reports whether the spec's failure is accepted, so it is tried once only.
 		once bool
 		want result
 	}{

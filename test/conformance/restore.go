@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// settleTime is how long what a spec deleted may take to go.
+	// settleTime is how long the deletion of a spec's objects may take.
 	settleTime = 4 * time.Second
-	// cleanTime is how long what a spec left may take to go. Pods bound to nodes that are not there wait for the garbage
-	// collector of pods.
+	// cleanTime is how long the deletion of objects that a spec left may take. Pods bound to nodes that do not exist
+	// wait for the garbage collector of pods.
 	cleanTime = 2 * time.Minute
 )
 
@@ -35,7 +35,7 @@ var (
 	queueResource     = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
 )
 
-// clusterResources are the kinds without a namespace that specs make and change.
+// clusterResources are the kinds without a namespace that specs create and change.
 var clusterResources = []schema.GroupVersionResource{
 	namespaceResource, nodeResource, queueResource,
 	{Group: "topology.volcano.sh", Version: "v1alpha1", Resource: "hypernodes"},
@@ -44,7 +44,7 @@ var clusterResources = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "persistentvolumes"},
 }
 
-// object names one of them.
+// object identifies one of these objects.
 type object struct {
 	schema.GroupVersionResource
 	name string
@@ -52,10 +52,10 @@ type object struct {
 
 func (o object) String() string { return o.Resource + "/" + o.name }
 
-// snapshot is what there is of clusterResources, each with what a spec may have changed in it.
+// snapshot has the objects of clusterResources, with the fields that a spec may have changed.
 type snapshot map[object]*unstructured.Unstructured
 
-func (w *world) look(ctx context.Context) (snapshot, error) {
+func (w *testCluster) look(ctx context.Context) (snapshot, error) {
 	found := snapshot{}
 	for _, resource := range clusterResources {
 		list, err := w.client.Resource(resource).List(ctx, metav1.ListOptions{})
@@ -69,8 +69,9 @@ func (w *world) look(ctx context.Context) (snapshot, error) {
 	return found, nil
 }
 
-// restore puts the cluster back to where it was before the first spec, and says what was left behind.
-func (w *world) restore(ctx context.Context) (string, error) {
+// restore restores the state of the cluster before the first spec, and returns a description of the objects left
+// behind.
+func (w *testCluster) restore(ctx context.Context) (string, error) {
 	if err := w.restoreConf(ctx); err != nil {
 		return "", err
 	}
@@ -106,8 +107,8 @@ func (w *world) restore(ctx context.Context) (string, error) {
 	return told, nil
 }
 
-// sameSpec compares what specs change in objects that were there before: nodes and the default queue. The root queue's
-// spec is the scheduler's.
+// sameSpec compares the fields that specs change in objects that existed before: nodes and the default queue. The
+// scheduler owns the root queue's spec.
 func sameSpec(a, b *unstructured.Unstructured) bool {
 	if a.GetKind() != "Node" && a.GetName() != controlplane.DefaultQueue {
 		return true
@@ -115,8 +116,8 @@ func sameSpec(a, b *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(a.Object["spec"], b.Object["spec"]) && maps.Equal(a.GetLabels(), b.GetLabels())
 }
 
-// putBack deletes an object that was not there before, and gives one that was its former spec and labels.
-func (w *world) putBack(ctx context.Context, o object) error {
+// putBack deletes an object that did not exist before, and restores the former spec and labels of one that did.
+func (w *testCluster) putBack(ctx context.Context, o object) error {
 	client := w.client.Resource(o.GroupVersionResource)
 	if before := w.start[o]; before != nil {
 		now, err := client.Get(ctx, o.name, metav1.GetOptions{})
@@ -130,13 +131,13 @@ func (w *world) putBack(ctx context.Context, o object) error {
 	}
 	switch o.GroupVersionResource {
 	case namespaceResource:
-		// Nobody ends containers on nodes that are not there.
+		// Containers on nodes that do not exist are never ended.
 		err := w.kube.CoreV1().Pods(o.name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 	case queueResource:
-		// The webhook lets closed queues go only.
+		// The webhook allows the deletion of closed queues only.
 		closed := []byte(`{"status":{"state":"Closed"}}`)
 		if _, err := client.Patch(ctx, o.name, types.MergePatchType, closed, metav1.PatchOptions{}, "status"); err != nil {
 			return err
@@ -145,7 +146,7 @@ func (w *world) putBack(ctx context.Context, o object) error {
 	return client.Delete(ctx, o.name, metav1.DeleteOptions{})
 }
 
-func (w *world) restoreConf(ctx context.Context) error {
+func (w *testCluster) restoreConf(ctx context.Context) error {
 	client := w.kube.CoreV1().ConfigMaps(controlplane.Namespace)
 	cm, err := client.Get(ctx, confMap, metav1.GetOptions{})
 	if err != nil {

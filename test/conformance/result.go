@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// expectedFile has upstream's verdicts on the specs, acceptedFile the differences that are accepted.
+	// expectedFile has upstream's verdicts on the specs, and acceptedFile the accepted differences.
 	expectedFile = "test/conformance/upstream.tsv"
 	acceptedFile = "test/conformance/accepted.tsv"
 )
 
-// verdict is what became of a case.
+// verdict is the result of a case.
 type verdict string
 
 const (
 	pass verdict = "pass"
 	fail verdict = "fail"
 	skip verdict = "skip"
-	// flaky is the verdict on a spec that failed and passed when it was tried again.
+	// flaky is the verdict on a spec that failed first and passed when it was retried.
 	flaky  verdict = "flaky"
 	notRun verdict = "not run"
-	// unknown is upstream's verdict on a case that is new to us, and is to be measured, or that upstream's sessions fail.
+	// unknown is upstream's verdict on a new case, which must be measured, or on a case that upstream's sessions
+	// fail.
 	unknown verdict = "unknown"
 )
 
@@ -37,7 +38,7 @@ type result struct {
 	part, name     string
 	upstream, ours verdict
 	took           time.Duration
-	// why is what a failure said.
+	// why is the text of a failure.
 	why string
 }
 
@@ -57,7 +58,7 @@ func (r result) differs() bool {
 	}
 }
 
-// isTable is true for cases of unit tables.
+// isTable reports whether the case is of a unit table.
 func (r result) isTable() bool { return strings.HasPrefix(r.part, tablesPart+" ") }
 
 // results are cases by their keys.
@@ -75,7 +76,7 @@ func readExpected(path string) (map[string]verdict, error) {
 
 const expectedHead = "# Verdicts of upstream's own scheduler on its tests: `go run ./test/conformance --parts PART,... --upstream` writes them.\n"
 
-// writeExpected keeps the verdicts of what ran just now: a suite's is that of the scheduler that ran, a table has both.
+// writeExpected writes the verdicts of this run: for a suite that of the scheduler that ran, and for a table both.
 func writeExpected(path string, expected map[string]verdict, found results) error {
 	for key, r := range found {
 		if r.isTable() {
@@ -102,7 +103,7 @@ func readAccepted(path string) (map[string]string, error) {
 	return accepted, err
 }
 
-// readRows reads lines of that many fields with tabs between them; a line with # is a comment.
+// readRows reads lines with this number of fields, separated by tabs. A line with # is a comment.
 func readRows(path string, fields int) ([][]string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -17,12 +17,13 @@ const (
 	helperPackage  = volcanoModule + "/pkg/scheduler/uthelper"
 )
 
-// rewrite has a test file open its sessions by the adapter:
+// rewrite makes a test file open its sessions by the adapter:
 //
-//   - the helper of the tables is the copy beside them;
-//   - OpenSession and CloseSession of the framework, an action's Execute and the Run of a cache are the adapter's;
-//   - transactions are sealed where the helper has run the actions;
-//   - a loop over cases without t.Run has each in one, so that each has a verdict.
+//   - the helper of the tables is replaced by the copy beside them;
+//   - OpenSession and CloseSession of the framework, an action's Execute and a cache's Run are replaced by the
+//     adapter's;
+//   - transactions are sealed after the helper has run the actions;
+//   - a loop over cases without t.Run gets one around each case, so that each has a verdict.
 func rewrite(name string, src []byte) ([]byte, error) {
 	r := &rewriter{fset: token.NewFileSet(), src: src}
 	file, err := parser.ParseFile(r.fset, name, src, parser.ParseComments)
@@ -57,7 +58,7 @@ type rewriter struct {
 	src   []byte
 	edits []edit
 	loops int
-	// adapter is used in the file, and framework was.
+	// adapter reports whether the file uses the adapter, and framework whether it used the framework.
 	adapter, framework bool
 }
 
@@ -82,7 +83,7 @@ func (r *rewriter) function(pkg string, fn *ast.FuncDecl) {
 	}
 }
 
-// calls turns the calls that the adapter stands for.
+// calls replaces the calls that the adapter implements.
 func (r *rewriter) calls(body ast.Node) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -109,7 +110,8 @@ func (r *rewriter) calls(body ast.Node) {
 	})
 }
 
-// isCases is true for the body of a loop over cases that open sessions and have no t.Run; one that returns ends the test.
+// isCases reports whether the body is that of a loop over cases that open sessions and have no t.Run. A body that
+// returns ends the test, so it does not count.
 func isCases(body ast.Node) bool {
 	opens, runs, returns := false, false, false
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -131,7 +133,7 @@ func isCases(body ast.Node) bool {
 	return opens && !runs && !returns
 }
 
-// name puts the body of a loop in a t.Run, named by its number.
+// name wraps the body of a loop in a t.Run that is named by its number.
 func (r *rewriter) name(loop *ast.RangeStmt) {
 	r.loops++
 	counter := fmt.Sprintf("conformanceCase%d", r.loops)

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// upstream is the Volcano module that this build is made of.
+// upstream is the Volcano module with which this build is compiled.
 type upstream struct {
 	dir, version, apis string
 }
@@ -40,7 +40,7 @@ func findUpstream(ctx context.Context, root string) (upstream, error) {
 	return u, nil
 }
 
-// goTool runs go in the folder and returns what it prints.
+// goTool runs go in the folder and returns its output.
 func goTool(ctx context.Context, dir string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
@@ -53,16 +53,16 @@ func goTool(ctx context.Context, dir string, env []string, args ...string) (stri
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// module is a generated module that upstream's packages are compiled in: they are not to be compiled where they lie,
-// since nothing can be added to the module cache.
+// module is a generated module in which upstream's packages are compiled. They cannot be compiled in place, because
+// nothing can be added to the module cache.
 type module struct {
 	dir string
 }
 
-// moduleEnv lets go fill in what the generated module lacks.
+// moduleEnv lets go add the requirements that the generated module lacks.
 var moduleEnv = []string{"GOFLAGS=-mod=mod -buildvcs=false"}
 
-// newModule begins with the go.mod and go.sum of a folder and edits the former.
+// newModule creates a module from the go.mod and go.sum of a folder, and edits its go.mod.
 func newModule(ctx context.Context, dir, from string, edits ...string) (module, error) {
 	m := module{dir}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -81,7 +81,7 @@ func newModule(ctx context.Context, dir, from string, edits ...string) (module, 
 	return m, err
 }
 
-// add writes the Go files of a folder into the package of that path, each as edit has it.
+// add writes the Go files of a folder into the package of that path, each as edit returns it.
 func (m module) add(from, path string, edit func(name string, src []byte) ([]byte, error)) error {
 	files, err := filepath.Glob(filepath.Join(from, "*.go"))
 	if err != nil {
@@ -105,7 +105,7 @@ func (m module) add(from, path string, edit func(name string, src []byte) ([]byt
 	return nil
 }
 
-// write writes a file of the module unless it is there already: go looks at the time of a file first.
+// write writes a file of the module unless it already has this content, because go first checks the time of a file.
 func (m module) write(path string, src []byte) error {
 	path = filepath.Join(m.dir, path)
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, src) {

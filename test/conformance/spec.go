@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// spec is one of a suite's, named as its report does.
+// spec is a spec of a suite, with its name in the suite's report.
 type spec struct {
 	name string
-	// file and line find it.
+	// file and line are the spec's position.
 	file string
 	line int
 }
 
-// ginkgoReport is what is read of ginkgo's JSON report.
+// ginkgoReport has the fields that are read from ginkgo's JSON report.
 type ginkgoReport []struct {
 	SpecReports []struct {
 		LeafNodeType, LeafNodeText string
@@ -46,11 +46,11 @@ type ginkgoLocation struct {
 const (
 	// specGrace is how much longer than its timeout a spec's process may take.
 	specGrace = time.Minute
-	// whyLimit bounds what is kept of a failure's text.
+	// whyLimit is the maximum length of a failure's text.
 	whyLimit = 300
 )
 
-// listSpecs asks a suite what it has, without running it.
+// listSpecs lists the specs of a suite without running it.
 func listSpecs(ctx context.Context, binary, logs string, env []string) ([]spec, error) {
 	report := filepath.Join(logs, "list.json")
 	if err := ginkgo(ctx, binary, logs, "list", env, "-ginkgo.dry-run", "-ginkgo.json-report="+report); err != nil {
@@ -72,7 +72,7 @@ func listSpecs(ctx context.Context, binary, logs string, env []string) ([]spec, 
 	return specs, nil
 }
 
-// run runs the spec in a process of its own and fills in what became of it.
+// run runs the spec in a separate process and returns its result.
 func (s spec) run(ctx context.Context, binary, logs string, try int, timeout time.Duration, env []string, r *result) error {
 	name := fmt.Sprintf("%s-%d.%d", strings.TrimSuffix(s.file, ".go"), s.line, try)
 	report := filepath.Join(logs, name+".json")
@@ -81,7 +81,7 @@ func (s spec) run(ctx context.Context, binary, logs string, try int, timeout tim
 	}
 	bounded, cancel := context.WithTimeout(ctx, timeout+specGrace)
 	defer cancel()
-	// A failing spec ends with an error, too: the report says which.
+	// The process of a failing spec also returns an error. The report distinguishes the cases.
 	runErr := ginkgo(bounded, binary, logs, name, env, "-ginkgo.v", fmt.Sprintf("-ginkgo.focus-file=/%s:%d", regexp.QuoteMeta(s.file), s.line),
 		"-ginkgo.json-report="+report, "-ginkgo.timeout="+timeout.String(), "-ginkgo.grace-period=10s")
 	if ctx.Err() != nil {
@@ -142,7 +142,7 @@ func readReport(path string) (ginkgoReport, error) {
 	return report, nil
 }
 
-// brief is a text on one line and bounded.
+// brief returns the text as one line of bounded length.
 func brief(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > whyLimit {

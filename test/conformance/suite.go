@@ -18,9 +18,9 @@ import (
 // suite is one of upstream's end-to-end suites.
 type suite struct {
 	name string
-	// fabric adds the nodes in HyperNodes that the suite places gangs on.
+	// fabric adds the nodes in HyperNodes on which the suite places gangs.
 	fabric bool
-	// schedulerArgs are what upstream's CI gives the scheduler for this suite.
+	// schedulerArgs are the scheduler's arguments in upstream's CI for this suite.
 	schedulerArgs []string
 	specTimeout   time.Duration
 }
@@ -28,7 +28,7 @@ type suite struct {
 var suites = map[string]suite{
 	"hypernode":        {name: "hypernode", fabric: true, specTimeout: 5 * time.Minute},
 	"schedulingaction": {name: "schedulingaction", specTimeout: 5 * time.Minute},
-	// One of its specs waits five minutes by itself.
+	// One of its specs has a wait of five minutes.
 	"schedulingbase": {
 		name: "schedulingbase", specTimeout: 7 * time.Minute,
 		schedulerArgs: []string{"--ignored-provisioners=kubernetes.io/no-provisioner"},
@@ -40,17 +40,17 @@ func suiteNames() []string { return slices.Sorted(maps.Keys(suites)) }
 const (
 	suiteModule = "conformance/suites"
 	utilPackage = "test/e2e/util"
-	// scaleVariable shortens the waits of the suites, of up to ten minutes, that a spec which fails goes through to its
-	// end. Below 0.3 the garbage collector of pods, which one of the specs needs, is too slow. A spec whose failure is
-	// accepted needs not wait long for it.
+	// scaleVariable shortens the waits of the suites, of up to ten minutes, which a failing spec goes through to the
+	// end. Below 0.3 the garbage collector of pods, which one of the specs needs, is too slow. A spec whose failure
+	// is accepted need not wait long.
 	scaleVariable, usualScale, acceptedScale = "CONFORMANCE_WAIT_SCALE", "0.3", "0.1"
-	// usualTries is how often a spec that fails is run.
+	// usualTries is how often a failing spec is run.
 	usualTries = 2
-	// needsKubelet begins the names of specs that look at mounts on a node.
+	// needsKubelet is the beginning of the names of specs that inspect mounts on a node.
 	needsKubelet = "Volume Binding Test "
 )
 
-// scaledWaits is a file for upstream's helper package. The limits are variables of it.
+// scaledWaits is a file for upstream's helper package, in which the limits are variables.
 const scaledWaits = `package util
 
 import (
@@ -92,7 +92,7 @@ func (s suite) build(ctx context.Context, work string, source upstream) (string,
 	return binary, m.compile(ctx, s.name, binary)
 }
 
-// runSuite runs the specs one after the other and puts the cluster back after each.
+// runSuite runs the specs one after the other and restores the cluster after each.
 func runSuite(ctx context.Context, opts options, source upstream, s suite, accepted map[string]string, out io.Writer, keep func(result)) (err error) {
 	began := time.Now()
 	fmt.Fprintf(out, "%s: building (2 minutes the first time)\n", s.name)
@@ -138,7 +138,7 @@ func runSuite(ctx context.Context, opts options, source upstream, s suite, accep
 	return nil
 }
 
-// judge has a spec that fails tried again, which tells whether it fails always or at times: one that passes then is flaky.
+// judge retries a failing spec, which shows whether it always fails or is flaky.
 func judge(r *result, tries int, attempt func(try int) error) error {
 	var failures []string
 	for try := 1; try <= tries; try++ {

@@ -28,11 +28,11 @@ var tablePackages = []string{
 const (
 	schedulerPath = "pkg/scheduler"
 	tableTimeout  = 400 * time.Second
-	// ours is any value of the adapter's variable but upstream's.
+	// oursSessions is any value of the adapter's variable other than upstream's.
 	oursSessions = "ours"
 )
 
-// runTables runs the tables of each package twice: as upstream opens sessions, and as we do.
+// runTables runs the tables of each package twice: with upstream's sessions and with ours.
 func runTables(ctx context.Context, opts options, source upstream, out io.Writer, keep func(result)) error {
 	packages := slices.DeleteFunc(slices.Clone(tablePackages), func(pkg string) bool { return !opts.focus.MatchString(pkg) })
 	dir, logs := filepath.Join(opts.work, "tables"), filepath.Join(opts.work, "logs", "tables")
@@ -76,8 +76,8 @@ func runTables(ctx context.Context, opts options, source upstream, out io.Writer
 	return errors.Join(errs...)
 }
 
-// tablesModule has the packages with their tests rewritten, in a module with our pins. A package keeps what its tests use of
-// its inside, since it is copied whole.
+// tablesModule creates a module with the packages, whose tests are rewritten, and with our dependency versions. Tests
+// can use internals of their package, since it is copied as a whole.
 func tablesModule(ctx context.Context, dir, root string, source upstream, packages []string) (module, error) {
 	name, err := goTool(ctx, root, nil, "list", "-m")
 	if err != nil {
@@ -107,7 +107,7 @@ func tablesModule(ctx context.Context, dir, root string, source upstream, packag
 	return m, errors.Join(errs...)
 }
 
-// requiredVersion is the version of a module that a go.mod asks for.
+// requiredVersion returns the version of a module that a go.mod requires.
 func requiredVersion(gomod, path string) (string, error) {
 	data, err := os.ReadFile(gomod)
 	if err != nil {
@@ -121,7 +121,8 @@ func requiredVersion(gomod, path string) (string, error) {
 	return "", fmt.Errorf("%s does not require %s", gomod, path)
 }
 
-// runTable runs the tests of a package with their output in a log, which has the verdicts: failing tests are no error.
+// runTable runs the tests of a package with their output in a log, which has the verdicts. Failing tests are not an
+// error.
 func runTable(ctx context.Context, binary, dir, log, sessions string) error {
 	f, err := os.Create(log)
 	if err != nil {

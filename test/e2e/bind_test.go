@@ -18,19 +18,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
 )
 
-// bindings is a rule's start: Bindings of the pods that the regular expression names.
-func (w *world) bindings(pods string) faultproxy.Rule {
+// bindings returns the start of a rule for Bindings of the pods that match the regular expression.
+func (w *testEnv) bindings(pods string) faultproxy.Rule {
 	return faultproxy.Rule{Method: http.MethodPost, Path: "/namespaces/" + w.name + "/pods/(" + pods + ")/binding$"}
 }
 
-// bindingsTo is bindings with an action that is taken so often, always when zero.
-func (w *world) bindingsTo(pods string, limit int, action faultproxy.Action) faultproxy.Rule {
+// bindingsTo returns bindings with an action that is taken limit times. Zero means always.
+func (w *testEnv) bindingsTo(pods string, limit int, action faultproxy.Action) faultproxy.Rule {
 	rule := w.bindings(pods)
 	rule.Limit, rule.Action = limit, action
 	return rule
 }
 
-// tally remembers when Bindings of which pods came by.
+// tally records the times of Bindings by pod.
 type tally struct {
 	mu    sync.Mutex
 	times map[string][]time.Time
@@ -38,8 +38,8 @@ type tally struct {
 
 var bindingPath = regexp.MustCompile(`/pods/([^/]+)/binding$`)
 
-// tallyAt counts at the proxy. It has to be the proxy's first rule.
-func (w *world) tallyAt(proxy *faultproxy.Proxy) *tally {
+// tallyAt counts at the proxy. It must be the proxy's first rule.
+func (w *testEnv) tallyAt(proxy *faultproxy.Proxy) *tally {
 	t := &tally{times: map[string][]time.Time{}}
 	rule := w.bindings(".*")
 	rule.Match = func(r faultproxy.Request) bool {
@@ -61,7 +61,7 @@ func (t *tally) of(pod string) []time.Time {
 
 var _ = Describe("A bind", func() {
 	It("that the API server may yet accept is sent again, and an unclear one is settled by a read", func(ctx SpecContext) {
-		w := newWorld(ctx, "transient", 1, "8")
+		w := newTestEnv(ctx, "transient", 1, "8")
 		proxy := w.proxy()
 		seen := w.tallyAt(proxy)
 		g := gang{name: "g", size: 6, min: 6}
@@ -90,7 +90,7 @@ var _ = Describe("A bind", func() {
 	})
 
 	It("[stuck-binding] that the API server rejects for good is rolled back, and tried again later", func(ctx SpecContext) {
-		w := newWorld(ctx, "refused", 1, "5")
+		w := newTestEnv(ctx, "refused", 1, "5")
 		proxy := w.proxy()
 		g := gang{name: "g", size: 5, min: 4}
 		refused := proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusUnprocessableEntity, 0)))
@@ -116,10 +116,10 @@ var _ = Describe("A bind", func() {
 	})
 
 	It("[running-while-pending] that is under way, or refused, keeps a PodGroup under its minimum from being Running", func(ctx SpecContext) {
-		w := newWorld(ctx, "not-running", 1, "12")
+		w := newTestEnv(ctx, "not-running", 1, "12")
 		proxy := w.proxy()
 		slow := gang{name: "slow", size: 3, min: 3}
-		g := gang{ // two are enough for minMember, but one role would be missing
+		g := gang{ // Two are enough for minMember, but one role would be missing.
 			name: "g", size: 3, min: 2,
 			podGroup: func(pg *v1beta1.PodGroup) { pg.Spec.MinTaskMember = map[string]int32{"ps": 1, "worker": 1} },
 			pod:      func(i int, pod *corev1.Pod) { role(pod, []string{"ps", "worker", "worker"}[i]) },
@@ -136,7 +136,7 @@ var _ = Describe("A bind", func() {
 			Consistently(func() v1beta1.PodGroupPhase { return w.phase(g) }).ShouldNot(Equal(v1beta1.PodGroupRunning))
 			Expect(w.bound(g)).To(Equal(2))
 		}
-		// A PodGroup that was let in before its pods came has no other write to make when they are placed.
+		// A PodGroup that was admitted before its pods existed needs no other write when they are placed.
 		w.submitGroup(ctx, slow)
 		Eventually(func() v1beta1.PodGroupPhase { return w.phase(slow) }).Should(Equal(v1beta1.PodGroupInqueue))
 		w.submitPods(ctx, slow, 0, slow.size)
@@ -164,7 +164,7 @@ var _ = Describe("A bind", func() {
 	})
 
 	It("[scale-up-partial] of a gang that grew is held against the new minimum, though the watch lags behind", func(ctx SpecContext) {
-		w := newWorld(ctx, "scale-up", 1, "3")
+		w := newTestEnv(ctx, "scale-up", 1, "3")
 		proxy := w.proxy()
 		scheduler := w.startBehind(ctx, proxy, w.conf("first"))
 		g := gang{name: "g", size: 2, min: 2}
@@ -181,7 +181,7 @@ var _ = Describe("A bind", func() {
 		Eventually(stale.Reached()).Should(BeClosed())
 		grown := gang{name: "g", size: 4, min: 4}
 		w.grow(ctx, grown)
-		w.submitPods(ctx, grown, 2, 4) // there is room for one of them
+		w.submitPods(ctx, grown, 2, 4) // There is room for one of them.
 		Eventually(func() int {
 			return w.calls(control.PreBind, "first", grown.member(2)) + w.calls(control.PreBind, "first", grown.member(3))
 		}).Should(BeNumerically(">", 0), "the stale minimum lets a session place a member")
@@ -197,7 +197,7 @@ var _ = Describe("A bind", func() {
 })
 
 // expectRunningOnlyWhole expects that no version of the PodGroup was Running before all pods were bound.
-func (w *world) expectRunningOnlyWhole(g gang) {
+func (w *testEnv) expectRunningOnlyWhole(g gang) {
 	GinkgoHelper()
 	for _, version := range w.PodGroupVersions(g.name) {
 		if version.Status.Phase == v1beta1.PodGroupRunning {

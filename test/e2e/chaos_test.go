@@ -17,7 +17,7 @@ import (
 var _ = Describe("Under random faults", func() {
 	It("20 gangs of 20 end with nothing leaked and no partial gang", func(ctx SpecContext) {
 		const gangs, size = 20, 20
-		w := newWorld(ctx, "chaos", 20, "20")
+		w := newTestEnv(ctx, "chaos", 20, "20")
 		proxy := w.proxy()
 		faults := w.randomFaults(proxy)
 		w.order("first", control.Anything, control.Random)
@@ -65,14 +65,14 @@ var _ = Describe("Under random faults", func() {
 
 	It("10 gangs of 10 end with nothing leaked and no partial gang when the scheduler is killed again and again", func(ctx SpecContext) {
 		const gangs, size = 10, 10
-		w := newWorld(ctx, "killed", 10, "10")
+		w := newTestEnv(ctx, "killed", 10, "10")
 		proxy := w.proxy()
 		all := make([]gang, gangs)
 		for i := range all {
 			all[i] = gang{name: fmt.Sprintf("g%d", i), size: size, min: size}
 			w.submit(ctx, all[i])
 		}
-		// Each life ends at another point of the way of its gangs.
+		// Each scheduler process ends at another point of the binding of its gangs.
 		for _, rule := range []faultproxy.Rule{
 			{Method: http.MethodPost, Path: "/configmaps$", Skip: 35},
 			{Method: http.MethodPost, Path: "/binding$", Skip: 3},
@@ -97,7 +97,7 @@ var _ = Describe("Under random faults", func() {
 	})
 })
 
-func (w *world) allBound(gangs []gang) bool {
+func (w *testEnv) allBound(gangs []gang) bool {
 	for _, g := range gangs {
 		if w.bound(g) < g.size {
 			return false
@@ -106,9 +106,9 @@ func (w *world) allBound(gangs []gang) bool {
 	return true
 }
 
-// randomFaults breaks a tenth of the calls about objects of the world, reads and writes alike, each in one of five ways.
-// Lists and watches are about the whole cluster and stay whole.
-func (w *world) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule {
+// randomFaults breaks a tenth of the calls for objects of the namespace, reads and writes, each in one of five ways.
+// Lists and watches of the whole cluster are not affected.
+func (w *testEnv) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule {
 	var rules []*faultproxy.ActiveRule
 	for _, action := range []faultproxy.Action{
 		faultproxy.Answer(http.StatusInternalServerError, 0),
@@ -122,9 +122,9 @@ func (w *world) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule {
 	return rules
 }
 
-// expectOnceEach expects of each pod that every step of the one plugin that began was undone successfully just once
-// before the next began, and the last, with which the pod is bound, was not.
-func (w *world) expectOnceEach(g gang) {
+// expectOnceEach expects, for each pod and one plugin, that each step that began was rolled back successfully exactly
+// once before the next one began. The last step, with which the pod is bound, must not be rolled back.
+func (w *testEnv) expectOnceEach(g gang) {
 	GinkgoHelper()
 	journal, err := w.Journal()
 	Expect(err).NotTo(HaveOccurred())

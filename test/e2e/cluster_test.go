@@ -23,22 +23,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
 )
 
-// specLabel is on the nodes of a spec, with the name of its world.
+// specLabel is on the nodes of a spec, with the name of its testEnv.
 const specLabel = "e2e.volcano-prebind.io/world"
 
-// world is what a spec has for itself.
-type world struct {
-	// name is that of the namespace, of the scheduler pods ask for, and the beginning of the nodes' names.
+// testEnv has the objects of one spec.
+type testEnv struct {
+	// name is the name of the namespace and of the pods' scheduler, and the beginning of the nodes' names.
 	name string
 	control.Dir
 	*history.History
 	schedulers []*controlplane.Scheduler
 }
 
-// newWorld makes a namespace with nodes of so many cpus. It ends with the spec.
-func newWorld(ctx context.Context, name string, nodes int, cpu string) *world {
+// newTestEnv creates a namespace, and nodes with this number of CPUs. They are deleted after the spec.
+func newTestEnv(ctx context.Context, name string, nodes int, cpu string) *testEnv {
 	GinkgoHelper()
-	w := &world{name: "e2e-" + name, Dir: control.Dir(GinkgoT().TempDir())}
+	w := &testEnv{name: "e2e-" + name, Dir: control.Dir(GinkgoT().TempDir())}
 	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.end)
@@ -53,29 +53,29 @@ func newWorld(ctx context.Context, name string, nodes int, cpu string) *world {
 	return w
 }
 
-// addNodes makes count nodes, numbered from first.
-func (w *world) addNodes(ctx context.Context, first, count int, cpu string) {
+// addNodes creates count nodes, numbered from first.
+func (w *testEnv) addNodes(ctx context.Context, first, count int, cpu string) {
 	GinkgoHelper()
 	Expect(cp.CreateNodes(ctx, controlplane.NodeShape{
 		Count: count, First: first, Prefix: w.name + "-", CPU: cpu, Labels: map[string]string{specLabel: w.name},
 	})).To(Succeed())
 }
 
-func (w *world) node(i int) string { return fmt.Sprintf("%s-%04d", w.name, i) }
+func (w *testEnv) node(i int) string { return fmt.Sprintf("%s-%04d", w.name, i) }
 
-// start runs the test's scheduler with the conf, for the pods and nodes of this world.
-func (w *world) start(ctx context.Context, conf string) *controlplane.Scheduler {
+// start runs the test's scheduler with the configuration, for the pods and nodes of this testEnv.
+func (w *testEnv) start(ctx context.Context, conf string) *controlplane.Scheduler {
 	GinkgoHelper()
 	return w.startWith(ctx, controlplane.SchedulerOptions{Conf: conf})
 }
 
-// startBehind is start behind a proxy.
-func (w *world) startBehind(ctx context.Context, proxy *faultproxy.Proxy, conf string) *controlplane.Scheduler {
+// startBehind does the same as start behind a proxy.
+func (w *testEnv) startBehind(ctx context.Context, proxy *faultproxy.Proxy, conf string) *controlplane.Scheduler {
 	GinkgoHelper()
 	return w.startWith(ctx, controlplane.SchedulerOptions{Conf: conf, Server: proxy.URL()})
 }
 
-func (w *world) startWith(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
+func (w *testEnv) startWith(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
 	GinkgoHelper()
 	opts.Name = w.name
 	if opts.Binary == "" {
@@ -92,7 +92,7 @@ func (w *world) startWith(ctx context.Context, opts controlplane.SchedulerOption
 }
 
 // proxy starts a fault proxy that ends with the spec.
-func (w *world) proxy() *faultproxy.Proxy {
+func (w *testEnv) proxy() *faultproxy.Proxy {
 	GinkgoHelper()
 	proxy, err := cp.StartFaultProxy()
 	Expect(err).NotTo(HaveOccurred())
@@ -100,14 +100,15 @@ func (w *world) proxy() *faultproxy.Proxy {
 	return proxy
 }
 
-// conf is a configuration with upstream's usual plugins and then the test's own, which get the world's directory.
-func (w *world) conf(plugins ...string) string {
+// conf returns a configuration with upstream's usual plugins and then the test's own plugins, which get the directory
+// of orders.
+func (w *testEnv) conf(plugins ...string) string {
 	return w.confWith("enqueue, allocate, backfill", "", plugins...)
 }
 
 // confWith adds text to the arguments of the test's plugins, indented by six.
-func (w *world) confWith(actions, arguments string, plugins ...string) string {
-	// Without binpack specs say by themselves which of two nodes is better.
+func (w *testEnv) confWith(actions, arguments string, plugins ...string) string {
+	// Without binpack, specs decide themselves which of two nodes is better.
 	conf := strings.NewReplacer("enqueue, allocate, backfill", actions, "  - name: binpack\n", "").Replace(config.DefaultConf)
 	if len(plugins) > 0 {
 		conf += "- plugins:\n"
@@ -118,10 +119,10 @@ func (w *world) confWith(actions, arguments string, plugins ...string) string {
 	return conf
 }
 
-// end removes all that could matter to another spec. The namespace goes in its own time.
-func (w *world) end(ctx SpecContext) {
+// end deletes all objects that could affect another spec. The deletion of the namespace ends later.
+func (w *testEnv) end(ctx SpecContext) {
 	if CurrentSpecReport().Failed() {
-		w.tell()
+		w.printState()
 	}
 	for _, scheduler := range w.schedulers {
 		Expect(scheduler.Kill9()).To(Succeed())
@@ -138,11 +139,11 @@ func (w *world) end(ctx SpecContext) {
 	}
 }
 
-// noise is what the log has much of and nobody wants to read.
+// noise matches frequent log lines that are of no interest.
 var noise = regexp.MustCompile(`reflector\.go|FLAG:|statement\.go|event_handlers\.go`)
 
-// tell writes down what there is to know about a spec that failed.
-func (w *world) tell() {
+// printState prints the available information on a failed spec.
+func (w *testEnv) printState() {
 	for _, scheduler := range w.schedulers {
 		fmt.Fprintf(GinkgoWriter, "--- log of %s\n", scheduler.Name())
 		for line := range strings.Lines(scheduler.LogTail(300)) {
@@ -166,16 +167,16 @@ func (w *world) tell() {
 	}
 }
 
-// order tells a plugin of the test what to do.
-func (w *world) order(plugin, object string, verb control.Verb) {
+// order gives an order to a plugin of the test.
+func (w *testEnv) order(plugin, object string, verb control.Verb) {
 	GinkgoHelper()
 	Expect(w.Order(plugin, object, verb)).To(Succeed())
 }
 
-func (w *world) revoke(plugin, object string, verb control.Verb) {
+func (w *testEnv) revoke(plugin, object string, verb control.Verb) {
 	GinkgoHelper()
 	Expect(w.Revoke(plugin, object, verb)).To(Succeed())
 }
 
-// seconds is a duration for a scheduler's flag.
+// seconds formats a duration for a scheduler's flag.
 func seconds(d time.Duration) string { return fmt.Sprintf("%gs", d.Seconds()) }

@@ -12,7 +12,7 @@ import (
 
 var _ = Describe("A Command for a queue", func() {
 	It("is refused in a tenant's namespace", func(ctx SpecContext) {
-		w := newWorld(ctx, "commands", 1, "2")
+		w := newTestEnv(ctx, "commands", 1, "2")
 		create := func(target *metav1.OwnerReference) error {
 			command := &busv1alpha1.Command{
 				ObjectMeta: metav1.ObjectMeta{GenerateName: "close-", Namespace: w.name}, Action: string(busv1alpha1.CloseQueueAction), TargetObject: target,
@@ -21,7 +21,7 @@ var _ = Describe("A Command for a queue", func() {
 			return err
 		}
 		queue := &metav1.OwnerReference{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "Queue", Name: "default", UID: "1"}
-		// The policy needs a moment to be in force.
+		// The policy needs a moment to take effect.
 		Eventually(func() error { return create(queue) }).Should(MatchError(ContainSubstring("queues.commandNamespaces")))
 		Expect(create(&metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "j", UID: "1"})).To(Succeed(), "a Command for a Job")
 		Expect(create(nil)).To(Succeed(), "a Command for nothing")

@@ -19,8 +19,8 @@ import (
 )
 
 var _ = Describe("The configuration", func() {
-	// staged says which plugins' steps ran for the gang.
-	staged := func(w *world, g gang) []string {
+	// staged returns the plugins whose steps ran for the gang.
+	staged := func(w *testEnv, g gang) []string {
 		var plugins []string
 		for key := range w.Pod(g.member(0)).Annotations {
 			if plugin, ok := strings.CutPrefix(key, control.StagedPrefix); ok {
@@ -32,7 +32,7 @@ var _ = Describe("The configuration", func() {
 
 	DescribeTable("[unknown-conf-ignored] is reloaded when it is good, and kept when the new one is bad",
 		func(ctx SpecContext, name string, layout controlplane.ConfLayout) {
-			w := newWorld(ctx, name, 1, "8")
+			w := newTestEnv(ctx, name, 1, "8")
 			scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf("first"), Layout: layout})
 			reloads := func(result string) func() (string, error) {
 				return func() (string, error) {
@@ -70,7 +70,7 @@ var _ = Describe("The configuration", func() {
 	)
 
 	It("stays in force when its file is removed or is no longer a file, and this is reported", func(ctx SpecContext) {
-		w := newWorld(ctx, "conf-gone", 1, "8")
+		w := newTestEnv(ctx, "conf-gone", 1, "8")
 		scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf("first"), Layout: controlplane.ConfFile})
 		Expect(os.Remove(scheduler.ConfPath())).To(Succeed())
 		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("no such file"))
@@ -121,7 +121,7 @@ var _ = Describe("The configuration", func() {
 	})
 })
 
-// metric is the value of a Prometheus line, empty without it.
+// metric returns the value of a Prometheus line, or an empty text without it.
 func metric(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
@@ -131,8 +131,8 @@ func metric(text, name string) string {
 	return ""
 }
 
-// refusals are the messages of the events that say that a configuration was refused.
-func (w *world) refusals(ctx SpecContext) string {
+// refusals returns the messages of the events about rejected configurations.
+func (w *testEnv) refusals(ctx SpecContext) string {
 	GinkgoHelper()
 	events, err := kube.CoreV1().Events(controlplane.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ConfigRejected"})
 	Expect(err).NotTo(HaveOccurred())

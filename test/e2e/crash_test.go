@@ -16,7 +16,7 @@ import (
 
 var _ = Describe("After a kill -9 of the scheduler", func() {
 	It("between pre-bind and bind the next one undoes what was prepared and binds the gang", func(ctx SpecContext) {
-		w := newWorld(ctx, "kill-prebind", 1, "8")
+		w := newTestEnv(ctx, "kill-prebind", 1, "8")
 		proxy := w.proxy()
 		held := proxy.Add(w.bindingsTo(".*", 0, faultproxy.Hold()))
 		scheduler := w.startBehind(ctx, proxy, w.conf("first", "second"))
@@ -24,10 +24,10 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		w.submit(ctx, stays)
 		w.submit(ctx, goes)
 		Eventually(held.Hits).Should(Equal(6))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		Expect(w.everBound(stays) + w.everBound(goes)).To(BeZero())
-		// Nobody but the next leader can know what was prepared for this one.
+		// Only the next leader can know the preparations for this pod.
 		w.deleteGang(ctx, goes)
 
 		w.start(ctx, w.conf("first", "second"))
@@ -38,7 +38,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 	})
 
 	It("in the middle of a gang's binds the next one completes that gang before any other", func(ctx SpecContext) {
-		w := newWorld(ctx, "kill-bind", 1, "4")
+		w := newTestEnv(ctx, "kill-bind", 1, "4")
 		proxy := w.proxy()
 		g := gang{name: "g", size: 4, min: 4}
 		rule := w.bindingsTo("g-.*", 0, faultproxy.Hold())
@@ -48,9 +48,9 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		w.submit(ctx, g)
 		w.eventuallyBound(g, 2)
 		Eventually(held.Hits).Should(Equal(2))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
-		// These want the room that is left, and would be first in every order of jobs.
+		// These pods need the remaining room, and would be first in any order of jobs.
 		urgent := gang{name: "a", size: 2, min: 2, priority: "e2e-high"}
 		lone := gang{name: "b", size: 1, min: 1, priority: "e2e-high"}
 		w.submit(ctx, urgent)
@@ -69,7 +69,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 	})
 
 	It("no session opens before every plugin has recovered", func(ctx SpecContext) {
-		w := newWorld(ctx, "recover", 1, "8")
+		w := newTestEnv(ctx, "recover", 1, "8")
 		proxy := w.proxy()
 		broken := proxy.Add(faultproxy.Rule{
 			Method: http.MethodGet, Path: "/configmaps$", Limit: 4, Action: faultproxy.Answer(http.StatusInternalServerError, 0),
@@ -93,7 +93,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 	})
 
 	It("a gang that stays bound in part is evicted after evictPartiallyBoundAfter, if the conf asks for it", func(ctx SpecContext) {
-		w := newWorld(ctx, "evict", 1, "3")
+		w := newTestEnv(ctx, "evict", 1, "3")
 		conf := w.conf("first") + "configurations:\n- name: binding\n  arguments:\n    evictPartiallyBoundAfter: 2s\n"
 		proxy := w.proxy()
 		g := gang{name: "g", size: 3, min: 3}
@@ -114,7 +114,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 var _ = Describe("In the middle of a transaction", func() {
 	It("the API server may be killed and come back", func(ctx SpecContext) {
 		DeferCleanup(renewControllers)
-		w := newWorld(ctx, "apiserver", 1, "8")
+		w := newTestEnv(ctx, "apiserver", 1, "8")
 		proxy := w.proxy()
 		binding, preparing := gang{name: "binding", size: 3, min: 3}, gang{name: "preparing", size: 3, min: 3}
 		held := proxy.Add(w.bindingsTo("binding-.*", 0, faultproxy.Hold()))
@@ -136,7 +136,7 @@ var _ = Describe("In the middle of a transaction", func() {
 	})
 
 	It("a pod may be deleted", func(ctx SpecContext) {
-		w := newWorld(ctx, "pod-deleted", 1, "8")
+		w := newTestEnv(ctx, "pod-deleted", 1, "8")
 		w.start(ctx, w.conf("first", "second"))
 		g := gang{name: "g", size: 3, min: 3}
 		w.order("second", g.member(0), control.Hang)
@@ -155,7 +155,7 @@ var _ = Describe("In the middle of a transaction", func() {
 	})
 
 	It("a pod may be deleted and made again while it is being bound", func(ctx SpecContext) {
-		w := newWorld(ctx, "pod-replaced", 1, "8")
+		w := newTestEnv(ctx, "pod-replaced", 1, "8")
 		proxy := w.proxy()
 		g := gang{name: "g", size: 3, min: 2}
 		held := proxy.Add(w.bindingsTo(g.member(0), 0, faultproxy.Hold()))
@@ -172,7 +172,7 @@ var _ = Describe("In the middle of a transaction", func() {
 	})
 
 	It("a PodGroup may be deleted and made again", func(ctx SpecContext) {
-		w := newWorld(ctx, "group-deleted", 1, "8")
+		w := newTestEnv(ctx, "group-deleted", 1, "8")
 		w.start(ctx, w.conf("first"))
 		g := gang{name: "g", size: 3, min: 3}
 		w.order("first", g.member(0), control.Hang)
@@ -192,7 +192,7 @@ var _ = Describe("In the middle of a transaction", func() {
 	})
 
 	It("a node may be deleted", func(ctx SpecContext) {
-		w := newWorld(ctx, "node-deleted", 3, "2")
+		w := newTestEnv(ctx, "node-deleted", 3, "2")
 		w.start(ctx, w.conf("first", "second"))
 		g := gang{name: "g", size: 4, min: 4}
 		w.order("second", g.member(0), control.Hang)
@@ -209,8 +209,8 @@ var _ = Describe("In the middle of a transaction", func() {
 	})
 })
 
-// nodeOf is the node that the pod was last prepared for.
-func (w *world) nodeOf(pod string) string {
+// nodeOf returns the node of the pod's last preparation.
+func (w *testEnv) nodeOf(pod string) string {
 	GinkgoHelper()
 	journal, err := w.Journal()
 	Expect(err).NotTo(HaveOccurred())

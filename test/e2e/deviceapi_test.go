@@ -14,7 +14,7 @@ var _ = Describe("An API server that serves no claims for devices", func() {
 	It("is scheduled for, and a configuration that names dynamicresources is refused", func(ctx SpecContext) {
 		without, err := controlplane.Start(ctx, controlplane.Options{
 			BinDir: binaries, Progress: GinkgoWriter, NoControllerManager: true, NoKWOK: true,
-			// With the gate on the API server itself waits for its own lists of them.
+			// With the gate on, the API server itself waits for its own lists of these objects.
 			APIServerArgs: []string{"--runtime-config=resource.k8s.io/v1=false", "--feature-gates=DynamicResourceAllocation=false"},
 		})
 		Expect(err).NotTo(HaveOccurred())

@@ -18,7 +18,7 @@ import (
 
 var _ = Describe("A device that a gang shares", func() {
 	It("is allocated once, and its members are where it is", func(ctx SpecContext) {
-		w := newDeviceWorld(ctx, "dra-shared", 2, 1)
+		w := newDeviceEnv(ctx, "dra-shared", 2, 1)
 		proxy := w.proxy()
 		writes := proxy.Add(faultproxy.Rule{Method: http.MethodPut, Path: "/resourceclaims/shared-[ab]/status"})
 		w.schedule(ctx, controlplane.SchedulerOptions{Server: proxy.URL()})
@@ -41,9 +41,9 @@ var _ = Describe("A device that a gang shares", func() {
 	})
 
 	It("keeps no gang of which a member cannot reserve it, and is free again", func(ctx SpecContext) {
-		w := newDeviceWorld(ctx, "dra-refused", 1, 1)
+		w := newDeviceEnv(ctx, "dra-refused", 1, 1)
 		proxy := w.proxy()
-		// The first write allocates, the next two would add members.
+		// The first write allocates the claim, and the next two add members.
 		refused := proxy.Add(faultproxy.Rule{
 			Method: http.MethodPut, Path: "/resourceclaims/shared-g/status", Skip: 1, Action: faultproxy.Answer(http.StatusForbidden, 0), Limit: 1,
 		})
@@ -58,14 +58,14 @@ var _ = Describe("A device that a gang shares", func() {
 
 var _ = Describe("After a kill -9 of the scheduler, devices", func() {
 	It("that were allocated to pods that were not bound yet are those of the pods that the next one binds", func(ctx SpecContext) {
-		w := newDeviceWorld(ctx, "dra-kill-bind", 2, 2)
+		w := newDeviceEnv(ctx, "dra-kill-bind", 2, 2)
 		proxy := w.proxy()
 		held := proxy.Add(w.bindingsTo(".*", 0, faultproxy.Hold()))
 		scheduler := w.schedule(ctx, controlplane.SchedulerOptions{Server: proxy.URL()})
 		g := withDevice(gang{name: "g", size: 4, min: 4, cpu: "500m"})
 		w.submit(ctx, g)
 		Eventually(held.Hits).Should(Equal(4))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		Expect(w.everBound(g)).To(BeZero())
 		w.schedule(ctx, controlplane.SchedulerOptions{})
@@ -74,7 +74,7 @@ var _ = Describe("After a kill -9 of the scheduler, devices", func() {
 	})
 
 	It("that were allocated to a part of a gang are taken back when the gang finds no room any more", func(ctx SpecContext) {
-		w := newDeviceWorld(ctx, "dra-kill-part", 2, 2)
+		w := newDeviceEnv(ctx, "dra-kill-part", 2, 2)
 		proxy := w.proxy()
 		held := proxy.Add(faultproxy.Rule{
 			Method: http.MethodPut, Path: "/resourceclaims/g-3-" + deviceTemplate + "-[a-z0-9]+/status", Action: faultproxy.Hold(),
@@ -96,8 +96,8 @@ var _ = Describe("After a kill -9 of the scheduler, devices", func() {
 	})
 })
 
-// submitSharing submits a gang whose pods share a claim, which is named after it.
-func (w deviceWorld) submitSharing(ctx context.Context, name string, size int) gang {
+// submitSharing submits a gang whose pods share a claim, which has the gang's name.
+func (w deviceEnv) submitSharing(ctx context.Context, name string, size int) gang {
 	GinkgoHelper()
 	claim := "shared-" + name
 	_, err := kube.ResourceV1().ResourceClaims(w.name).Create(ctx, &resourcev1.ResourceClaim{
@@ -116,15 +116,15 @@ func (w deviceWorld) submitSharing(ctx context.Context, name string, size int) g
 	return g
 }
 
-func (w deviceWorld) deviceClaim(ctx context.Context, name string) *resourcev1.ResourceClaim {
+func (w deviceEnv) deviceClaim(ctx context.Context, name string) *resourcev1.ResourceClaim {
 	GinkgoHelper()
 	claim, err := kube.ResourceV1().ResourceClaims(w.name).Get(ctx, name, metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return claim
 }
 
-// nodesOfClaims are those of the devices that claims are allocated, one for each.
-func (w deviceWorld) nodesOfClaims(ctx context.Context) []string {
+// nodesOfClaims returns the nodes of the allocated devices, one for each claim.
+func (w deviceEnv) nodesOfClaims(ctx context.Context) []string {
 	GinkgoHelper()
 	var nodes []string
 	for _, claim := range w.deviceClaims(ctx) {

@@ -24,20 +24,20 @@ import (
 const (
 	gpuResource  = "koordinator.sh/gpu"
 	rdmaResource = "koordinator.sh/rdma"
-	// withDeviceShare comes behind a conf.
+	// withDeviceShare is appended to a configuration.
 	withDeviceShare = "- plugins:\n  - name: deviceshare\n"
 )
 
-// boardWorld is a world of nodes with 8 GPUs and 4 NICs each, in InfiniBand clusters.
-type boardWorld struct {
-	*world
+// boardEnv is a testEnv with nodes in InfiniBand clusters. Each node has 8 GPUs and 4 NICs.
+type boardEnv struct {
+	*testEnv
 	devices versioned.Interface
 }
 
-// newBoardWorld makes so many nodes for each cluster, which are numbered through.
-func newBoardWorld(ctx context.Context, name string, clusters ...int) boardWorld {
+// newBoardEnv creates the given number of nodes for each cluster. The nodes are numbered across clusters.
+func newBoardEnv(ctx context.Context, name string, clusters ...int) boardEnv {
 	GinkgoHelper()
-	w := boardWorld{newWorld(ctx, name, 0, "1"), deviceClient()}
+	w := boardEnv{newTestEnv(ctx, name, 0, "1"), deviceClient()}
 	first := 0
 	for i, nodes := range clusters {
 		w.addCluster(ctx, string(rune('a'+i)), first, nodes, "16")
@@ -54,8 +54,8 @@ func deviceClient() versioned.Interface {
 	return client
 }
 
-// publish makes the Device objects of the nodes up to, and without, that number.
-func (w boardWorld) publish(ctx context.Context, nodes int) {
+// publish creates the Device objects of the first nodes.
+func (w boardEnv) publish(ctx context.Context, nodes int) {
 	GinkgoHelper()
 	for i := range nodes {
 		Expect(cp.CreateDevices(ctx, controlplane.EightGPUs(w.node(i)))).To(Succeed())
@@ -65,8 +65,8 @@ func (w boardWorld) publish(ctx context.Context, nodes int) {
 	}
 }
 
-// schedule runs the test's scheduler with its plugins, ibcluster and, behind them, deviceshare.
-func (w boardWorld) schedule(ctx context.Context, proxy *faultproxy.Proxy, plugins ...string) *controlplane.Scheduler {
+// schedule runs the test's scheduler with its plugins, ibcluster and then deviceshare.
+func (w boardEnv) schedule(ctx context.Context, proxy *faultproxy.Proxy, plugins ...string) *controlplane.Scheduler {
 	GinkgoHelper()
 	opts := controlplane.SchedulerOptions{Conf: w.conf(plugins...) + inClusters + withDeviceShare}
 	if proxy != nil {
@@ -75,7 +75,8 @@ func (w boardWorld) schedule(ctx context.Context, proxy *faultproxy.Proxy, plugi
 	return w.startWith(ctx, opts)
 }
 
-// onSwitches is a gang that must lie in one cluster, each of its members with two GPUs and the NIC of one PCIe switch.
+// onSwitches returns a gang that requires one cluster. Each of its members has two GPUs and the NIC of one PCIe
+// switch.
 func onSwitches(name string, size int) gang {
 	g := required(gang{name: name, size: size, min: size})
 	g.pod = func(_ int, pod *corev1.Pod) {
@@ -86,7 +87,7 @@ func onSwitches(name string, size int) gang {
 	return g
 }
 
-// withGPU is a pod with one GPU, on the node if it is not empty.
+// withGPU returns a pod with one GPU, on the node unless it is empty.
 func withGPU(name, node string) gang {
 	return gang{name: name, size: 1, min: 1, pod: func(_ int, pod *corev1.Pod) {
 		asks(pod, gpuResource, "100")
@@ -111,7 +112,7 @@ type given struct {
 	Resources map[string]resource.Quantity `json:"resources"`
 }
 
-// devicesOf are the pod's devices by type; nil when it has no annotation.
+// devicesOf returns the pod's devices by type, or nil without the annotation.
 func devicesOf(pod *corev1.Pod) map[string][]given {
 	GinkgoHelper()
 	text, ok := pod.Annotations[v1alpha1.DeviceAllocatedAnnotation]
@@ -124,7 +125,7 @@ func devicesOf(pod *corev1.Pod) map[string][]given {
 }
 
 // expectSwitches expects each member of the gang to have the GPUs and the NIC of one PCIe switch.
-func (w boardWorld) expectSwitches(g gang) {
+func (w boardEnv) expectSwitches(g gang) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
 		devices := devicesOf(w.Pod(name))
@@ -138,8 +139,8 @@ func (w boardWorld) expectSwitches(g gang) {
 	}
 }
 
-// expectNoDeviceTwice expects that no two pods that are there have a device of a node both, all of which are given whole.
-func (w boardWorld) expectNoDeviceTwice(ctx context.Context) {
+// expectNoDeviceTwice expects that no two existing pods have the same device of a node. Devices are assigned whole.
+func (w boardEnv) expectNoDeviceTwice(ctx context.Context) {
 	GinkgoHelper()
 	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -156,8 +157,8 @@ func (w boardWorld) expectNoDeviceTwice(ctx context.Context) {
 	}
 }
 
-// expectDevicesWithNode expects that no version of a pod had devices and no node, or a node and no devices.
-func (w boardWorld) expectDevicesWithNode(g gang) {
+// expectDevicesWithNode expects that no version of a pod had devices without a node, or a node without devices.
+func (w boardEnv) expectDevicesWithNode(g gang) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
 		for _, pod := range w.PodVersions(name) {
@@ -166,7 +167,7 @@ func (w boardWorld) expectDevicesWithNode(g gang) {
 	}
 }
 
-// writesTo counts the writes to the pods that match, but for Bindings and statuses.
+// writesTo returns a counter of the writes to the matching pods, except Bindings and statuses.
 func writesTo(proxy *faultproxy.Proxy, pods string) func() int {
 	var rules []*faultproxy.ActiveRule
 	for _, method := range []string{http.MethodPut, http.MethodPatch} {
@@ -181,8 +182,8 @@ func writesTo(proxy *faultproxy.Proxy, pods string) func() int {
 	}
 }
 
-// turnUnhealthy has the node's agent say that the GPU is.
-func (w boardWorld) turnUnhealthy(ctx context.Context, node string, gpu int32) {
+// turnUnhealthy marks the GPU as unhealthy, as the node's agent does.
+func (w boardEnv) turnUnhealthy(ctx context.Context, node string, gpu int32) {
 	GinkgoHelper()
 	devices := w.devices.SchedulingV1alpha1().Devices()
 	device, err := devices.Get(ctx, node, metav1.GetOptions{})

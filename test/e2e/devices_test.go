@@ -19,7 +19,7 @@ import (
 
 var _ = Describe("A gang with a device each", func() {
 	It("is bound with claims that were made from a template, or nothing of it is left allocated or reserved", func(ctx SpecContext) {
-		w := newDeviceWorld(ctx, "dra", 2, 2)
+		w := newDeviceEnv(ctx, "dra", 2, 2)
 		proxy := w.proxy()
 		refused := proxy.Add(faultproxy.Rule{
 			Method: http.MethodPut, Path: "/resourceclaims/g-1-" + deviceTemplate + "-[a-z0-9]+/status", Action: faultproxy.Answer(http.StatusForbidden, 0),
@@ -48,15 +48,15 @@ var _ = Describe("A gang with a device each", func() {
 	})
 })
 
-// deviceTemplate is the name of the template of claims, and of the claim in the pod.
+// deviceTemplate is the name of the claim template, and of the claim in the pod.
 const deviceTemplate = "gpu"
 
-// deviceWorld is a world of nodes with devices, and a template of claims for one.
-type deviceWorld struct{ *world }
+// deviceEnv is a testEnv with devices on its nodes, and a template of claims for one device.
+type deviceEnv struct{ *testEnv }
 
-func newDeviceWorld(ctx context.Context, name string, nodes, devices int) deviceWorld {
+func newDeviceEnv(ctx context.Context, name string, nodes, devices int) deviceEnv {
 	GinkgoHelper()
-	w := deviceWorld{newWorld(ctx, name, nodes, "4")}
+	w := deviceEnv{newTestEnv(ctx, name, nodes, "4")}
 	resources := kube.ResourceV1()
 	driver := w.name + ".example.com"
 	_, err := resources.DeviceClasses().Create(ctx, &resourcev1.DeviceClass{
@@ -94,13 +94,13 @@ func newDeviceWorld(ctx context.Context, name string, nodes, devices int) device
 }
 
 // schedule runs the test's scheduler with dynamicresources.
-func (w deviceWorld) schedule(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
+func (w deviceEnv) schedule(ctx context.Context, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
 	GinkgoHelper()
 	opts.Conf = w.conf() + "- plugins:\n  - name: dynamicresources\n"
 	return w.startWith(ctx, opts)
 }
 
-// withDevice gives each pod of the gang a claim that is made from the template.
+// withDevice gives each pod of the gang a claim from the template.
 func withDevice(g gang) gang {
 	g.pod = func(_ int, pod *corev1.Pod) {
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: deviceTemplate, ResourceClaimTemplateName: new(deviceTemplate)}}
@@ -109,15 +109,15 @@ func withDevice(g gang) gang {
 	return g
 }
 
-func (w deviceWorld) deviceClaims(ctx context.Context) []resourcev1.ResourceClaim {
+func (w deviceEnv) deviceClaims(ctx context.Context) []resourcev1.ResourceClaim {
 	GinkgoHelper()
 	list, err := kube.ResourceV1().ResourceClaims(w.name).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return list.Items
 }
 
-// leftOf names claims that are allocated, reserved or protected.
-func (w deviceWorld) leftOf(ctx context.Context) []string {
+// leftOf returns the names of claims that are allocated, reserved or protected by a finalizer.
+func (w deviceEnv) leftOf(ctx context.Context) []string {
 	var left []string
 	for _, claim := range w.deviceClaims(ctx) {
 		if claim.Status.Allocation != nil || len(claim.Status.ReservedFor) > 0 || len(claim.Finalizers) > 0 {
@@ -127,8 +127,8 @@ func (w deviceWorld) leftOf(ctx context.Context) []string {
 	return left
 }
 
-// expectDevicesOf expects each pod of the gang to have a device of its node, which no other claim has.
-func (w deviceWorld) expectDevicesOf(ctx context.Context, g gang) {
+// expectDevicesOf expects each pod of the gang to have a device of its node that no other claim has.
+func (w deviceEnv) expectDevicesOf(ctx context.Context, g gang) {
 	GinkgoHelper()
 	owners := map[string]string{}
 	has := map[string]bool{}

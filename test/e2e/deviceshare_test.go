@@ -20,8 +20,9 @@ import (
 
 var _ = Describe("A gang with GPUs and NICs", func() {
 	It("is placed in the one cluster that has them together, and gets their names in the write that binds it", func(ctx SpecContext) {
-		// By numbers the first cluster has enough: 35 of 40 GPUs and 20 NICs. But on 5 of its 20 PCIe switches a GPU is in use.
-		w := newBoardWorld(ctx, "board-gang", 5, 4)
+		// By numbers the first cluster has enough: 35 of 40 GPUs and 20 NICs. But on 5 of its 20 PCIe switches a GPU
+		// is in use.
+		w := newBoardEnv(ctx, "board-gang", 5, 4)
 		proxy := w.proxy()
 		writes := writesTo(proxy, "(g|filler-[0-9])-[0-9]+")
 		w.schedule(ctx, proxy)
@@ -50,7 +51,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 	})
 
 	It("has none after a pre-bind that failed, and the next gang gets them", func(ctx SpecContext) {
-		w := newBoardWorld(ctx, "board-failed", 1)
+		w := newBoardEnv(ctx, "board-failed", 1)
 		w.schedule(ctx, nil, "first")
 		g := onSwitches("g", 4)
 		w.order("first", g.member(0), control.Fail)
@@ -60,7 +61,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 		w.expectDevicesWithNode(g)
 		w.deleteGang(ctx, g)
 
-		next := onSwitches("next", 4) // all that the node has
+		next := onSwitches("next", 4) // all devices of the node
 		w.submit(ctx, next)
 		w.eventuallyBound(next, 4)
 		w.expectSwitches(next)
@@ -69,7 +70,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 	})
 
 	It("moves when a GPU turns unhealthy between the decision and the bind", func(ctx SpecContext) {
-		w := newBoardWorld(ctx, "board-unhealthy", 1, 1)
+		w := newBoardEnv(ctx, "board-unhealthy", 1, 1)
 		w.schedule(ctx, nil, "first")
 		g := onSwitches("g", 4)
 		w.order("first", control.Anything, control.Hang)
@@ -79,7 +80,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 		}
 		node := w.nodeOf(g.member(0))
 		w.turnUnhealthy(ctx, node, 3)
-		probe := withGPU("probe", node) // which is told so when the scheduler has seen it
+		probe := withGPU("probe", node) // The pod shows when the scheduler has seen the change.
 		w.submit(ctx, probe)
 		Eventually(func() string { return w.scheduled(probe.member(0)).Message }).Should(ContainSubstring("1 unhealthy"))
 		w.revoke("first", control.Anything, control.Hang)
@@ -95,9 +96,9 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 
 var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
 	It("are those of the pods that were bound, and of no other pod", func(ctx SpecContext) {
-		w := newBoardWorld(ctx, "board-kill", 2)
+		w := newBoardEnv(ctx, "board-kill", 2)
 		proxy := w.proxy()
-		g := onSwitches("g", 8) // all that the nodes have
+		g := onSwitches("g", 8) // all devices of the nodes
 		rule := w.bindingsTo("g-.*", 0, faultproxy.Hold())
 		rule.Skip = 4
 		held := proxy.Add(rule)
@@ -105,7 +106,7 @@ var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
 		w.submit(ctx, g)
 		w.eventuallyBound(g, 4)
 		Eventually(held.Hits).Should(Equal(4))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		other := onSwitches("other", 4)
 		other.priority = "e2e-high"
@@ -129,7 +130,7 @@ var _ = Describe("After a kill -9 of the scheduler, GPUs and NICs", func() {
 var _ = Describe("A cluster without Device objects", func() {
 	It("has pods scheduled that need none, reports to those that do, and has them scheduled when some exist", func(ctx SpecContext) {
 		removeDeviceCRD(ctx)
-		w := boardWorld{newWorld(ctx, "board-none", 1, "8"), deviceClient()}
+		w := boardEnv{newTestEnv(ctx, "board-none", 1, "8"), deviceClient()}
 		w.schedule(ctx, nil)
 		plain, g := gang{name: "plain", size: 2, min: 2}, gang{name: "g", size: 4, min: 4, pod: onSwitches("", 0).pod}
 		w.submit(ctx, g)
@@ -140,13 +141,13 @@ var _ = Describe("A cluster without Device objects", func() {
 
 		Expect(cp.InstallCRDs(ctx)).To(Succeed())
 		w.publish(ctx, 1)
-		// The scheduler asks again for what was not served, the later the longer it has been so.
+		// The scheduler requests an unserved kind again after pauses that grow.
 		Eventually(func() int { return w.bound(g) }, time.Minute).Should(Equal(4))
 		w.expectSwitches(g)
 	})
 })
 
-// removeDeviceCRD removes it for the length of the spec.
+// removeDeviceCRD removes the CRD until the end of the spec.
 func removeDeviceCRD(ctx context.Context) {
 	GinkgoHelper()
 	client, err := dynamic.NewForConfig(cp.Config())

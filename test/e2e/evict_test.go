@@ -15,7 +15,7 @@ import (
 
 var _ = Describe("Upstream's actions", func() {
 	It("preempt: a gang of high priority takes the room of one of low priority", func(ctx SpecContext) {
-		w := newWorld(ctx, "preempt", 1, "4")
+		w := newTestEnv(ctx, "preempt", 1, "4")
 		w.start(ctx, w.confWith("enqueue, allocate, preempt, backfill", "", "first"))
 		low := gang{name: "low", size: 4, min: 1, priority: "e2e-low"}
 		w.submit(ctx, low)
@@ -30,7 +30,7 @@ var _ = Describe("Upstream's actions", func() {
 	})
 
 	It("preempt: a victim whose deletion fails at first is deleted all the same, and no other in its place", func(ctx SpecContext) {
-		w := newWorld(ctx, "evict-fails", 1, "4")
+		w := newTestEnv(ctx, "evict-fails", 1, "4")
 		proxy := w.proxy()
 		broken := proxy.Add(faultproxy.Rule{
 			Method: http.MethodDelete, Path: "/namespaces/" + w.name + "/pods/low-", Limit: 2,
@@ -50,7 +50,7 @@ var _ = Describe("Upstream's actions", func() {
 	})
 
 	It("reclaim: a queue gets back what it deserves", func(ctx SpecContext) {
-		w := newWorld(ctx, "reclaim", 1, "4")
+		w := newTestEnv(ctx, "reclaim", 1, "4")
 		lender, owner := w.name+"-lender", w.name+"-owner"
 		for _, name := range []string{lender, owner} {
 			queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.QueueSpec{Weight: 1}}

@@ -19,8 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
 )
 
-// bound counts the gang's pods that are on a node now.
-func (w *world) bound(g gang) int {
+// bound returns the number of the gang's pods that are on a node now.
+func (w *testEnv) bound(g gang) int {
 	n := 0
 	for _, name := range g.pods() {
 		if pod := w.Pod(name); pod != nil && pod.Spec.NodeName != "" {
@@ -30,8 +30,8 @@ func (w *world) bound(g gang) int {
 	return n
 }
 
-// everBound counts the gang's pods that were on a node at some moment.
-func (w *world) everBound(g gang) int {
+// everBound returns the number of the gang's pods that were on a node at any time.
+func (w *testEnv) everBound(g gang) int {
 	ever := w.EverBound()
 	n := 0
 	for _, name := range g.pods() {
@@ -42,27 +42,27 @@ func (w *world) everBound(g gang) int {
 	return n
 }
 
-// eventuallyBound waits until so many of the gang's pods are bound.
-func (w *world) eventuallyBound(g gang, n int) {
+// eventuallyBound waits until n of the gang's pods are bound.
+func (w *testEnv) eventuallyBound(g gang, n int) {
 	GinkgoHelper()
 	Eventually(func() int { return w.bound(g) }).Should(Equal(n), "bound pods of gang %s", g.name)
 }
 
-// phase is the PodGroup's phase.
-func (w *world) phase(g gang) v1beta1.PodGroupPhase {
+// phase returns the PodGroup's phase.
+func (w *testEnv) phase(g gang) v1beta1.PodGroupPhase {
 	if group := w.PodGroup(g.name); group != nil {
 		return group.Status.Phase
 	}
 	return ""
 }
 
-func (w *world) eventuallyRunning(g gang) {
+func (w *testEnv) eventuallyRunning(g gang) {
 	GinkgoHelper()
 	Eventually(func() v1beta1.PodGroupPhase { return w.phase(g) }).Should(Equal(v1beta1.PodGroupRunning), "phase of gang %s", g.name)
 }
 
-// unschedulable is the PodGroup's Unschedulable condition while it is true.
-func (w *world) unschedulable(g gang) *v1beta1.PodGroupCondition {
+// unschedulable returns the PodGroup's Unschedulable condition while it is true, or nil.
+func (w *testEnv) unschedulable(g gang) *v1beta1.PodGroupCondition {
 	group := w.PodGroup(g.name)
 	if group == nil {
 		return nil
@@ -75,8 +75,9 @@ func (w *world) unschedulable(g gang) *v1beta1.PodGroupCondition {
 	return nil
 }
 
-// eventuallyFailed waits until the PodGroup says that it was not bound, for the reason, with all these words.
-func (w *world) eventuallyFailed(g gang, reason string, words ...string) {
+// eventuallyFailed waits until the PodGroup reports that the gang was not bound, for this reason and with all these
+// words.
+func (w *testEnv) eventuallyFailed(g gang, reason string, words ...string) {
 	GinkgoHelper()
 	Eventually(func() error {
 		condition := w.unschedulable(g)
@@ -95,8 +96,9 @@ func (w *world) eventuallyFailed(g gang, reason string, words ...string) {
 	}).Should(Succeed())
 }
 
-// leaks names what the plugins left for pods that are not bound where it was prepared, and what bound pods lack.
-func (w *world) leaks(ctx context.Context, plugins ...string) (string, error) {
+// leaks returns the plugins' traces for pods that are not bound to the node of the trace, and the missing traces of
+// bound pods.
+func (w *testEnv) leaks(ctx context.Context, plugins ...string) (string, error) {
 	traces, err := kube.CoreV1().ConfigMaps(w.name).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel})
 	if err != nil {
 		return "", err
@@ -122,15 +124,15 @@ func (w *world) leaks(ctx context.Context, plugins ...string) (string, error) {
 	return cmp.Diff(want, got), nil
 }
 
-// expectNoLeaks expects that the plugins' traces are those of the bound pods, no more and no less.
-func (w *world) expectNoLeaks(ctx context.Context, plugins ...string) {
+// expectNoLeaks expects that the plugins' traces match the bound pods exactly.
+func (w *testEnv) expectNoLeaks(ctx context.Context, plugins ...string) {
 	GinkgoHelper()
 	Eventually(func() (string, error) { return w.leaks(ctx, plugins...) }).Should(BeEmpty(), "traces (-of bound pods +there)")
 }
 
-// expectStagedAtomically expects that no version of any pod had a node without the plugins' annotations or these
-// without a node.
-func (w *world) expectStagedAtomically(g gang, plugins ...string) {
+// expectStagedAtomically expects that no version of any pod had a node without the plugins' annotations, or the
+// annotations without a node.
+func (w *testEnv) expectStagedAtomically(g gang, plugins ...string) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
 		for _, pod := range w.PodVersions(name) {
@@ -142,8 +144,8 @@ func (w *world) expectStagedAtomically(g gang, plugins ...string) {
 	}
 }
 
-// journalOf is the journal's calls on the pod that began.
-func (w *world) journalOf(pod string) []string {
+// journalOf returns the started calls for the pod in the journal.
+func (w *testEnv) journalOf(pod string) []string {
 	GinkgoHelper()
 	journal, err := w.Journal()
 	Expect(err).NotTo(HaveOccurred())
@@ -156,8 +158,8 @@ func (w *world) journalOf(pod string) []string {
 	return calls
 }
 
-// calls counts the journal's calls that began.
-func (w *world) calls(call control.Call, plugin, pod string) int {
+// calls returns the number of started calls in the journal.
+func (w *testEnv) calls(call control.Call, plugin, pod string) int {
 	GinkgoHelper()
 	n := 0
 	for _, line := range w.journalOf(pod) {
@@ -168,8 +170,8 @@ func (w *world) calls(call control.Call, plugin, pod string) int {
 	return n
 }
 
-// versions are the resource versions of the gang's PodGroup and pods: equal ones mean that nothing was written.
-func (w *world) versions(g gang) map[string]uint64 {
+// versions returns the resource versions of the gang's PodGroup and pods. Equal ones mean that nothing was written.
+func (w *testEnv) versions(g gang) map[string]uint64 {
 	versions := map[string]uint64{}
 	if group := w.PodGroup(g.name); group != nil {
 		versions["podgroup "+g.name] = history.Version(group)
@@ -182,8 +184,8 @@ func (w *world) versions(g gang) map[string]uint64 {
 	return versions
 }
 
-// verdicts are what the versions of the PodGroup said of it, one for each.
-func (w *world) verdicts(g gang) []string {
+// verdicts returns what each version of the PodGroup reported.
+func (w *testEnv) verdicts(g gang) []string {
 	var verdicts []string
 	for _, version := range w.PodGroupVersions(g.name) {
 		status := version.Status
@@ -196,8 +198,8 @@ func (w *world) verdicts(g gang) []string {
 	return verdicts
 }
 
-// eventCount is how often events about the object with the reason were told, repetitions included.
-func (w *world) eventCount(kind, name, reason string) int {
+// eventCount returns how often events about the object with the reason were recorded, including repetitions.
+func (w *testEnv) eventCount(kind, name, reason string) int {
 	n := 0
 	for _, event := range w.Events(kind, name, reason) {
 		n += max(1, int(event.Count))

@@ -19,14 +19,14 @@ import (
 
 var _ = Describe("The minimum that a pod was bound for", func() {
 	It("is not for tenants to write, so a gang that ran whole does not pass for one that is bound in part", func(ctx SpecContext) {
-		w := newWorld(ctx, "forged", 1, "2")
+		w := newTestEnv(ctx, "forged", 1, "2")
 		scheduler := w.start(ctx, w.conf())
 		g := gang{name: "g", size: 1, min: 1}
 		w.submit(ctx, g)
 		w.eventuallyRunning(g)
 		Expect(scheduler.Kill9()).To(Succeed())
 
-		// The policy needs a moment to be in force.
+		// The policy needs a moment to take effect.
 		Eventually(func() error { return w.claimMinimum(ctx, g.member(0), "1000", metav1.DryRunAll) }).Should(refused())
 		Expect(w.claimMinimum(ctx, g.member(0), "1000")).To(refused())
 		grow := []byte(`{"spec": {"minMember": 2}}`)
@@ -42,7 +42,7 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 	})
 
 	It("is left alone on pods that wait for the chart's schedulers, and may be removed", func(ctx SpecContext) {
-		w := newWorld(ctx, "minimum", 1, "2")
+		w := newTestEnv(ctx, "minimum", 1, "2")
 		create := func(scheduler, node string) error {
 			pod := w.podOf(gang{name: "p"}, 0)
 			pod.Annotations[binding.MinimumAnnotation] = "1000"
@@ -76,7 +76,7 @@ var _ = Describe("The group that a pod was bound with", func() {
 	annotations := []string{gangs.BindGroupAnnotation, gangs.BindMembersAnnotation, gangs.OldBindGroupAnnotation, gangs.OldBindMembersAnnotation}
 
 	It("is not for tenants to write on a pod that has its node", func(ctx SpecContext) {
-		w := newWorld(ctx, "forged-group", 1, "4")
+		w := newTestEnv(ctx, "forged-group", 1, "4")
 		w.start(ctx, w.conf())
 		bare := gang{name: "bare", size: 1, min: 1}
 		w.submit(ctx, bare)
@@ -114,7 +114,7 @@ var _ = Describe("The group that a pod was bound with", func() {
 
 var _ = Describe("The devices that a pod was given", func() {
 	It("are not for tenants to write on a pod that has its node", func(ctx SpecContext) {
-		w := newWorld(ctx, "devices", 1, "2")
+		w := newTestEnv(ctx, "devices", 1, "2")
 		const annotation = schedulingv1alpha1.DeviceAllocatedAnnotation
 		create := func(scheduler, node string) error {
 			pod := w.podOf(gang{name: "p"}, 0)
@@ -151,14 +151,14 @@ var _ = Describe("The devices that a pod was given", func() {
 	})
 })
 
-// claimMinimum annotates a pod as if it had been bound for that minimum.
-func (w *world) claimMinimum(ctx context.Context, pod, minimum string, dryRun ...string) error {
+// claimMinimum annotates a pod as if it had been bound with that minimum.
+func (w *testEnv) claimMinimum(ctx context.Context, pod, minimum string, dryRun ...string) error {
 	patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, binding.MinimumAnnotation, minimum))
 	_, err := kube.CoreV1().Pods(w.name).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
 	return err
 }
 
-// refused is what the chart's policy answers.
+// refused matches the rejection by the chart's policy.
 func refused() OmegaMatcher {
 	return MatchError(ContainSubstring("can be written by the scheduler only; leave it"))
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// firstSnapshot finds how many jobs and nodes a cycle sees.
+// firstSnapshot matches the numbers of jobs and nodes that a cycle sees.
 var firstSnapshot = regexp.MustCompile(`"Snapshot for a session" logger="cache" jobs=(\d+) queues=\d+ nodes=(\d+)`)
 
 var _ = Describe("A gang", func() {
 	It("that fits is bound as a whole and runs", func(ctx SpecContext) {
-		w := newWorld(ctx, "happy", 2, "2")
+		w := newTestEnv(ctx, "happy", 2, "2")
 		w.start(ctx, w.conf("first", "second"))
 		g := gang{name: "g", size: 4, min: 4}
 		w.submit(ctx, g)
@@ -39,8 +39,8 @@ var _ = Describe("A gang", func() {
 	})
 
 	It("submitted to an idle cluster is bound without waiting for a period", func(ctx SpecContext) {
-		w := newWorld(ctx, "idle", 2, "8")
-		// A period this long leaves changes alone to start cycles.
+		w := newTestEnv(ctx, "idle", 2, "8")
+		// With a period this long, only changes start cycles.
 		w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf(), Args: []string{"--schedule-period=1h"}})
 		warm := gang{name: "warm", size: 1, min: 1}
 		w.submit(ctx, warm)
@@ -55,7 +55,7 @@ var _ = Describe("A gang", func() {
 	})
 
 	It("reaches the minimum of every task or no pod is bound", func(ctx SpecContext) {
-		w := newWorld(ctx, "min-task", 1, "8")
+		w := newTestEnv(ctx, "min-task", 1, "8")
 		w.start(ctx, w.conf("first"))
 		g := gang{
 			name: "g", size: 4, min: 3,
@@ -70,13 +70,13 @@ var _ = Describe("A gang", func() {
 				}
 			},
 		}
-		// Three workers pass, as many as minMember, but no ps.
+		// Three workers pass, as many as minMember, but no parameter server does.
 		w.order("first", g.member(0), control.Fail)
 		w.submit(ctx, g)
 		w.eventuallyFailed(g, "PreBindFailed", "first", g.member(0), w.node(0), `minTaskMember 1 of "ps"`)
 		Expect(w.everBound(g)).To(BeZero())
 		w.revoke("first", g.member(0), control.Fail)
-		// A worker may be missing, the second may not.
+		// One worker may be missing, but not a second one.
 		w.order("first", g.member(1), control.Fail)
 		w.touch(ctx, g)
 		w.eventuallyBound(g, 3)
@@ -86,7 +86,7 @@ var _ = Describe("A gang", func() {
 	})
 
 	It("reaches the minimum of whole sub-groups or no pod is bound", func(ctx SpecContext) {
-		w := newWorld(ctx, "sub-group", 1, "8")
+		w := newTestEnv(ctx, "sub-group", 1, "8")
 		w.start(ctx, w.conf("first"))
 		const replica = "e2e.volcano-prebind.io/replica"
 		g := gang{
@@ -111,7 +111,7 @@ var _ = Describe("A gang", func() {
 
 	It("[startup-race] that needs every node is not judged before the first cycle has seen every node", func(ctx SpecContext) {
 		const nodes = 320
-		w := newWorld(ctx, "startup", nodes, "1")
+		w := newTestEnv(ctx, "startup", nodes, "1")
 		g := gang{name: "g", size: nodes, min: nodes}
 		w.submit(ctx, g)
 		scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf()})

@@ -28,7 +28,7 @@ const (
 	tellAnnotation = "coscheduling.volcano-prebind.io/message"
 )
 
-// pluginsCRD is as much of scheduler-plugins' CRD as matters here.
+// pluginsCRD has the parts of scheduler-plugins' CRD that this test needs.
 const pluginsCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -57,7 +57,7 @@ spec:
 var _ = Describe("A gang written", func() {
 	It("in any of the ways is bound whole or not at all, and goes with its pods", func(ctx SpecContext) {
 		Expect(cp.Apply(ctx, []byte(pluginsCRD))).To(Succeed())
-		w := newWorld(ctx, "gang-ways", 4, "4")
+		w := newTestEnv(ctx, "gang-ways", 4, "4")
 		w.startControllers(ctx, "")
 		w.start(ctx, w.conf())
 		said := func(name string) map[string]string {
@@ -117,7 +117,7 @@ var _ = Describe("A gang written", func() {
 	})
 
 	It("in two ways at once is reported, and Volcano's own wins", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-twice", 2, "4")
+		w := newTestEnv(ctx, "gang-twice", 2, "4")
 		w.startControllers(ctx, "")
 		w.start(ctx, w.conf())
 		explicit := gang{name: "explicit", size: 2, min: 2, pod: func(_ int, pod *corev1.Pod) {
@@ -141,8 +141,9 @@ var _ = Describe("A gang written", func() {
 	})
 
 	It("as Koordinator's users do is whole, whichever of upstream's controller and ours comes first", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-race", 8, "4")
-		// Without the gang-controller, upstream's makes a PodGroup for each of these pods, as a stock one does.
+		w := newTestEnv(ctx, "gang-race", 8, "4")
+		// Without the gang controller, upstream's controller creates a PodGroup for each of these pods, as a stock
+		// one does.
 		stock := w.startControllersOf(ctx, "-stock", "pg-controller")
 		first := gang{name: "first", size: 4, min: 4, pod: annotated("first", 4)}
 		w.submitPods(ctx, first, 0, 3)
@@ -162,7 +163,8 @@ var _ = Describe("A gang written", func() {
 			}
 		}
 		Eventually(func() []string { return w.ownGroups(ctx) }).Should(BeEmpty(), "PodGroups that upstream's controller made")
-		// A scheduler may bind a pod in the PodGroup of the stock controller's before ours moves it; one of them leads at a time.
+		// A scheduler may bind a pod in the stock controller's PodGroup before our controller moves it, since only
+		// one of the controllers leads at a time.
 		Expect(stock.Kill9()).To(Succeed())
 		w.start(ctx, w.conf())
 		for _, g := range all {
@@ -174,7 +176,7 @@ var _ = Describe("A gang written", func() {
 	})
 
 	It("in pods alone is collected with them, with no controller there", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-collect", 1, "4")
+		w := newTestEnv(ctx, "gang-collect", 1, "4")
 		controllers := w.startControllers(ctx, "")
 		g := gang{name: "g", size: 3, min: 3, pod: annotated("g", 3)}
 		w.submitPods(ctx, g, 0, 3)
@@ -193,7 +195,7 @@ var _ = Describe("A gang written", func() {
 	})
 })
 
-// written makes the pods of a gang name it in these ways, and not in Volcano's.
+// written makes the pods of a gang name it with these labels and annotations, and not in Volcano's way.
 func written(labels, annotations map[string]string) func(int, *corev1.Pod) {
 	return func(_ int, pod *corev1.Pod) {
 		pod.Labels, pod.Annotations = maps.Clone(labels), maps.Clone(annotations)
@@ -204,13 +206,13 @@ func annotated(name string, minimum int) func(int, *corev1.Pod) {
 	return written(nil, map[string]string{gangs.NameAnnotation: name, gangs.MinAvailableAnnotation: fmt.Sprint(minimum)})
 }
 
-// startControllers runs the gang controller, and upstream's podgroup controller, for the world's pods.
-func (w *world) startControllers(ctx context.Context, suffix string) *controlplane.Process {
+// startControllers runs the gang controller and upstream's podgroup controller for the pods of the testEnv.
+func (w *testEnv) startControllers(ctx context.Context, suffix string) *controlplane.Process {
 	GinkgoHelper()
 	return w.startControllersOf(ctx, suffix, "pg-controller,gang-controller")
 }
 
-func (w *world) startControllersOf(ctx context.Context, suffix, controllers string) *controlplane.Process {
+func (w *testEnv) startControllersOf(ctx context.Context, suffix, controllers string) *controlplane.Process {
 	GinkgoHelper()
 	process, err := cp.StartControllerManager(ctx, controlplane.ManagerOptions{
 		Name: w.name + "-controllers" + suffix, Args: []string{"--controllers=" + controllers, "--scheduler-name=" + w.name},
@@ -220,7 +222,7 @@ func (w *world) startControllersOf(ctx context.Context, suffix, controllers stri
 	return process
 }
 
-// ours is a client for PodGroups of scheduling.sigs.k8s.io.
+// ours returns a client for PodGroups of scheduling.sigs.k8s.io.
 func ours() typed.CoschedulingV1alpha1Interface {
 	GinkgoHelper()
 	client, err := versioned.NewForConfig(cp.Config())
@@ -228,8 +230,8 @@ func ours() typed.CoschedulingV1alpha1Interface {
 	return client.CoschedulingV1alpha1()
 }
 
-// createObject makes a PodGroup of scheduling.sigs.k8s.io.
-func (w *world) createObject(ctx context.Context, name string, minMember int32) {
+// createObject creates a PodGroup of scheduling.sigs.k8s.io.
+func (w *testEnv) createObject(ctx context.Context, name string, minMember int32) {
 	GinkgoHelper()
 	_, err := ours().PodGroups(w.name).Create(ctx, &v1alpha1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PodGroupSpec{MinMember: minMember},
@@ -237,7 +239,7 @@ func (w *world) createObject(ctx context.Context, name string, minMember int32) 
 	Expect(err).NotTo(HaveOccurred())
 }
 
-func (w *world) object(ctx context.Context, name string) *v1alpha1.PodGroup {
+func (w *testEnv) object(ctx context.Context, name string) *v1alpha1.PodGroup {
 	GinkgoHelper()
 	object, err := ours().PodGroups(w.name).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -247,15 +249,15 @@ func (w *world) object(ctx context.Context, name string) *v1alpha1.PodGroup {
 	return object
 }
 
-// groupOf is the PodGroup that the pod is in.
-func (w *world) groupOf(pod string) string {
+// groupOf returns the PodGroup of the pod.
+func (w *testEnv) groupOf(pod string) string {
 	if p := w.Pod(pod); p != nil {
 		return p.Annotations[v1beta1.KubeGroupNameAnnotationKey]
 	}
 	return ""
 }
 
-func (w *world) boundOf(all map[string]gang) int {
+func (w *testEnv) boundOf(all map[string]gang) int {
 	n := 0
 	for _, g := range all {
 		n += w.bound(g)
@@ -263,8 +265,8 @@ func (w *world) boundOf(all map[string]gang) int {
 	return n
 }
 
-// ownGroups are the PodGroups that upstream's controller has made.
-func (w *world) ownGroups(ctx context.Context) []string {
+// ownGroups returns the PodGroups that upstream's controller has created.
+func (w *testEnv) ownGroups(ctx context.Context) []string {
 	GinkgoHelper()
 	groups, err := vc.SchedulingV1beta1().PodGroups(w.name).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())

@@ -36,7 +36,7 @@ spec:
 
 var _ = Describe("A gang that is gathered in the network", func() {
 	It("lies in one block by the ranks of its members, or waits and says what blocks take", func(ctx SpecContext) {
-		w := newWorld(ctx, "gather", 0, "1")
+		w := newTestEnv(ctx, "gather", 0, "1")
 		w.addBlock(ctx, "s1", "b1", 0, "3")
 		w.addBlock(ctx, "s1", "b2", 2, "3")
 		w.addBlock(ctx, "s2", "b3", 4, "4")
@@ -94,14 +94,14 @@ func removeTopology(ctx SpecContext) {
 }
 
 // addBlock adds two nodes to a block of a spine.
-func (w *world) addBlock(ctx context.Context, spine, block string, first int, cpu string) {
+func (w *testEnv) addBlock(ctx context.Context, spine, block string, first int, cpu string) {
 	GinkgoHelper()
 	Expect(cp.CreateNodes(ctx, controlplane.NodeShape{
 		Count: 2, First: first, Prefix: w.name + "-", CPU: cpu, Labels: map[string]string{specLabel: w.name, spineLabel: spine, blockLabel: block},
 	})).To(Succeed())
 }
 
-// gathered makes the gang one that is gathered so.
+// gathered gives the gang this topology specification.
 func gathered(g gang, spec string) gang {
 	g.podGroup = func(pg *v1beta1.PodGroup) {
 		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, gangs.TopologyAnnotation, spec)
@@ -110,8 +110,8 @@ func gathered(g gang, spec string) gang {
 	return g
 }
 
-// nodesOf are the nodes of the gang's pods, in their order.
-func (w *world) nodesOf(g gang) []string {
+// nodesOf returns the nodes of the gang's pods, in order.
+func (w *testEnv) nodesOf(g gang) []string {
 	var nodes []string
 	for _, name := range g.pods() {
 		nodes = append(nodes, w.Pod(name).Spec.NodeName)

@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// together makes one group of the gangs. Any other annotations are for each of them.
-func (w *world) together(list []gang, annotations ...string) []gang {
+// together puts the gangs into one gang group. Further annotations apply to each of them.
+func (w *testEnv) together(list []gang, annotations ...string) []gang {
 	var names []string
 	for _, g := range list {
 		names = append(names, fmt.Sprintf("%q", w.name+"/"+g.name))
@@ -41,7 +41,7 @@ func (w *world) together(list []gang, annotations ...string) []gang {
 
 var _ = Describe("A group of gangs", func() {
 	It("is bound in no part when the pre-bind of one member fails, and all of it moves", func(ctx SpecContext) {
-		w := newWorld(ctx, "group-move", 0, "1")
+		w := newTestEnv(ctx, "group-move", 0, "1")
 		for i, cluster := range []string{"a", "b", "c", "d"} {
 			w.addCluster(ctx, cluster, 2*i, 2, "2")
 		}
@@ -83,7 +83,7 @@ var _ = Describe("A group of gangs", func() {
 	})
 
 	It("that is strict loses all of itself with a member above the minimum; one that is not goes on without it", func(ctx SpecContext) {
-		w := newWorld(ctx, "group-strict", 1, "20")
+		w := newTestEnv(ctx, "group-strict", 1, "20")
 		w.start(ctx, w.conf("first"))
 		strict := w.together([]gang{{name: "sx", size: 3, min: 2}, {name: "sy", size: 2, min: 2}}, gangs.ModeAnnotation, "Strict")
 		loose := w.together([]gang{{name: "lx", size: 3, min: 2}, {name: "ly", size: 2, min: 2}}, gangs.ModeAnnotation, "NonStrict")
@@ -106,7 +106,7 @@ var _ = Describe("A group of gangs", func() {
 	})
 
 	It("is completed first after a kill -9 in the middle of its binds", func(ctx SpecContext) {
-		w := newWorld(ctx, "group-kill", 1, "6")
+		w := newTestEnv(ctx, "group-kill", 1, "6")
 		proxy := w.proxy()
 		group := w.together([]gang{{name: "x", size: 3, min: 3}, {name: "y", size: 3, min: 3}})
 		held := proxy.Add(w.bindingsTo("y-.*", 0, faultproxy.Hold()))
@@ -115,7 +115,7 @@ var _ = Describe("A group of gangs", func() {
 		w.submit(ctx, group[1])
 		w.eventuallyBound(group[0], 3)
 		Eventually(held.Hits).Should(Equal(3))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		urgent := gang{name: "a", size: 3, min: 3, priority: "e2e-high"}
 		w.submit(ctx, urgent)
@@ -129,7 +129,7 @@ var _ = Describe("A group of gangs", func() {
 	})
 
 	It("waits when it is scaled down in the middle of its transaction, and goes with a smaller minimum", func(ctx SpecContext) {
-		w := newWorld(ctx, "group-scale", 1, "20")
+		w := newTestEnv(ctx, "group-scale", 1, "20")
 		w.start(ctx, w.conf("first"))
 		group := w.together([]gang{{name: "x", size: 3, min: 3}, {name: "y", size: 2, min: 2}})
 		w.order("first", "x-0", control.Hang)

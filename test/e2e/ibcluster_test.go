@@ -25,11 +25,11 @@ import (
 const (
 	// clusterLabel is on a node with the name of its InfiniBand cluster.
 	clusterLabel = "ibcluster"
-	// modeAnnotation says whether a gang must, should or need not lie in one cluster.
+	// modeAnnotation states whether a gang requires one cluster, prefers one, or neither.
 	modeAnnotation = "ibcluster.volcano-prebind.io/mode"
-	// clustersAnnotation lists the clusters that a gang may lie in.
+	// clustersAnnotation lists the clusters that a gang may use.
 	clustersAnnotation = "ibcluster.volcano-prebind.io/clusters"
-	// inClusters comes behind a conf.
+	// inClusters is appended to a configuration.
 	inClusters = `- plugins:
   - name: ibcluster
     arguments:
@@ -39,7 +39,7 @@ const (
 
 var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	It("lands whole where it fits best, and says of each cluster why it does not fit there", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-fit", 0, "1")
+		w := newTestEnv(ctx, "ib-fit", 0, "1")
 		w.addCluster(ctx, "a", 0, 2, "2")
 		w.addCluster(ctx, "b", 2, 2, "3")
 		w.addCluster(ctx, "c", 4, 2, "4")
@@ -94,7 +94,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("finds no cluster where taints, cordons and running pods leave room on paper only", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-spoilt", 0, "1")
+		w := newTestEnv(ctx, "ib-spoilt", 0, "1")
 		for i, cluster := range []string{"a", "b", "c"} {
 			w.addCluster(ctx, cluster, 2*i, 2, "4")
 		}
@@ -106,7 +106,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		}}
 		w.submit(ctx, running)
 		w.eventuallyBound(running, 1)
-		// Each cluster has 4 cpus or more, a node with 4 and one that is of no use.
+		// Each cluster has 4 CPUs or more, on a node with 4 CPUs and one that cannot be used.
 		g := required(gang{name: "g", size: 3, min: 3, cpu: "2"})
 		w.submit(ctx, g)
 		w.eventuallyIn(g, 3, "c")
@@ -119,7 +119,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("moves whole to another cluster when its pre-bind fails in the first", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-move", 0, "1")
+		w := newTestEnv(ctx, "ib-move", 0, "1")
 		for i, cluster := range []string{"a", "b", "c"} {
 			w.addCluster(ctx, cluster, 2*i, 2, "4")
 		}
@@ -143,7 +143,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("is not bound to a node that leaves its cluster before the bind, and goes whole where it still can", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-leave", 0, "1")
+		w := newTestEnv(ctx, "ib-leave", 0, "1")
 		w.addCluster(ctx, "a", 0, 2, "9")
 		w.addCluster(ctx, "b", 2, 2, "11")
 		w.start(ctx, w.conf("first")+inClusters)
@@ -177,13 +177,13 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("grows in the cluster where it runs, and waits there when that is full", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-grow", 0, "1")
+		w := newTestEnv(ctx, "ib-grow", 0, "1")
 		w.addCluster(ctx, "a", 0, 2, "3")
 		w.addCluster(ctx, "b", 2, 2, "2")
 		w.start(ctx, w.conf()+inClusters)
 		g := required(gang{name: "g", size: 6, min: 4})
 		w.submitGroup(ctx, g)
-		// Both clusters can take four; a is the one with room for more than that, b is the tighter one.
+		// Both clusters can take four members. Cluster a has room for more than that, and b is the tighter one.
 		filler := gang{name: "filler", size: 1, min: 1, pod: func(_ int, pod *corev1.Pod) {
 			pod.Spec.NodeSelector[corev1.LabelHostname] = w.node(2)
 		}}
@@ -220,7 +220,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 	})
 
 	It("reports what is wrong with its annotations, and waits until they are right", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-wrong", 0, "1")
+		w := newTestEnv(ctx, "ib-wrong", 0, "1")
 		w.addCluster(ctx, "a", 0, 1, "4")
 		w.start(ctx, w.conf()+inClusters)
 		g := gang{name: "g", size: 2, min: 2, podGroup: func(pg *v1beta1.PodGroup) {
@@ -238,7 +238,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 
 var _ = Describe("A gang that should share an InfiniBand cluster", func() {
 	It("lies in the fewest clusters that hold it", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-prefer", 0, "1")
+		w := newTestEnv(ctx, "ib-prefer", 0, "1")
 		for i, cluster := range []string{"a", "b", "c"} {
 			w.addCluster(ctx, cluster, 2*i, 2, "4")
 		}
@@ -250,21 +250,21 @@ var _ = Describe("A gang that should share an InfiniBand cluster", func() {
 	})
 })
 
-// addCluster makes an InfiniBand cluster of nodes of so many cpus, numbered from first.
-func (w *world) addCluster(ctx context.Context, name string, first, count int, cpu string) {
+// addCluster creates an InfiniBand cluster of nodes with this number of CPUs, numbered from first.
+func (w *testEnv) addCluster(ctx context.Context, name string, first, count int, cpu string) {
 	GinkgoHelper()
 	Expect(cp.CreateNodes(ctx, controlplane.NodeShape{
 		Count: count, First: first, Prefix: w.name + "-", CPU: cpu, Labels: map[string]string{specLabel: w.name, clusterLabel: name},
 	})).To(Succeed())
 }
 
-func (w *world) patchNode(ctx context.Context, name, patch string) {
+func (w *testEnv) patchNode(ctx context.Context, name, patch string) {
 	GinkgoHelper()
 	_, err := kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// required makes the gang one that must lie in one cluster.
+// required makes the gang require one cluster.
 func required(g gang) gang { return withMode(g, "required") }
 
 func withMode(g gang, mode string) gang {
@@ -272,8 +272,8 @@ func withMode(g gang, mode string) gang {
 	return g
 }
 
-// clustersOf are the clusters of the nodes that the gang's pods are on, sorted.
-func (w *world) clustersOf(g gang) []string {
+// clustersOf returns the clusters of the nodes with the gang's pods, sorted.
+func (w *testEnv) clustersOf(g gang) []string {
 	GinkgoHelper()
 	var nodes []string
 	for _, name := range g.pods() {
@@ -284,8 +284,8 @@ func (w *world) clustersOf(g gang) []string {
 	return w.clustersOfNodes(nodes)
 }
 
-// clustersOfNodes are the clusters of the nodes, sorted.
-func (w *world) clustersOfNodes(names []string) []string {
+// clustersOfNodes returns the clusters of the nodes, sorted.
+func (w *testEnv) clustersOfNodes(names []string) []string {
 	GinkgoHelper()
 	nodes, err := kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{LabelSelector: specLabel + "=" + w.name})
 	Expect(err).NotTo(HaveOccurred())
@@ -299,15 +299,15 @@ func (w *world) clustersOfNodes(names []string) []string {
 	return clusters
 }
 
-// eventuallyIn waits until so many of the gang's pods are bound, and expects all of them in the cluster.
-func (w *world) eventuallyIn(g gang, n int, cluster string) {
+// eventuallyIn waits until n of the gang's pods are bound, and expects all of them in the cluster.
+func (w *testEnv) eventuallyIn(g gang, n int, cluster string) {
 	GinkgoHelper()
 	w.eventuallyBound(g, n)
 	Expect(w.clustersOf(g)).To(Equal([]string{cluster}), "clusters of gang %s", g.name)
 }
 
-// told is all that events say about an object.
-func (w *world) told(kind, name string) string {
+// told returns the messages of all events about an object.
+func (w *testEnv) told(kind, name string) string {
 	var b strings.Builder
 	for _, event := range w.Events(kind, name, "") {
 		fmt.Fprintf(&b, "%s: %s\n", event.Reason, event.Message)
@@ -315,7 +315,7 @@ func (w *world) told(kind, name string) string {
 	return b.String()
 }
 
-// explanation is what the debug endpoint says of a gang.
+// explanation is the answer of the debug endpoint about a gang.
 type explanation struct {
 	Namespace, PodGroup string
 	Needed              int
@@ -328,7 +328,7 @@ type explanation struct {
 	}
 }
 
-// explanations asks the debug endpoint.
+// explanations reads the debug endpoint.
 func explanations(ctx context.Context, scheduler *controlplane.Scheduler) ([]explanation, error) {
 	url := strings.TrimSuffix(scheduler.MetricsURL(), "/metrics") + "/debug/nodegroups"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -20,12 +20,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// replicas is how many pods each workload has: more than a node holds, fewer than a cluster does.
+// replicas is the number of each workload's pods: more than fit on a node, fewer than fit in a cluster.
 const replicas = 12
 
 var _ = Describe("A workload without a PodGroup of its own", func() {
 	It("lies in one InfiniBand cluster when its annotations, or those of its template, say so", func(ctx SpecContext) {
-		w := newWorld(ctx, "ib-inherit", 0, "1")
+		w := newTestEnv(ctx, "ib-inherit", 0, "1")
 		w.addCluster(ctx, "a", 0, 4, "10")
 		w.addCluster(ctx, "b", 4, 4, "10")
 		controllers, err := cp.StartControllerManager(ctx, controlplane.ManagerOptions{
@@ -55,15 +55,15 @@ var _ = Describe("A workload without a PodGroup of its own", func() {
 	})
 })
 
-// workload is what a Deployment, a StatefulSet and a Job have in common.
+// workload has the common parts of a Deployment, a StatefulSet and a Job.
 type workload struct {
 	metav1.ObjectMeta
 	selector *metav1.LabelSelector
 	template corev1.PodTemplateSpec
 }
 
-// workload makes one with annotations of its own and of its template. Its pods are a gang.
-func (w *world) workload(name string, own, ofTemplate map[string]string) workload {
+// workload returns a workload with annotations on itself and on its template. Its pods are a gang.
+func (w *testEnv) workload(name string, own, ofTemplate map[string]string) workload {
 	annotations := map[string]string{v1beta1.VolcanoGroupMinMemberAnnotationKey: "12"}
 	maps.Copy(annotations, own)
 	labels := map[string]string{"app": name}
@@ -83,7 +83,7 @@ func (w *world) workload(name string, own, ofTemplate map[string]string) workloa
 	}
 }
 
-func (w *world) createDeployment(ctx context.Context, l workload) {
+func (w *testEnv) createDeployment(ctx context.Context, l workload) {
 	GinkgoHelper()
 	_, err := kube.AppsV1().Deployments(w.name).Create(ctx, &appsv1.Deployment{ObjectMeta: l.ObjectMeta, Spec: appsv1.DeploymentSpec{
 		Replicas: ptr.To[int32](replicas), Selector: l.selector, Template: l.template,
@@ -91,7 +91,7 @@ func (w *world) createDeployment(ctx context.Context, l workload) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-func (w *world) createStatefulSet(ctx context.Context, l workload) {
+func (w *testEnv) createStatefulSet(ctx context.Context, l workload) {
 	GinkgoHelper()
 	_, err := kube.AppsV1().StatefulSets(w.name).Create(ctx, &appsv1.StatefulSet{ObjectMeta: l.ObjectMeta, Spec: appsv1.StatefulSetSpec{
 		Replicas: ptr.To[int32](replicas), Selector: l.selector, Template: l.template, PodManagementPolicy: appsv1.ParallelPodManagement,
@@ -99,7 +99,7 @@ func (w *world) createStatefulSet(ctx context.Context, l workload) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-func (w *world) createJob(ctx context.Context, l workload) {
+func (w *testEnv) createJob(ctx context.Context, l workload) {
 	GinkgoHelper()
 	l.template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	_, err := kube.BatchV1().Jobs(w.name).Create(ctx, &batchv1.Job{ObjectMeta: l.ObjectMeta, Spec: batchv1.JobSpec{
@@ -108,8 +108,8 @@ func (w *world) createJob(ctx context.Context, l workload) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// deleteWorkloads deletes all workloads of the world, and waits until their pods are gone.
-func (w *world) deleteWorkloads(ctx context.Context) {
+// deleteWorkloads deletes all workloads of the testEnv, and waits until their pods do not exist.
+func (w *testEnv) deleteWorkloads(ctx context.Context) {
 	GinkgoHelper()
 	now, everything := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}, metav1.ListOptions{}
 	Expect(kube.AppsV1().Deployments(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
@@ -121,8 +121,9 @@ func (w *world) deleteWorkloads(ctx context.Context) {
 	}).Should(BeEmpty())
 }
 
-// clustersOfWorkload are the clusters of the workload's pods, sorted; none before all of them are bound.
-func (w *world) clustersOfWorkload(app string) []string {
+// clustersOfWorkload returns the clusters of the workload's pods, sorted. It returns none until all of them are
+// bound.
+func (w *testEnv) clustersOfWorkload(app string) []string {
 	GinkgoHelper()
 	pods, err := kube.CoreV1().Pods(w.name).List(context.Background(), metav1.ListOptions{LabelSelector: "app=" + app})
 	Expect(err).NotTo(HaveOccurred())

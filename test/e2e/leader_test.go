@@ -14,13 +14,13 @@ import (
 )
 
 var _ = Describe("Two schedulers", func() {
-	// elect starts a scheduler that stands for election.
-	elect := func(ctx context.Context, w *world, args ...string) *controlplane.Scheduler {
+	// elect starts a scheduler that takes part in leader election.
+	elect := func(ctx context.Context, w *testEnv, args ...string) *controlplane.Scheduler {
 		GinkgoHelper()
 		return w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf("first", "second"), LeaderElect: true, Args: args})
 	}
-	// led waits until so many leaders have begun.
-	led := func(w *world, leaders int) {
+	// led waits until this number of leaders have begun.
+	led := func(w *testEnv, leaders int) {
 		GinkgoHelper()
 		Eventually(func() (n int, err error) {
 			journal, err := w.Journal()
@@ -34,7 +34,7 @@ var _ = Describe("Two schedulers", func() {
 	}
 
 	It("fail over after a kill -9: the standby undoes and completes what the leader began", func(ctx SpecContext) {
-		w := newWorld(ctx, "failover", 1, "8")
+		w := newTestEnv(ctx, "failover", 1, "8")
 		fast := leases(3*time.Second, 2*time.Second, 500*time.Millisecond)
 		leader := elect(ctx, w, fast...)
 		led(w, 1)
@@ -52,8 +52,8 @@ var _ = Describe("Two schedulers", func() {
 	})
 
 	It("hand over at SIGTERM: the leader ends what is in flight, starts nothing, and lets go of the lease", func(ctx SpecContext) {
-		w := newWorld(ctx, "handover", 1, "8")
-		// A lease that is not let go of would be waited for longer than the spec is patient.
+		w := newTestEnv(ctx, "handover", 1, "8")
+		// The spec's patience would not suffice to wait for the expiry of a lease that is not released.
 		slow := leases(2*patience, patience, 500*time.Millisecond)
 		leader := elect(ctx, w, slow...)
 		led(w, 1)
@@ -76,7 +76,7 @@ var _ = Describe("Two schedulers", func() {
 	})
 
 	It("hand over at SIGTERM: what does not end within the grace period is rolled back", func(ctx SpecContext) {
-		w := newWorld(ctx, "grace", 1, "8")
+		w := newTestEnv(ctx, "grace", 1, "8")
 		args := append(leases(2*patience, patience, 500*time.Millisecond), "--drain-grace-period=1s")
 		leader := elect(ctx, w, args...)
 		g := gang{name: "g", size: 3, min: 3}
@@ -94,7 +94,7 @@ var _ = Describe("Two schedulers", func() {
 	})
 
 	It("do not both lead: one that slept through its lease ends, and binds nothing twice", func(ctx SpecContext) {
-		w := newWorld(ctx, "asleep", 1, "8")
+		w := newTestEnv(ctx, "asleep", 1, "8")
 		fast := leases(3*time.Second, 2*time.Second, 500*time.Millisecond)
 		leader := elect(ctx, w, fast...)
 		led(w, 1)
@@ -117,7 +117,7 @@ var _ = Describe("Two schedulers", func() {
 	})
 })
 
-// leases are flags for a fast leader election.
+// leases returns flags for a fast leader election.
 func leases(duration, renew, retry time.Duration) []string {
 	return []string{
 		"--leader-elect-lease-duration=" + seconds(duration),

@@ -22,8 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 )
 
-// starving is the world's configuration with that argument.
-func (w *world) starving(after string) string {
+// starving returns the testEnv's configuration with that argument.
+func (w *testEnv) starving(after string) string {
 	GinkgoHelper()
 	const plugin = "  - name: coscheduling\n"
 	conf := w.conf()
@@ -31,8 +31,8 @@ func (w *world) starving(after string) string {
 	return strings.Replace(conf, plugin, plugin+"    arguments: {starvationAfter: "+after+", reservedPercent: 100}\n", 1)
 }
 
-// shown asks /debug/gangs for the gang.
-func (w *world) shown(ctx context.Context, scheduler *controlplane.Scheduler, gang string) (debug.Gang, error) {
+// shown returns the gang's entry in /debug/gangs.
+func (w *testEnv) shown(ctx context.Context, scheduler *controlplane.Scheduler, gang string) (debug.Gang, error) {
 	url := fmt.Sprintf("%s/debug/gangs?namespace=%s&podgroup=%s", strings.TrimSuffix(scheduler.MetricsURL(), "/metrics"), w.name, gang)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -50,7 +50,7 @@ func (w *world) shown(ctx context.Context, scheduler *controlplane.Scheduler, ga
 	return page.Gangs[0], nil
 }
 
-// metricOf is the value of a metric of the scheduler.
+// metricOf returns the value of a metric of the scheduler.
 func metricOf(ctx context.Context, scheduler *controlplane.Scheduler, name string) func() string {
 	return func() string {
 		text, err := scheduler.Metrics(ctx)
@@ -61,8 +61,8 @@ func metricOf(ctx context.Context, scheduler *controlplane.Scheduler, name strin
 	}
 }
 
-// condition is the reason and the message of the condition of the gang's PodGroup.
-func (w *world) condition(ctx context.Context, g gang, kind string) func() string {
+// condition returns the reason and the message of a condition of the gang's PodGroup.
+func (w *testEnv) condition(ctx context.Context, g gang, kind string) func() string {
 	return func() string {
 		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})
 		if err != nil {
@@ -77,7 +77,7 @@ func (w *world) condition(ctx context.Context, g gang, kind string) func() strin
 	}
 }
 
-// asksFor has the PodGroup of a gang wait for so long, and ask for so much.
+// asksFor sets the waiting time and the requested CPU of a gang's PodGroup.
 func asksFor(cpu, waitingTime string) func(*v1beta1.PodGroup) {
 	return func(group *v1beta1.PodGroup) {
 		group.Spec.MinResources = &corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
@@ -89,7 +89,7 @@ func asksFor(cpu, waitingTime string) func(*v1beta1.PodGroup) {
 
 var _ = Describe("A gang that waits for long", func() {
 	It("is sent back when its waiting time is up, says so, and comes again", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-timeout", 1, "8")
+		w := newTestEnv(ctx, "gang-timeout", 1, "8")
 		queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: v1beta1.QueueSpec{
 			Weight: 1, Capability: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
 		}}
@@ -134,7 +134,7 @@ var _ = Describe("A gang that waits for long", func() {
 	})
 
 	It("in a PodGroup of Koordinator says so there", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-timeout-theirs", 2, "3")
+		w := newTestEnv(ctx, "gang-timeout-theirs", 2, "3")
 		scheduler := w.start(ctx, w.conf())
 		w.startControllers(ctx, "")
 		seconds := int32(10)
@@ -156,12 +156,12 @@ var _ = Describe("A gang that waits for long", func() {
 	})
 
 	It("for room that small ones take as soon as there is some has nodes reserved for it", func(ctx SpecContext) {
-		w := newWorld(ctx, "gang-starves", 2, "2")
+		w := newTestEnv(ctx, "gang-starves", 2, "2")
 		scheduler := w.start(ctx, w.starving("0s"))
 		large := gang{name: "large", size: 2, min: 2, cpu: "2"}
 		made, passed := 0, 0
 		var stream []gang
-		// flow has the oldest pod of the stream end, and another one come: three wait at all times.
+		// flow ends the oldest pod of the stream and adds another: three wait at all times.
 		flow := func() {
 			for len(stream) < 7 {
 				small := gang{name: fmt.Sprintf("small-%d", made), size: 1, min: 1}

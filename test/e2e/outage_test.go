@@ -24,25 +24,27 @@ import (
 )
 
 const (
-	// outageRounds is the environment variable with how many outages there are.
+	// outageRounds is the environment variable with the number of outages.
 	outageRounds        = "E2E_OUTAGE_ROUNDS"
 	defaultOutageRounds = 3
 	// kubeletPause is how long a kubelet waits before it starts a container again.
 	kubeletPause = time.Second
-	// soonAfterOutage is within what all gangs have to be bound once the API server is back and the last of them is submitted: on a loaded
-	// machine the submission alone takes seconds.
+	// soonAfterOutage is the time in which all gangs must be bound once the API server has returned and the last gang
+	// is submitted. On a loaded machine the submission alone takes seconds.
 	soonAfterOutage = 5 * time.Second
-	// Gangs whose PodGroups, or pods, vc-controller-manager makes may take longer. There are so many of each kind, of 10 members.
+	// Gangs whose PodGroups, or pods, vc-controller-manager creates may take longer. There is this number of gangs of
+	// each kind, with 10 members each.
 	madeAfterOutage = 10 * time.Second
 	madeGangs       = 5
-	// slowdown is by how many times longer it may take after an outage than it did before, on a machine so loaded that this is longer than
-	// the bounds above: three crowds are submitted at once then.
+	// slowdown is how many times longer the gangs may take after an outage than before, on a machine so loaded that
+	// this exceeds the limits above. Three batches of gangs are submitted at once then.
 	slowdown = 4
-	// jobPrefix and notePrefix are what their names begin with.
+	// jobPrefix and notePrefix are the beginnings of their names.
 	jobPrefix, notePrefix = "job", "noted"
 )
 
-// outages are how long the API server is away, one round each. The middle one and the last are beyond a lease.
+// outages are the lengths of the API server's outages, one per round. The middle one and the last exceed the lease
+// duration.
 var outages = []time.Duration{5 * time.Second, 30 * time.Second, time.Minute}
 
 var _ = Describe("After an outage of the API server", func() {
@@ -55,14 +57,14 @@ var _ = Describe("After an outage of the API server", func() {
 			Expect(err).NotTo(HaveOccurred(), outageRounds)
 		}
 		DeferCleanup(renewControllers)
-		alone, elected := newWorld(ctx, "outage", 10, "40"), newWorld(ctx, "outage-elected", 10, "40")
+		alone, elected := newTestEnv(ctx, "outage", 10, "40"), newTestEnv(ctx, "outage-elected", 10, "40")
 		alone.start(ctx, alone.conf("first"))
 		elected.startWith(ctx, controlplane.SchedulerOptions{Conf: elected.conf("first"), LeaderElect: true, Env: []string{"POD_UID=the-pod"}})
 		alone.startControllers(ctx, "")
-		worlds := []*world{alone, elected}
-		// usual is the longest that the same takes without an outage.
+		worlds := []*testEnv{alone, elected}
+		// usual is the longest time that the same takes without an outage.
 		var usual time.Duration
-		measure := func(w *world, submit func(), bound func()) {
+		measure := func(w *testEnv, submit func(), bound func()) {
 			began := time.Now()
 			submit()
 			bound()
@@ -71,16 +73,16 @@ var _ = Describe("After an outage of the API server", func() {
 		}
 		for _, w := range worlds {
 			w.keepRunning(ctx)
-			measure(w, func() { w.crowd(ctx, "g", 10) }, func() { Eventually(w.unbound).WithContext(ctx).Should(BeEmpty()) })
+			measure(w, func() { w.submitGangs(ctx, "g", 10) }, func() { Eventually(w.unbound).WithContext(ctx).Should(BeEmpty()) })
 		}
-		measure(alone, func() { alone.crowdOfControllers(ctx) }, func() {
+		measure(alone, func() { alone.submitToControllers(ctx) }, func() {
 			Eventually(alone.boundOfControllers, time.Minute).WithContext(ctx).Should(Equal(2 * madeGangs * 10))
 		})
 		soon, made := max(soonAfterOutage, slowdown*usual/2), max(madeAfterOutage, slowdown*usual)
 		for round := range rounds {
 			away := outages[round%len(outages)]
 			for _, w := range worlds {
-				w.prepareCrowd(ctx)
+				w.prepareGangs(ctx)
 			}
 			for _, w := range worlds {
 				Expect(w.Revoke("first", control.Anything, control.Hang)).To(Succeed())
@@ -95,7 +97,7 @@ var _ = Describe("After an outage of the API server", func() {
 			var all sync.WaitGroup
 			all.Go(func() {
 				defer GinkgoRecover()
-				alone.crowdOfControllers(ctx)
+				alone.submitToControllers(ctx)
 				submitted := time.Since(back)
 				Eventually(alone.boundOfControllers, 3*time.Minute, 50*time.Millisecond).WithContext(ctx).Should(Equal(2*madeGangs*10), func() string {
 					return fmt.Sprintf("bound pods in round %d; %s", round, alone.gangsOfControllers(ctx))
@@ -114,7 +116,7 @@ var _ = Describe("After an outage of the API server", func() {
 					if w == elected {
 						kind = "with"
 					}
-					w.crowd(ctx, "g", 10)
+					w.submitGangs(ctx, "g", 10)
 					submitted := time.Since(back)
 					Eventually(w.unbound, time.Minute, 50*time.Millisecond).WithContext(ctx).Should(BeEmpty(), "pods that wait in round %d", round)
 					took := time.Since(back)
@@ -134,8 +136,8 @@ var _ = Describe("After an outage of the API server", func() {
 	})
 })
 
-// keepRunning starts the world's scheduler again, as a kubelet would, whenever it ends. It ends with the spec.
-func (w *world) keepRunning(ctx context.Context) {
+// keepRunning restarts the testEnv's scheduler whenever it ends, as a kubelet would. It ends with the spec.
+func (w *testEnv) keepRunning(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var kubelet sync.WaitGroup
 	kubelet.Go(func() {
@@ -165,30 +167,31 @@ func (w *world) keepRunning(ctx context.Context) {
 	})
 }
 
-// crowd submits gangs of 10, named after the prefix.
-func (w *world) crowd(ctx context.Context, prefix string, gangs int) {
+// submitGangs submits gangs of 10 pods, named after the prefix.
+func (w *testEnv) submitGangs(ctx context.Context, prefix string, gangs int) {
 	GinkgoHelper()
 	for i := range gangs {
 		w.submit(ctx, gang{name: fmt.Sprintf("%s%d", prefix, i), size: 10, min: 10})
 	}
 }
 
-// prepareCrowd submits gangs, and returns once their transactions are under way: a step of each pod has left its trace, and
-// waits until it is no longer told to hang. The API server that goes away then leaves them in every state they can be in.
-func (w *world) prepareCrowd(ctx context.Context) {
+// prepareGangs submits gangs, and returns once their transactions are in flight: a step of each pod has left its
+// trace and hangs until its order is revoked. An outage of the API server then leaves the gangs in every possible
+// state.
+func (w *testEnv) prepareGangs(ctx context.Context) {
 	GinkgoHelper()
 	const gangs = 5
 	Expect(w.Order("first", control.Anything, control.Hang)).To(Succeed())
-	w.crowd(ctx, "early", gangs)
+	w.submitGangs(ctx, "early", gangs)
 	Eventually(func() (int, error) {
 		traces, err := kube.CoreV1().ConfigMaps(w.name).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel + "=first"})
 		return len(traces.Items), err
 	}).WithContext(ctx).Should(Equal(10*gangs), "pods that are being prepared")
 }
 
-// unbound names pods that are not bound, as the API server has them: a watch of the test's own takes its time to come back
-// after an outage.
-func (w *world) unbound(ctx context.Context) ([]string, error) {
+// unbound returns the names of unbound pods in the API server. The test's own watch needs time to recover after an
+// outage.
+func (w *testEnv) unbound(ctx context.Context) ([]string, error) {
 	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
 		return nil, err
@@ -202,8 +205,8 @@ func (w *world) unbound(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// crowdOfControllers submits vcjobs, and gangs that are written in annotations.
-func (w *world) crowdOfControllers(ctx context.Context) {
+// submitToControllers submits vcjobs, and gangs that are declared in annotations.
+func (w *testEnv) submitToControllers(ctx context.Context) {
 	GinkgoHelper()
 	const size = 10
 	for i := range madeGangs {
@@ -222,8 +225,8 @@ func (w *world) crowdOfControllers(ctx context.Context) {
 	}
 }
 
-// boundOfControllers counts the bound pods of these.
-func (w *world) boundOfControllers(ctx context.Context) (int, error) {
+// boundOfControllers returns the number of their bound pods.
+func (w *testEnv) boundOfControllers(ctx context.Context) (int, error) {
 	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
 	if err != nil {
 		return 0, err
@@ -237,8 +240,8 @@ func (w *world) boundOfControllers(ctx context.Context) (int, error) {
 	return bound, nil
 }
 
-// gangsOfControllers says what has become of these.
-func (w *world) gangsOfControllers(ctx context.Context) string {
+// gangsOfControllers returns a description of their state.
+func (w *testEnv) gangsOfControllers(ctx context.Context) string {
 	var all []string
 	podGroups, err := vc.SchedulingV1beta1().PodGroups(w.name).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -265,8 +268,8 @@ func ofControllers(pod string) bool {
 	return strings.HasPrefix(pod, jobPrefix) || strings.HasPrefix(pod, notePrefix)
 }
 
-// clear deletes all gangs and waits until they are gone.
-func (w *world) clear(ctx context.Context) {
+// clear deletes all gangs and waits until they do not exist.
+func (w *testEnv) clear(ctx context.Context) {
 	GinkgoHelper()
 	everything, now := metav1.ListOptions{}, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	Expect(vc.BatchV1alpha1().Jobs(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())

@@ -31,7 +31,7 @@ var _ = Describe("The scheduler that is shipped", func() {
 	}
 
 	It("keeps a gang off a node that a policy refuses at the last moment, until it does not", func(ctx SpecContext) {
-		w := newWorld(ctx, "policy", 2, "2")
+		w := newTestEnv(ctx, "policy", 2, "2")
 		label := func(value string) {
 			GinkgoHelper()
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{"quarantine":%s}}}`, value)
@@ -50,7 +50,7 @@ var _ = Describe("The scheduler that is shipped", func() {
 	})
 
 	It("runs a vcjob through the controller manager", func(ctx SpecContext) {
-		w := newWorld(ctx, "vcjob", 1, "4")
+		w := newTestEnv(ctx, "vcjob", 1, "4")
 		w.startWith(ctx, shipped(w.conf()))
 		template := w.podOf(gang{name: "job"}, 0)
 		job := &batchv1alpha1.Job{

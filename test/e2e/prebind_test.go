@@ -15,7 +15,7 @@ import (
 
 var _ = Describe("A pre-bind that fails", func() {
 	It("[partial-gang] [no-backoff] for one member below the minimum leaves no pod bound and nothing behind", func(ctx SpecContext) {
-		w := newWorld(ctx, "below", 1, "8")
+		w := newTestEnv(ctx, "below", 1, "8")
 		w.start(ctx, w.conf("first", "second", "third"))
 		g := gang{name: "g", size: 8, min: 8}
 		culprit := g.member(3)
@@ -60,7 +60,7 @@ var _ = Describe("A pre-bind that fails", func() {
 	})
 
 	It("on one node is reported once, whichever of the gang's equal pods meets it", func(ctx SpecContext) {
-		w := newWorld(ctx, "equal", 2, "2")
+		w := newTestEnv(ctx, "equal", 2, "2")
 		w.start(ctx, w.conf("first"))
 		g := gang{name: "g", size: 4, min: 4}
 		w.order("first", w.node(1), control.Fail)
@@ -80,7 +80,7 @@ var _ = Describe("A pre-bind that fails", func() {
 	})
 
 	It("for one member above the minimum leaves that one out", func(ctx SpecContext) {
-		w := newWorld(ctx, "above", 1, "8")
+		w := newTestEnv(ctx, "above", 1, "8")
 		w.start(ctx, w.conf("first", "second"))
 		g := gang{name: "g", size: 5, min: 3}
 		culprit := g.member(1)
@@ -98,7 +98,7 @@ var _ = Describe("A pre-bind that fails", func() {
 	})
 
 	It("[map-order] [no-self-rollback] is rolled back in reverse order, the step that failed too", func(ctx SpecContext) {
-		w := newWorld(ctx, "order", 1, "8")
+		w := newTestEnv(ctx, "order", 1, "8")
 		w.start(ctx, w.conf("third", "first", "second"))
 		g := gang{name: "g", size: 6, min: 6}
 		w.order("second", g.member(0), control.Fail)
@@ -115,7 +115,7 @@ var _ = Describe("A pre-bind that fails", func() {
 	})
 
 	It("by a panic fails that member and not the scheduler", func(ctx SpecContext) {
-		w := newWorld(ctx, "panic", 1, "8")
+		w := newTestEnv(ctx, "panic", 1, "8")
 		scheduler := w.start(ctx, w.conf("first", "second"))
 		g := gang{name: "g", size: 3, min: 3}
 		w.order("second", g.member(2), control.Panic)
@@ -129,7 +129,7 @@ var _ = Describe("A pre-bind that fails", func() {
 	})
 
 	It("by its deadline is rolled back", func(ctx SpecContext) {
-		w := newWorld(ctx, "deadline", 1, "8")
+		w := newTestEnv(ctx, "deadline", 1, "8")
 		w.start(ctx, w.confWith("enqueue, allocate, backfill", "      timeout: 500ms\n", "first"))
 		g := gang{name: "g", size: 2, min: 2}
 		w.order("first", g.member(0), control.Hang)
@@ -142,7 +142,7 @@ var _ = Describe("A pre-bind that fails", func() {
 	})
 
 	It("and whose rollback fails keeps its pod from being placed until the rollback succeeds", func(ctx SpecContext) {
-		w := newWorld(ctx, "rollback", 1, "8")
+		w := newTestEnv(ctx, "rollback", 1, "8")
 		w.start(ctx, w.conf("first", "second"))
 		g := gang{name: "g", size: 2, min: 2}
 		w.order("second", g.member(0), control.Fail)
@@ -158,7 +158,7 @@ var _ = Describe("A pre-bind that fails", func() {
 	})
 
 	It("[prebind-blocks-session] a step that takes long delays no other gang", func(ctx SpecContext) {
-		w := newWorld(ctx, "slow", 1, "8")
+		w := newTestEnv(ctx, "slow", 1, "8")
 		w.start(ctx, w.conf("first"))
 		slow, quick := gang{name: "slow", size: 2, min: 2}, gang{name: "quick", size: 2, min: 2}
 		w.order("first", slow.member(0), control.Hang)
@@ -173,8 +173,8 @@ var _ = Describe("A pre-bind that fails", func() {
 	})
 })
 
-// scheduled is the pod's PodScheduled condition, empty without one.
-func (w *world) scheduled(pod string) corev1.PodCondition {
+// scheduled returns the pod's PodScheduled condition, or an empty one.
+func (w *testEnv) scheduled(pod string) corev1.PodCondition {
 	if current := w.Pod(pod); current != nil {
 		for _, condition := range current.Status.Conditions {
 			if condition.Type == corev1.PodScheduled {
@@ -185,9 +185,9 @@ func (w *world) scheduled(pod string) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// expectUndone expects that each try of the pod began steps in the order and then undid those that had begun in
+// expectUndone expects that each try of the pod began steps in this order, and then rolled back the started steps in
 // reverse, each once, before the next try.
-func (w *world) expectUndone(pod string, order []string) {
+func (w *testEnv) expectUndone(pod string, order []string) {
 	GinkgoHelper()
 	var begun []string
 	undoing := false

@@ -23,7 +23,8 @@ import (
 // shell runs printed commands in the repository's folder, against one control plane.
 type shell struct{ kubeconfig string }
 
-// run runs the command and returns its output. Pages write kubectl for the one in bin/, which few machines have on their PATH.
+// run runs the command and returns its output. Pages write kubectl for the one in bin/, which few machines have on
+// their PATH.
 func (s shell) run(ctx context.Context, command string) string {
 	GinkgoHelper()
 	GinkgoWriter.Println("$", command)
@@ -39,11 +40,11 @@ func (s shell) run(ctx context.Context, command string) string {
 
 var (
 	fence = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```")
-	// printed matches a command with a line of its own, and the lines that it goes on in.
+	// printed matches a command on a line of its own, with its continuation lines.
 	printed = regexp.MustCompile(`(?m)^ *((?:bin/)?(?:kubectl|helm) (?:[^\n]*\\\n)*[^\n#]*)`)
 )
 
-// commandsIn returns the commands that the text gives lines of their own.
+// commandsIn returns the commands on lines of their own in the text.
 func commandsIn(text string) (commands []string) {
 	for _, match := range printed.FindAllStringSubmatch(text, -1) {
 		commands = append(commands, strings.TrimSpace(match[1]))
@@ -101,7 +102,7 @@ var _ = Describe("A printed command", func() {
 			return sh.run(ctx, "kubectl get pods -l app=train -o jsonpath='{.items[*].status.phase}'")
 		}).WithPolling(time.Second).Should(Equal("Running Running Running Running"), "the gang of the hints, once its node is in order")
 
-		sh.run(ctx, "sed 's/: train/: train-a/' config/samples/gang.yaml | kubectl apply -f -") // pages ask about this gang
+		sh.run(ctx, "sed 's/: train/: train-a/' config/samples/gang.yaml | kubectl apply -f -") // The pages use this gang.
 		pages := slices.DeleteFunc(commandsOn("*.md", "docs/*.md", "docs/*/*.md"), installs)
 		Expect(len(pages)).To(BeNumerically(">=", 8), "the commands of pages: %v", pages)
 		for _, command := range pages {
@@ -125,7 +126,7 @@ var _ = Describe("A printed command", func() {
 			notes := commandsIn(output)
 			Expect(len(notes)).To(BeNumerically(">=", 2), output)
 			for _, command := range notes {
-				Eventually(func() error { // the controllers make the pods
+				Eventually(func() error { // The controllers create the pods.
 					return InterceptGomegaFailure(func() { sh.run(ctx, command) })
 				}).WithPolling(time.Second).Should(Succeed())
 			}

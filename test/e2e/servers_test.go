@@ -22,8 +22,8 @@ const listening = "0A"
 
 var _ = Describe("The scheduler's servers", func() {
 	It("[wildcard-listen] listen on loopback when an address names no interface, as the defaults do", func(ctx SpecContext) {
-		w := newWorld(ctx, "listen", 1, "1")
-		// As upstream's, --help does not exit with 0.
+		w := newTestEnv(ctx, "listen", 1, "1")
+		// As in upstream, --help does not exit with 0.
 		help, _ := exec.CommandContext(ctx, filepath.Join(binaries, "vc-scheduler"), "--help").CombinedOutput()
 		Expect(string(help)).To(And(MatchRegexp(`--listen-address .*\(default ":\d+"\)`), MatchRegexp(`--healthz-address .*\(default ":\d+"\)`)))
 
@@ -46,7 +46,7 @@ func freePort() string {
 	return port
 }
 
-// listeners are the local addresses of the process's listening sockets.
+// listeners returns the local addresses of the process's listening sockets.
 func listeners(pid int) ([]string, error) {
 	own, err := sockets(pid)
 	if err != nil {
@@ -69,7 +69,7 @@ func listeners(pid int) ([]string, error) {
 	return addresses, nil
 }
 
-// sockets are the inodes of the process's sockets.
+// sockets returns the inodes of the process's sockets.
 func sockets(pid int) (map[string]bool, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
@@ -80,7 +80,7 @@ func sockets(pid int) (map[string]bool, error) {
 	for _, entry := range entries {
 		target, err := os.Readlink(filepath.Join(dir, entry.Name()))
 		if err != nil {
-			continue // closed meanwhile
+			continue // It was closed in the meantime.
 		}
 		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
 			inodes[strings.TrimSuffix(inode, "]")] = true
@@ -89,7 +89,7 @@ func sockets(pid int) (map[string]bool, error) {
 	return inodes, nil
 }
 
-// address reads the address of /proc/net/tcp, which has its bytes in the order of a little-endian machine.
+// address parses an address in /proc/net/tcp, which has its bytes in the order of a little-endian machine.
 func address(field string) string {
 	text, _, _ := strings.Cut(field, ":")
 	var octets []byte

@@ -14,7 +14,7 @@ import (
 
 var _ = Describe("The session loop", func() {
 	It("writes nothing and runs no cycle while nothing waits and nothing changes", func(ctx SpecContext) {
-		w := newWorld(ctx, "quiet", 1, "8")
+		w := newTestEnv(ctx, "quiet", 1, "8")
 		proxy := w.proxy()
 		scheduler := w.startBehind(ctx, proxy, w.conf("first"))
 		g := gang{name: "g", size: 3, min: 3}
@@ -33,7 +33,7 @@ var _ = Describe("The session loop", func() {
 	})
 
 	It("says once why a gang does not fit, and binds it when it does", func(ctx SpecContext) {
-		w := newWorld(ctx, "no-room", 1, "2")
+		w := newTestEnv(ctx, "no-room", 1, "2")
 		proxy := w.proxy()
 		w.startBehind(ctx, proxy, w.conf("first"))
 		g := gang{name: "g", size: 4, min: 4}
@@ -55,7 +55,7 @@ var _ = Describe("The session loop", func() {
 
 	It("[lock-stall] goes on while more Bindings wait for the API server than are sent at once", func(ctx SpecContext) {
 		const stuck = 150
-		w := newWorld(ctx, "stall", 2, "80")
+		w := newTestEnv(ctx, "stall", 2, "80")
 		proxy := w.proxy()
 		held := proxy.Add(w.bindingsTo("big-.*", 0, faultproxy.Hold()))
 		w.startBehind(ctx, proxy, w.conf("first"))
@@ -75,7 +75,7 @@ var _ = Describe("The session loop", func() {
 	})
 })
 
-// settled is true if the scheduler has written nothing since it was last asked.
+// settled reports whether the scheduler has written nothing since the last call.
 func settled(proxy *faultproxy.Proxy) bool {
 	quiet := len(proxy.Writes()) == 0
 	proxy.ResetCounts()

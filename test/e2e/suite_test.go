@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// patience is how long a spec waits for what must come; it bounds nothing that is measured.
+	// patience is how long a spec waits for an expected event. It is not a measured limit.
 	patience = 30 * time.Second
-	// controllersPatience is how long Kubernetes' own controllers may take, which a spec may keep from the API server.
+	// controllersPatience is how long Kubernetes' own controllers may take after a spec has kept them from the API
+	// server.
 	controllersPatience = 3 * time.Minute
-	// glance is how often it looks.
+	// glance is the interval between checks.
 	glance = 20 * time.Millisecond
-	// watchful is how long a spec looks on for what must not come.
+	// watchful is how long a spec watches for events that must not happen.
 	watchful = 1500 * time.Millisecond
 )
 
@@ -41,7 +42,7 @@ var (
 	binaries string
 )
 
-// failures are what the specs failed of, which the test prints last: a log of which only the end is kept has them.
+// failures are the failures of the specs. The test prints them last, so that even the end of a log has them.
 var failures []string
 
 func TestE2E(t *testing.T) {
@@ -99,8 +100,9 @@ func startVolcanoControllers(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// renewControllers starts controllers anew. A spec has it done at its end that takes the API server away: after outages in a row
-// informers pause for up to a minute, in which the specs that follow would wait for claims to be made and volumes to be bound.
+// renewControllers restarts the controllers. A spec that stops the API server does this at its end: after several
+// outages, informers pause for up to a minute, and the following specs would wait for the creation of claims and the
+// binding of volumes.
 func renewControllers(ctx SpecContext) {
 	for _, component := range []controlplane.Component{controlplane.ControllerManager, controlplane.KWOK} {
 		Expect(cp.Kill(component)).To(Succeed())
@@ -110,7 +112,7 @@ func renewControllers(ctx SpecContext) {
 	startVolcanoControllers(ctx)
 }
 
-// missing reports which binaries have to be built first.
+// missing returns an error that names the binaries that must be built first.
 func missing(bin string) error {
 	var errs []error
 	for _, name := range []string{"vc-scheduler", "vc-controller-manager", "e2e-scheduler", "e2e-provisioner", "vc-sandbox", "kubectl", "helm"} {
@@ -121,7 +123,7 @@ func missing(bin string) error {
 	return errors.Join(errs...)
 }
 
-// priorities are what gangs of the specs have.
+// priorities are the priority classes of the specs' gangs.
 const priorities = `
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass

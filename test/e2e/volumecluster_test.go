@@ -22,13 +22,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// volumeWorld is a world with nodes in InfiniBand clusters, storage classes that bind late, and a provisioner of its own.
-type volumeWorld struct{ *world }
+// volumeEnv is a testEnv with nodes in InfiniBand clusters, storage classes that bind late, and a separate
+// provisioner.
+type volumeEnv struct{ *testEnv }
 
-// newVolumeWorld makes a world of these InfiniBand clusters, named a, b and so on, with so many nodes of 4 cpus each.
-func newVolumeWorld(ctx context.Context, name string, clusters ...int) volumeWorld {
+// newVolumeEnv creates these InfiniBand clusters, named a, b and so on, with the given numbers of nodes of 4 CPUs
+// each.
+func newVolumeEnv(ctx context.Context, name string, clusters ...int) volumeEnv {
 	GinkgoHelper()
-	w := volumeWorld{newWorld(ctx, name, 0, "4")}
+	w := volumeEnv{newTestEnv(ctx, name, 0, "4")}
 	first := 0
 	for i, nodes := range clusters {
 		w.addCluster(ctx, string(rune('a'+i)), first, nodes, "4")
@@ -46,7 +48,7 @@ func newVolumeWorld(ctx context.Context, name string, clusters ...int) volumeWor
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		if CurrentSpecReport().Failed() {
-			w.tellVolumes(ctx)
+			w.printVolumes(ctx)
 		}
 		Expect(provisioner.Kill9()).To(Succeed())
 		for _, v := range w.volumes(ctx) {
@@ -59,33 +61,36 @@ func newVolumeWorld(ctx context.Context, name string, clusters ...int) volumeWor
 	return w
 }
 
-// local is the class of volumes that are there, made that of those the provisioner makes; it is the provisioner's name, too.
-func (w volumeWorld) local() string { return w.name + "-local" }
-func (w volumeWorld) made() string  { return w.name + "-made" }
+// local is the class of existing volumes, and made is the class of volumes from the provisioner, and also the
+// provisioner's name.
+func (w volumeEnv) local() string { return w.name + "-local" }
+func (w volumeEnv) made() string  { return w.name + "-made" }
 
-// schedule runs the test's scheduler with volumebinding, where the claims of a pod may take so many seconds to be bound.
-func (w volumeWorld) schedule(ctx context.Context, bindTimeout int, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
+// schedule runs the test's scheduler with volumebinding, where the claims of a pod may take bindTimeout seconds to be
+// bound.
+func (w volumeEnv) schedule(ctx context.Context, bindTimeout int, opts controlplane.SchedulerOptions) *controlplane.Scheduler {
 	GinkgoHelper()
 	opts.Conf = w.confBinding(bindTimeout)
-	// The provisioner is no CSI driver, which nodes could have attach limits for.
+	// The provisioner is not a CSI driver, so nodes cannot have attach limits for it.
 	opts.Args = append(opts.Args, "--ignored-provisioners="+w.made())
 	return w.startWith(ctx, opts)
 }
 
-// confBinding is the conf with volumebinding, where the claims of a pod may take so many seconds to be bound.
-func (w volumeWorld) confBinding(seconds int) string {
+// confBinding returns the configuration with volumebinding, where the claims of a pod may take this number of seconds
+// to be bound.
+func (w volumeEnv) confBinding(seconds int) string {
 	const plugin = "  - name: volumebinding\n"
 	return strings.Replace(w.conf(), plugin, plugin+fmt.Sprintf("    arguments: {volumebinding.bindTimeoutSeconds: %d}\n", seconds), 1) + inClusters
 }
 
-// addVolume makes a local volume on the node.
-func (w volumeWorld) addVolume(ctx context.Context, name, node string) {
+// addVolume creates a local volume on the node.
+func (w volumeEnv) addVolume(ctx context.Context, name, node string) {
 	GinkgoHelper()
 	w.addVolumeOf(ctx, w.local(), name, node)
 }
 
-// addVolumeOf makes a volume of the class that is reached from the node, or from all if that is empty.
-func (w volumeWorld) addVolumeOf(ctx context.Context, class, name, node string) {
+// addVolumeOf creates a volume of the class that the node reaches, or all nodes if it is empty.
+func (w volumeEnv) addVolumeOf(ctx context.Context, class, name, node string) {
 	GinkgoHelper()
 	made := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name},
@@ -107,8 +112,8 @@ func (w volumeWorld) addVolumeOf(ctx context.Context, class, name, node string) 
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// eventuallyAvailable waits until the volume controller has made n of the world's volumes available.
-func (w volumeWorld) eventuallyAvailable(ctx context.Context, n int) {
+// eventuallyAvailable waits until the volume controller has made n of the testEnv's volumes available.
+func (w volumeEnv) eventuallyAvailable(ctx context.Context, n int) {
 	GinkgoHelper()
 	Eventually(func() (ready int) {
 		for _, v := range w.volumes(ctx) {
@@ -120,8 +125,8 @@ func (w volumeWorld) eventuallyAvailable(ctx context.Context, n int) {
 	}, controllersPatience).WithPolling(pollVolumes).Should(Equal(n))
 }
 
-// addClaims makes claims of the class.
-func (w volumeWorld) addClaims(ctx context.Context, class string, names ...string) {
+// addClaims creates claims of the class.
+func (w volumeEnv) addClaims(ctx context.Context, class string, names ...string) {
 	GinkgoHelper()
 	for _, name := range names {
 		_, err := kube.CoreV1().PersistentVolumeClaims(w.name).Create(ctx, &corev1.PersistentVolumeClaim{
@@ -132,7 +137,7 @@ func (w volumeWorld) addClaims(ctx context.Context, class string, names ...strin
 	}
 }
 
-// withClaims gives each pod of the gang a claim of its own, which is named after it.
+// withClaims gives each pod of the gang a separate claim with its name.
 func withClaims(g gang) gang {
 	return withClaim(g, g.member)
 }
@@ -147,8 +152,8 @@ func withClaim(g gang, claim func(i int) string) gang {
 	return g
 }
 
-// volumes are those of the world's classes.
-func (w volumeWorld) volumes(ctx context.Context) []corev1.PersistentVolume {
+// volumes returns the volumes of the testEnv's classes.
+func (w volumeEnv) volumes(ctx context.Context) []corev1.PersistentVolume {
 	GinkgoHelper()
 	list, err := kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -157,8 +162,8 @@ func (w volumeWorld) volumes(ctx context.Context) []corev1.PersistentVolume {
 	})
 }
 
-// eventsOn are the messages of the events with the reason on the volume.
-func (w volumeWorld) eventsOn(ctx context.Context, volume, reason string) []string {
+// eventsOn returns the messages of the events on the volume with the reason.
+func (w volumeEnv) eventsOn(ctx context.Context, volume, reason string) []string {
 	GinkgoHelper()
 	list, err := kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.kind=PersistentVolume,involvedObject.name=" + volume + ",reason=" + reason,
@@ -171,14 +176,14 @@ func (w volumeWorld) eventsOn(ctx context.Context, volume, reason string) []stri
 	return messages
 }
 
-func (w volumeWorld) claims(ctx context.Context) []corev1.PersistentVolumeClaim {
+func (w volumeEnv) claims(ctx context.Context) []corev1.PersistentVolumeClaim {
 	GinkgoHelper()
 	list, err := kube.CoreV1().PersistentVolumeClaims(w.name).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return list.Items
 }
 
-// nodeOfVolume is the node that the volume is reached from, empty for one that is reached from more than that.
+// nodeOfVolume returns the only node that reaches the volume, or an empty name if several do.
 func nodeOfVolume(v *corev1.PersistentVolume) string {
 	if v.Spec.NodeAffinity == nil {
 		return ""
@@ -186,8 +191,8 @@ func nodeOfVolume(v *corev1.PersistentVolume) string {
 	return v.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
 }
 
-// provisioned are the nodes that volumes were asked for on, or with what result, in the phase, by claim.
-func (w volumeWorld) provisioned(phase string) map[string][]string {
+// provisioned returns the nodes of the provisioner's calls with this phase, by claim.
+func (w volumeEnv) provisioned(phase string) map[string][]string {
 	GinkgoHelper()
 	journal, err := w.Journal()
 	Expect(err).NotTo(HaveOccurred())
@@ -200,9 +205,10 @@ func (w volumeWorld) provisioned(phase string) map[string][]string {
 	return nodes
 }
 
-// unsettled says what must not be once all transactions have ended: a node selected for a claim without a volume, and without a pod
-// there; a volume that is reserved for nobody; a pod on a node that does not reach its volume; a gang that is neither whole nor waits and says why.
-func (w volumeWorld) unsettled(ctx context.Context, gangs ...gang) []string {
+// unsettled returns inconsistencies once all transactions have ended: a selected node on a claim that has no volume
+// and no pod there; a volume reserved for a claim that does not exist; a pod on a node that does not reach its
+// volume; a gang that is neither complete nor waits with a reason.
+func (w volumeEnv) unsettled(ctx context.Context, gangs ...gang) []string {
 	GinkgoHelper()
 	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -244,8 +250,8 @@ func uses(pod *corev1.Pod, claim string) bool {
 	})
 }
 
-// halfDone names the gangs that are neither whole nor wait and say why.
-func (w volumeWorld) halfDone(gangs ...gang) []string {
+// halfDone returns the names of the gangs that are neither complete nor wait with a reason.
+func (w volumeEnv) halfDone(gangs ...gang) []string {
 	var wrong []string
 	for _, g := range gangs {
 		bound, condition := w.bound(g), w.unschedulable(g)
@@ -257,14 +263,14 @@ func (w volumeWorld) halfDone(gangs ...gang) []string {
 	return wrong
 }
 
-// expectSettled expects what unsettled looks for to end.
-func (w volumeWorld) expectSettled(ctx context.Context, gangs ...gang) {
+// expectSettled expects that unsettled returns nothing after a while.
+func (w volumeEnv) expectSettled(ctx context.Context, gangs ...gang) {
 	GinkgoHelper()
 	Eventually(func() []string { return w.unsettled(ctx, gangs...) }).WithPolling(pollVolumes).Should(BeEmpty())
 }
 
-// tellVolumes writes down what there is to know of volumes when a spec failed.
-func (w volumeWorld) tellVolumes(ctx context.Context) {
+// printVolumes prints the available information on volumes when a spec has failed.
+func (w volumeEnv) printVolumes(ctx context.Context) {
 	for _, c := range w.claims(ctx) {
 		fmt.Fprintf(GinkgoWriter, "claim %s, %s, volume %q, %v\n", c.Name, c.Status.Phase, c.Spec.VolumeName, c.Annotations)
 	}
@@ -273,7 +279,8 @@ func (w volumeWorld) tellVolumes(ctx context.Context) {
 	}
 }
 
-// pauseControllers stops kube-controller-manager, and with it the volume controller, until the returned function is called.
+// pauseControllers stops kube-controller-manager, and with it the volume controller, until the returned function is
+// called.
 func pauseControllers() (resume func()) {
 	GinkgoHelper()
 	controllers := cp.Process(controlplane.ControllerManager)

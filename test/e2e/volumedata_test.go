@@ -14,7 +14,7 @@ import (
 
 var _ = Describe("A volume that an administrator keeps for the next claim of a name, for its data", func() {
 	It("is kept for it when the claim's pod is not bound, and no other claim gets it", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-data", 1)
+		w := newVolumeEnv(ctx, "vol-data", 1)
 		w.addVolume(ctx, "v", w.node(0))
 		volume := func() corev1.PersistentVolume { return w.volumes(ctx)[0] }
 		is := func(phase corev1.PersistentVolumePhase) {

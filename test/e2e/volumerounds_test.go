@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// volumeRounds is the environment variable with how many rounds of faults there are.
+	// volumeRounds is the environment variable with the number of rounds of faults.
 	volumeRounds        = "E2E_VOLUME_ROUNDS"
 	defaultVolumeRounds = 3
-	// blows is how often something happens in a round, with blowPause between two.
+	// blows is the number of faults in a round, with blowPause between them.
 	blows     = 6
 	blowPause = 700 * time.Millisecond
-	// mending is within what all is settled once faults have ended.
-	mending = time.Minute
+	// recoveryTime is the time limit for recovery once the faults have ended.
+	recoveryTime = time.Minute
 )
 
 var _ = Describe("Under random faults while volumes are made", func() {
@@ -41,8 +41,8 @@ var _ = Describe("Under random faults while volumes are made", func() {
 			rounds, err = strconv.Atoi(text)
 			Expect(err).NotTo(HaveOccurred(), volumeRounds)
 		}
-		b := &breaker{volumeWorld: newVolumeWorld(ctx, "vol-rounds", 3, 3, 4), nodes: 10, random: rand.New(rand.NewSource(GinkgoRandomSeed()))}
-		b.proxy = b.world.proxy()
+		b := &breaker{volumeEnv: newVolumeEnv(ctx, "vol-rounds", 3, 3, 4), nodes: 10, random: rand.New(rand.NewSource(GinkgoRandomSeed()))}
+		b.proxy = b.testEnv.proxy()
 		b.live(ctx)
 		for round := range rounds {
 			began := time.Now()
@@ -54,9 +54,9 @@ var _ = Describe("Under random faults while volumes are made", func() {
 	})
 })
 
-// breaker breaks things at random in a world.
+// breaker causes random faults in a testEnv.
 type breaker struct {
-	volumeWorld
+	volumeEnv
 	nodes     int
 	random    *rand.Rand
 	proxy     *faultproxy.Proxy
@@ -70,7 +70,7 @@ func (b *breaker) live(ctx context.Context) {
 	b.scheduler = b.schedule(ctx, shortBinding, controlplane.SchedulerOptions{Server: b.proxy.URL()})
 }
 
-// round has gangs of every kind placed while things break, and says what happened.
+// round places gangs of every kind while faults happen, and returns a description of them.
 func (b *breaker) round(ctx context.Context, name string) string {
 	GinkgoHelper()
 	b.kills = 0
@@ -99,7 +99,7 @@ func (b *breaker) round(ctx context.Context, name string) string {
 			}
 		}
 		return wrong
-	}, mending).WithPolling(pollVolumes).Should(BeEmpty(), name)
+	}, recoveryTime).WithPolling(pollVolumes).Should(BeEmpty(), name)
 	told := fmt.Sprintf("%d faults at the proxy, %d kills", hits, b.kills)
 	for _, g := range gangs {
 		told += fmt.Sprintf(", %s %d/%d", g.name, b.bound(g), g.size)
@@ -111,14 +111,15 @@ func (b *breaker) round(ctx context.Context, name string) string {
 	return told
 }
 
-// gangs submits one of each kind, and local volumes for those that need them. Those of the second result can be whole whatever was
-// made and bound where: the others may have volumes that no node, or no cluster, reaches together.
+// gangs submits one gang of each kind, and local volumes for the gangs that need them. The gangs in the second result
+// can be complete wherever their volumes were created and bound. The others may have volumes that no node, or no
+// cluster, reaches together.
 func (b *breaker) gangs(ctx context.Context, name string) (all, whole []gang) {
 	GinkgoHelper()
 	for i := range b.nodes {
 		b.addVolume(ctx, fmt.Sprintf("%s-%d", name, i), b.node(i))
 	}
-	const small = "100m" // any node has room for all: only volumes keep gangs from one
+	const small = "100m" // Any node has room for all pods: only volumes keep gangs from a node.
 	clustered := required(withClaims(gang{name: name + "-clustered", size: 4, min: 4, cpu: small}))
 	anywhere := withClaims(gang{name: name + "-anywhere", size: 4, min: 4, cpu: small})
 	local := withClaims(gang{name: name + "-local", size: 4, min: 4, cpu: small})
@@ -143,7 +144,7 @@ func (b *breaker) gangs(ctx context.Context, name string) (all, whole []gang) {
 	return all, []gang{anywhere, local, shared}
 }
 
-// faults breaks a tenth of the scheduler's calls about objects of the namespace, and more of those about volumes.
+// faults breaks a tenth of the scheduler's calls for objects of the namespace, and more of the calls for volumes.
 func (b *breaker) faults() []*faultproxy.ActiveRule {
 	rules := b.randomFaults(b.proxy)
 	for _, action := range []faultproxy.Action{
@@ -154,7 +155,7 @@ func (b *breaker) faults() []*faultproxy.ActiveRule {
 	return rules
 }
 
-// misorder tells the provisioner anew on which nodes not to do as it should.
+// misorder gives the provisioner new orders to misbehave on some nodes.
 func (b *breaker) misorder() {
 	GinkgoHelper()
 	b.obey()
@@ -170,7 +171,7 @@ func (b *breaker) misorder() {
 	}
 }
 
-// obey has the provisioner make all volumes.
+// obey makes the provisioner create all volumes.
 func (b *breaker) obey() {
 	GinkgoHelper()
 	for i := range b.nodes {
@@ -180,7 +181,7 @@ func (b *breaker) obey() {
 	}
 }
 
-// strike does one of the things that happen to clusters.
+// strike causes one of the faults that happen to clusters.
 func (b *breaker) strike(ctx context.Context, gangs []gang) {
 	GinkgoHelper()
 	switch b.random.Intn(6) {
@@ -216,7 +217,7 @@ func (b *breaker) clear(ctx context.Context, gangs []gang) {
 	Eventually(func() int { return len(b.volumes(ctx)) }, controllersPatience).WithPolling(pollVolumes).Should(BeZero(), "volumes")
 }
 
-// ignoreGone is nil for what was deleted already.
+// ignoreGone returns nil for the error of an object that was deleted already.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -25,15 +25,16 @@ import (
 const (
 	// pollVolumes is how often specs list claims and volumes.
 	pollVolumes = 100 * time.Millisecond
-	// longBinding is more seconds than any spec takes, shortBinding a few.
+	// longBinding is more seconds than any spec takes, and shortBinding a few.
 	longBinding, shortBinding = 600, 2
-	// atOnce is within what a gang is tried again when what it waits for is there, and less than a period or a heartbeat.
+	// atOnce is the time in which a gang must be retried after its cause to wait has ended. It is less than a period
+	// or a heartbeat.
 	atOnce = 5 * time.Second
 )
 
 var _ = Describe("A gang with a claim each", func() {
 	It("lands whole in the InfiniBand cluster that has the volumes, and waits for them otherwise", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-local", 2, 3)
+		w := newVolumeEnv(ctx, "vol-local", 2, 3)
 		// Cluster a is the tighter one, and lacks a volume.
 		for i, node := range []int{0, 0, 1, 2, 2, 3, 4} {
 			w.addVolume(ctx, fmt.Sprint(i), w.node(node))
@@ -56,7 +57,7 @@ var _ = Describe("A gang with a claim each", func() {
 	})
 
 	It("moves to another cluster when its volumes cannot be made in the first, and nothing is left selected", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-move", 2, 3)
+		w := newVolumeEnv(ctx, "vol-move", 2, 3)
 		for _, node := range []int{0, 1} {
 			w.order(control.Provisioner, w.node(node), control.Fail)
 		}
@@ -72,7 +73,7 @@ var _ = Describe("A gang with a claim each", func() {
 	})
 
 	It("stays in the cluster of the volumes that were made when those of some members cannot be made on their node", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-node", 3, 4)
+		w := newVolumeEnv(ctx, "vol-node", 3, 4)
 		w.order(control.Provisioner, w.node(1), control.Fail)
 		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.made(), "g", 8)
@@ -81,7 +82,7 @@ var _ = Describe("A gang with a claim each", func() {
 	})
 
 	It("reports what it waits for in the cluster that has some of its volumes, and is placed there once the others can be created", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-part", 2, 2)
+		w := newVolumeEnv(ctx, "vol-part", 2, 2)
 		w.order(control.Provisioner, w.node(1), control.Fail)
 		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.made(), "g", 8)
@@ -100,7 +101,7 @@ var _ = Describe("A gang with a claim each", func() {
 	})
 
 	It("is tried on other nodes at once when the provisioner asks for that", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-ask", 2, 3)
+		w := newVolumeEnv(ctx, "vol-ask", 2, 3)
 		for _, node := range []int{0, 1} {
 			w.order(control.Provisioner, w.node(node), control.Reschedule)
 		}
@@ -111,7 +112,7 @@ var _ = Describe("A gang with a claim each", func() {
 	})
 
 	It("follows the volumes that are ready after it was rolled back", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-late", 4)
+		w := newVolumeEnv(ctx, "vol-late", 4)
 		w.order(control.Provisioner, control.Anything, control.Hang)
 		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.made(), "g", 4)
@@ -131,9 +132,10 @@ var _ = Describe("A gang with a claim each", func() {
 
 var _ = Describe("A claim that a gang shares", func() {
 	It("is bound once", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-shared", 3)
+		w := newVolumeEnv(ctx, "vol-shared", 3)
 		w.addVolume(ctx, "only", w.node(1))
-		// A write of the volume controller's, after the scheduler has read the volume, would have the scheduler write again.
+		// A write of the volume controller after the scheduler has read the volume would make the scheduler write
+		// again.
 		w.eventuallyAvailable(ctx, 1)
 		proxy := w.proxy()
 		var mu sync.Mutex
@@ -167,7 +169,7 @@ var _ = Describe("A claim that a gang shares", func() {
 
 var _ = Describe("A volume that is reserved for a claim which is deleted", func() {
 	It("stays released when the volume controller has released it, which an event says, and is used again when an administrator frees it", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-released", 1)
+		w := newVolumeEnv(ctx, "vol-released", 1)
 		proxy := w.proxy()
 		w.addVolume(ctx, "v", w.node(0))
 		is := func(phase corev1.PersistentVolumePhase, reserved bool) {
@@ -178,7 +180,8 @@ var _ = Describe("A volume that is reserved for a claim which is deleted", func(
 			}, controllersPatience).WithPolling(pollVolumes).Should(BeTrue(), "volume is %s, reserved %v", phase, reserved)
 		}
 		is(corev1.VolumeAvailable, false)
-		// The volume controller comes back without what it knew, or it would bind the volume to the claim as it was.
+		// The volume controller returns without its memory. Otherwise it would bind the volume to the claim in its
+		// former state.
 		Expect(cp.Kill(controlplane.ControllerManager)).To(Succeed())
 		restart := sync.OnceFunc(func() { Expect(cp.Restart(context.WithoutCancel(ctx), controlplane.ControllerManager)).To(Succeed()) })
 		DeferCleanup(restart)
@@ -213,13 +216,13 @@ var _ = Describe("A volume that is reserved for a claim which is deleted", func(
 
 var _ = Describe("After a kill -9 of the scheduler", func() {
 	It("between volumes being bound and pods being bound the next one binds the pods where their volumes are", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-kill-bind", 4)
+		w := newVolumeEnv(ctx, "vol-kill-bind", 4)
 		proxy := w.proxy()
 		held := proxy.Add(w.bindingsTo(".*", 0, faultproxy.Hold()))
 		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{Server: proxy.URL()})
 		g := w.submitWithClaims(ctx, w.made(), "g", 4)
 		Eventually(held.Hits).Should(Equal(4))
-		// The proxy goes on holding: what a dead scheduler sent must not arrive after all.
+		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
 		Expect(w.everBound(g)).To(BeZero())
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
@@ -231,7 +234,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 	})
 
 	It("while volumes are made the next one withdraws what it selected", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-kill-made", 4)
+		w := newVolumeEnv(ctx, "vol-kill-made", 4)
 		w.order(control.Provisioner, control.Anything, control.Hang)
 		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		stays, goes := w.submitWithClaims(ctx, w.made(), "stays", 4), w.submitWithClaims(ctx, w.made(), "goes", 4)
@@ -253,7 +256,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 	})
 
 	It("while volumes are reserved the next one frees them for others", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-kill-local", 4)
+		w := newVolumeEnv(ctx, "vol-kill-local", 4)
 		for i := range 4 {
 			w.addVolume(ctx, fmt.Sprint(i), w.node(i))
 		}
@@ -281,8 +284,8 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 	})
 })
 
-// submitWithClaims creates a gang that must lie in one cluster, and a claim of the class for each of its pods.
-func (w volumeWorld) submitWithClaims(ctx SpecContext, class, name string, size int) gang {
+// submitWithClaims creates a gang that requires one cluster, and a claim of the class for each of its pods.
+func (w volumeEnv) submitWithClaims(ctx SpecContext, class, name string, size int) gang {
 	GinkgoHelper()
 	g := required(withClaims(gang{name: name, size: size, min: size}))
 	w.addClaims(ctx, class, g.pods()...)

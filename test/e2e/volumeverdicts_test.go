@@ -21,7 +21,7 @@ import (
 
 var _ = Describe("A gang with claims", func() {
 	It("has volumes made that live as long as its pods", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-ephemeral", 2)
+		w := newVolumeEnv(ctx, "vol-ephemeral", 2)
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		g := required(gang{name: "g", size: 3, min: 3, pod: func(_ int, pod *corev1.Pod) {
 			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{
@@ -36,7 +36,7 @@ var _ = Describe("A gang with claims", func() {
 	})
 
 	It("reports which claim keeps it from every node, and is placed when that changes", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-verdict", 1)
+		w := newVolumeEnv(ctx, "vol-verdict", 1)
 		w.class(ctx, "now", func(class *storagev1.StorageClass) {
 			class.VolumeBindingMode = ptr.To(storagev1.VolumeBindingImmediate)
 		})
@@ -94,7 +94,7 @@ var _ = Describe("A gang with claims", func() {
 		}
 		w.deleteGang(ctx, immediate)
 		Expect(kube.CoreV1().PersistentVolumes().Delete(ctx, volume, metav1.DeleteOptions{})).To(Succeed())
-		// What protects it comes back as long as it is not being deleted.
+		// The protecting finalizer is added again as long as the object is not being deleted.
 		_, err := kube.CoreV1().PersistentVolumes().Patch(ctx, volume, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() corev1.PersistentVolumeClaimPhase {
@@ -116,7 +116,7 @@ var _ = Describe("A gang with claims", func() {
 	})
 
 	It("lies where its class allows volumes to be made", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-allowed", 2, 2)
+		w := newVolumeEnv(ctx, "vol-allowed", 2, 2)
 		w.class(ctx, "zoned", func(class *storagev1.StorageClass) { class.AllowedTopologies = hosts(w.node(2), w.node(3)) })
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.name+"-zoned", "g", 8)
@@ -129,7 +129,7 @@ var _ = Describe("A gang with claims", func() {
 	})
 
 	It("lies anywhere with volumes of a class without topology, and again with the same volumes", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-network", 2, 2)
+		w := newVolumeEnv(ctx, "vol-network", 2, 2)
 		for i := range 4 {
 			w.addVolumeOf(ctx, w.local(), fmt.Sprint(i), "")
 		}
@@ -150,7 +150,7 @@ var _ = Describe("A gang with claims", func() {
 	})
 
 	It("is bound in the time that the configuration gives now, and a bad one changes nothing", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-reload", 2)
+		w := newVolumeEnv(ctx, "vol-reload", 2)
 		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		reloads := func(result string) func() (string, error) {
 			return func() (string, error) {
@@ -158,7 +158,7 @@ var _ = Describe("A gang with claims", func() {
 				return metric(string(text), `volcano_scheduler_conf_reloads_total{result="`+result+`"}`), err
 			}
 		}
-		w.eventuallyBound(w.submitWithClaims(ctx, w.made(), "before", 1), 1) // by the configuration it began with
+		w.eventuallyBound(w.submitWithClaims(ctx, w.made(), "before", 1), 1) // by the configuration with which it began
 		Expect(scheduler.ReplaceConf(w.confBinding(shortBinding))).To(Succeed())
 		Eventually(reloads("ok")).Should(Equal("1"))
 		Expect(scheduler.ReplaceConf(w.confBinding(0))).To(Succeed())
@@ -175,7 +175,7 @@ var _ = Describe("A gang with claims", func() {
 	})
 
 	It("has no more volumes on a node than their driver can attach, and is placed once it can", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-limits", 2)
+		w := newVolumeEnv(ctx, "vol-limits", 2)
 		driver := w.made() + "-csi"
 		_, err := kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
 			ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)},
@@ -202,7 +202,7 @@ var _ = Describe("A gang with claims", func() {
 	})
 
 	It("lies in the zone of a volume that says no more than that", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-zone", 2)
+		w := newVolumeEnv(ctx, "vol-zone", 2)
 		for i, zone := range []string{"z1", "z2"} {
 			w.patchNode(ctx, w.node(i), `{"metadata":{"labels":{"topology.kubernetes.io/zone":"`+zone+`"}}}`)
 		}
@@ -226,7 +226,7 @@ var _ = Describe("A gang with claims", func() {
 	})
 
 	It("with one ReadWriteOncePod claim for two pods has them one after the other", func(ctx SpecContext) {
-		w := newVolumeWorld(ctx, "vol-rwop", 1)
+		w := newVolumeEnv(ctx, "vol-rwop", 1)
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		spec := claimSpec(w.made())
 		spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
@@ -258,7 +258,7 @@ func containAll(words []string) []OmegaMatcher {
 	return all
 }
 
-// hosts is a topology of these nodes.
+// hosts returns a topology of these nodes.
 func hosts(nodes ...string) []corev1.TopologySelectorTerm {
 	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: corev1.LabelHostname, Values: nodes}}}}
 }
@@ -271,8 +271,8 @@ func claimSpec(class string) corev1.PersistentVolumeClaimSpec {
 	}
 }
 
-// addDriver says that the CSI driver can attach so many volumes to the node.
-func (w volumeWorld) addDriver(ctx context.Context, node, driver string, limit int32) {
+// addDriver sets the number of volumes that the CSI driver can attach to the node.
+func (w volumeEnv) addDriver(ctx context.Context, node, driver string, limit int32) {
 	GinkgoHelper()
 	_, err := kube.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: node},
@@ -286,8 +286,8 @@ func (w volumeWorld) addDriver(ctx context.Context, node, driver string, limit i
 	})
 }
 
-// class makes one more class of the world's provisioner, until the end of the spec.
-func (w volumeWorld) class(ctx context.Context, name string, change func(*storagev1.StorageClass)) {
+// class creates another class of the testEnv's provisioner until the end of the spec.
+func (w volumeEnv) class(ctx context.Context, name string, change func(*storagev1.StorageClass)) {
 	GinkgoHelper()
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name}, Provisioner: w.made(), VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),

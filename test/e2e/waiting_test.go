@@ -14,7 +14,7 @@ import (
 
 var _ = Describe("A gang that waits", func() {
 	It("says why, and its pods say the same", func(ctx SpecContext) {
-		w := newWorld(ctx, "waiting", 2, "4")
+		w := newTestEnv(ctx, "waiting", 2, "4")
 		closed := w.queue(ctx, v1beta1.QueueStateClosed)
 		w.start(ctx, w.conf())
 
@@ -55,14 +55,14 @@ var _ = Describe("A gang that waits", func() {
 	})
 })
 
-// queue makes a queue of this world in the state, and returns its name. It ends with the spec.
-func (w *world) queue(ctx context.Context, state v1beta1.QueueState) string {
+// queue creates a queue of this testEnv in the state, and returns its name. It is deleted after the spec.
+func (w *testEnv) queue(ctx context.Context, state v1beta1.QueueState) string {
 	GinkgoHelper()
 	queues := vc.SchedulingV1beta1().Queues()
 	_, err := queues.Create(ctx, &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: v1beta1.QueueSpec{Weight: 1}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) error { return queues.Delete(ctx, w.name, metav1.DeleteOptions{}) })
-	Eventually(func() error { // others write it, too
+	Eventually(func() error { // Other clients write it, too.
 		queue, err := queues.Get(ctx, w.name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -74,8 +74,8 @@ func (w *world) queue(ctx context.Context, state v1beta1.QueueState) string {
 	return w.name
 }
 
-// eventuallySays waits until the PodGroup's condition and its pods' say just this.
-func (w *world) eventuallySays(g gang, reason, message string) {
+// eventuallySays waits until the conditions of the PodGroup and its pods have exactly this reason and message.
+func (w *testEnv) eventuallySays(g gang, reason, message string) {
 	GinkgoHelper()
 	Eventually(func() *v1beta1.PodGroupCondition { return w.unschedulable(g) }).
 		Should(And(Not(BeNil()), HaveField("Reason", reason), HaveField("Message", message)), "condition of PodGroup %s", g.name)

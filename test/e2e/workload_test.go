@@ -19,19 +19,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// writers is how many pods are created at a time.
+// writers is the number of pods that are created concurrently.
 const writers = 16
 
 // gang is a PodGroup and its pods, which are named after it and numbered.
 type gang struct {
 	name string
-	// size is how many pods it has, min its minMember.
+	// size is the number of its pods, and min its minMember.
 	size, min int
-	// cpu is what each pod asks for, "1" when empty.
+	// cpu is the request of each pod. An empty value means "1".
 	cpu      string
 	queue    string
 	priority string
-	// podGroup and pod may change what is created; i is the pod's number.
+	// podGroup and pod may change the created objects. i is the pod's number.
 	podGroup func(*v1beta1.PodGroup)
 	pod      func(i int, pod *corev1.Pod)
 }
@@ -47,13 +47,13 @@ func (g gang) pods() []string {
 func (g gang) member(i int) string { return fmt.Sprintf("%s-%d", g.name, i) }
 
 // submit creates the gang's PodGroup and its pods.
-func (w *world) submit(ctx context.Context, g gang) {
+func (w *testEnv) submit(ctx context.Context, g gang) {
 	GinkgoHelper()
 	w.submitGroup(ctx, g)
 	w.submitPods(ctx, g, 0, g.size)
 }
 
-func (w *world) submitGroup(ctx context.Context, g gang) {
+func (w *testEnv) submitGroup(ctx context.Context, g gang) {
 	GinkgoHelper()
 	group := &v1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: g.name, Namespace: w.name},
@@ -66,8 +66,8 @@ func (w *world) submitGroup(ctx context.Context, g gang) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// submitPods creates the gang's pods from first up to, and without, last.
-func (w *world) submitPods(ctx context.Context, g gang, first, last int) {
+// submitPods creates the gang's pods with numbers from first up to, but not including, last.
+func (w *testEnv) submitPods(ctx context.Context, g gang, first, last int) {
 	GinkgoHelper()
 	errs := make([]error, last)
 	gate := make(chan struct{}, writers)
@@ -85,7 +85,7 @@ func (w *world) submitPods(ctx context.Context, g gang, first, last int) {
 	}
 }
 
-func (w *world) podOf(g gang, i int) *corev1.Pod {
+func (w *testEnv) podOf(g gang, i int) *corev1.Pod {
 	cpu := g.cpu
 	if cpu == "" {
 		cpu = "1"
@@ -111,18 +111,18 @@ func (w *world) podOf(g gang, i int) *corev1.Pod {
 	return pod
 }
 
-// role makes a pod one of a task's, as the job controller does.
+// role makes a pod a member of a task, as the job controller does.
 func role(pod *corev1.Pod, task string) { pod.Annotations[batchv1alpha1.TaskSpecKey] = task }
 
-// deletePod deletes a pod at once.
-func (w *world) deletePod(ctx context.Context, name string) {
+// deletePod deletes a pod without a grace period.
+func (w *testEnv) deletePod(ctx context.Context, name string) {
 	GinkgoHelper()
 	Expect(kube.CoreV1().Pods(w.name).Delete(ctx, name, *metav1.NewDeleteOptions(0))).To(Succeed())
 }
 
-// deleteGang deletes a gang's PodGroup and pods at once, and what the plugins made for those that are bound: as
-// with a volume, that is for others than the scheduler to do.
-func (w *world) deleteGang(ctx context.Context, g gang) {
+// deleteGang deletes a gang's PodGroup and pods without a grace period, and the plugins' objects for bound pods. As
+// with a volume, their deletion is not the scheduler's task.
+func (w *testEnv) deleteGang(ctx context.Context, g gang) {
 	GinkgoHelper()
 	bound := w.EverBound()
 	for _, name := range g.pods() {
@@ -138,8 +138,8 @@ func (w *world) deleteGang(ctx context.Context, g gang) {
 	}
 }
 
-// touch changes something about the gang that a user may change, so that it is tried again at once.
-func (w *world) touch(ctx context.Context, g gang) {
+// touch changes a field of the gang that a user may change, so that the gang is retried at once.
+func (w *testEnv) touch(ctx context.Context, g gang) {
 	GinkgoHelper()
 	Eventually(func() error {
 		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})
@@ -152,8 +152,8 @@ func (w *world) touch(ctx context.Context, g gang) {
 	}).Should(Succeed())
 }
 
-// grow gives the PodGroup the gang's minMember.
-func (w *world) grow(ctx context.Context, g gang) {
+// grow sets the PodGroup's minMember to that of the gang.
+func (w *testEnv) grow(ctx context.Context, g gang) {
 	GinkgoHelper()
 	Eventually(func() error {
 		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// namespace holds the gangs that must be bound, oddNamespace objects that nobody should have made.
+	// namespace has the gangs that must be bound, and oddNamespace unusual objects.
 	namespace    = "soak"
 	oddNamespace = "soak-odd"
 	secondQueue  = "soak-second"
@@ -38,7 +38,7 @@ const (
 	schedulerName = "volcano"
 )
 
-// start starts the cluster and its schedulers. On an error nothing is left running.
+// start starts the cluster and its schedulers. After an error nothing is left running.
 func start(ctx context.Context, opts options, out io.Writer) (_ *soak, err error) {
 	s := &soak{opts: opts, out: out, began: time.Now(), upset: map[string]int{}, levels: map[int][]level{}}
 	s.cp, err = controlplane.Start(ctx, controlplane.Options{Dir: opts.dir, Progress: io.Discard})
@@ -93,7 +93,7 @@ func start(ctx context.Context, opts options, out io.Writer) (_ *soak, err error
 	return s, nil
 }
 
-// addNodes makes count nodes, from the number first on.
+// addNodes creates count nodes, numbered from first.
 func (s *soak) addNodes(ctx context.Context, first, count int) error {
 	for i := first; i < first+count; i++ {
 		err := s.cp.CreateNodes(ctx, controlplane.NodeShape{
@@ -107,7 +107,7 @@ func (s *soak) addNodes(ctx context.Context, first, count int) error {
 	return nil
 }
 
-// prepare makes the namespaces and the second queue.
+// prepare creates the namespaces and the second queue.
 func (s *soak) prepare(ctx context.Context) error {
 	for _, name := range []string{namespace, oddNamespace} {
 		if _, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
@@ -122,7 +122,7 @@ func (s *soak) prepare(ctx context.Context) error {
 
 func nodeName(i int) string { return fmt.Sprintf("soak-%04d", i) }
 
-// binary is the path of one of the repository's binaries, which must have been built.
+// binary returns the path of one of the repository's binaries, which must have been built.
 func (s *soak) binary(name string) (string, error) {
 	root, err := controlplane.RepoRoot()
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *soak) binary(name string) (string, error) {
 	return path, nil
 }
 
-// stop ends all that start started.
+// stop ends everything that start has started.
 func (s *soak) stop() error {
 	for _, r := range s.replicas {
 		r.retire()

@@ -16,7 +16,7 @@ type confs struct {
 	seed   uint64
 
 	mu sync.Mutex
-	// weight is what changes from one to the next.
+	// weight is the argument that changes from one configuration to the next.
 	weight int
 }
 
@@ -32,7 +32,8 @@ func (c *confs) next() string {
 	return c.current()
 }
 
-// current is the configuration for a scheduler that starts now: the default, whose last plugin is binpack, and more.
+// current returns the configuration for a scheduler that starts now: the default, whose last plugin is binpack, and
+// additions.
 func (c *confs) current() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,5 +52,5 @@ func (c *confs) current() string {
 `, c.weight, clusterLabel, plugin, c.orders, c.seed%1_000_000)
 }
 
-// invalid is a configuration that must be refused.
+// invalid is a configuration that must be rejected.
 const invalid = "actions: \"enqueue, alocate\"\ntiers: []\n"

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The soak lets gangs come and go on a real control plane while things break at random, and says whether the scheduler
-// kept its promises:
+// The soak test creates and deletes gangs on a real control plane while faults happen at random, and reports whether
+// the scheduler kept its guarantees:
 //
-//	         submit, delete, resize gangs           break things, one after the other
+//	         submit, delete, resize gangs           cause faults, one after the other
 //	chapter ──────────────────────────────┬──────────────────────────────────────────────┐
 //	                                      ▼                                              ▼
-//	quiet point: all is mended; every gang must be bound, nothing may be left behind, and what the books say is free must
-//	             be: a gang as large as the free capacity is bound, and removed
+//	quiet point: all faults are repaired; every gang must be bound, nothing may be left behind, and the free capacity
+//	in the
+//	             scheduler's books must exist: a gang as large as the free capacity is bound, and removed
 //
-// There are three chapters, each of many rounds between quiet points. In the first and the last everything breaks, the
-// schedulers' processes among it. In the second, which is half of the time, the same processes go on living, so that what
-// they leak is seen.
+// There are three chapters, each with many rounds between quiet points. In the first and the last, everything can
+// fail, including the schedulers' processes. In the second, which takes half of the time, the same processes keep
+// running, so that their leaks show.
 //
-// Node capacity is checked against the API server's own list all the time. Faults and workload come from one seed; what
-// they hit depends on timing.
+// The test compares node capacity with the API server's own list all the time. One seed determines the faults and the
+// workload. Their effect depends on timing.
 package main

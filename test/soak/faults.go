@@ -23,15 +23,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// fault breaks something and mends it again. An error says that it could not be played.
+// fault causes a fault and repairs it again. An error means that the fault could not be caused.
 type fault struct {
 	name string
-	// ends reports whether schedulers end of it.
+	// ends reports whether the fault ends schedulers.
 	ends bool
 	play func(context.Context, *rand.Rand) error
 }
 
-// faults are those to choose from.
+// faults returns the faults to choose from.
 func (s *soak) faults(lasting bool) []fault {
 	all := []fault{
 		{"a scheduler is killed", true, s.killScheduler},
@@ -56,8 +56,8 @@ func (s *soak) faults(lasting bool) []fault {
 	return slices.DeleteFunc(all, func(f fault) bool { return lasting && f.ends })
 }
 
-// mend takes back what faults may have left.
-func (s *soak) mend(ctx context.Context) error {
+// repair repairs the remaining effects of faults.
+func (s *soak) repair(ctx context.Context) error {
 	for _, verb := range []control.Verb{control.Random, control.Hang, control.Panic, control.FailRollback} {
 		if err := s.orders.Revoke(plugin, control.Anything, verb); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *soak) pauseScheduler(ctx context.Context, random *rand.Rand) error {
 	return process.Resume()
 }
 
-// away kills a component and starts it again after so many seconds.
+// away kills a component and starts it again after a number of seconds between low and high.
 func (s *soak) away(component controlplane.Component, low, high int) func(context.Context, *rand.Rand) error {
 	return func(ctx context.Context, random *rand.Rand) error {
 		s.outage.Lock()
@@ -129,12 +129,12 @@ func seconds(random *rand.Rand, low, high int) time.Duration {
 	return time.Duration(low*1000+random.IntN((high-low)*1000)) * time.Millisecond
 }
 
-// registerAgain deletes a node and creates it again; its pods keep running.
+// registerAgain deletes a node and creates it again, while its pods keep running.
 func (s *soak) registerAgain(ctx context.Context, random *rand.Rand) error {
 	return s.withoutNode(ctx, random.IntN(nodeCount), func() { pause(ctx, seconds(random, 0, 3)) })
 }
 
-// loseNode deletes a node and its pods, and makes it again later.
+// loseNode deletes a node and its pods, and creates the node again later.
 func (s *soak) loseNode(ctx context.Context, random *rand.Rand) error {
 	i := random.IntN(nodeCount)
 	return s.withoutNode(ctx, i, func() {
@@ -168,7 +168,7 @@ func (s *soak) withoutNode(ctx context.Context, i int, meanwhile func()) error {
 	})
 }
 
-// persistently makes a call again while it fails, for a minute.
+// persistently repeats a failing call for up to a minute.
 func (s *soak) persistently(ctx context.Context, call func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -180,8 +180,8 @@ func (s *soak) persistently(ctx context.Context, call func() error) error {
 	}
 }
 
-// wound deletes the gangs' pods that are chosen. A gang that must stay in its cluster loses all of them, since it need not
-// find room there again.
+// wound deletes the chosen pods of the gangs. A gang that must stay in its cluster loses all of its pods, since it
+// may find no room there again.
 func (s *soak) wound(ctx context.Context, now *state, chosen func(*corev1.Pod) bool) {
 	whole := map[string]bool{}
 	for _, g := range s.fleet.all() {
@@ -201,13 +201,13 @@ func (s *soak) wound(ctx context.Context, now *state, chosen func(*corev1.Pod) b
 	}
 }
 
-// gangOf is the gang's name, which its pods' names begin with.
+// gangOf returns the gang's name, with which its pods' names begin.
 func gangOf(pod *corev1.Pod) string {
 	name, _, _ := strings.Cut(pod.Name, "-")
 	return name
 }
 
-// changeNode cordons a node, taints it, or changes its annotations again and again, and takes that back.
+// changeNode cordons a node, taints it, or changes its annotations again and again, and reverts the change.
 func (s *soak) changeNode(ctx context.Context, random *rand.Rand) error {
 	name := nodeName(random.IntN(nodeCount))
 	how := random.IntN(3)
@@ -236,7 +236,7 @@ func (s *soak) updateNode(ctx context.Context, name string, change func(*corev1.
 	return s.persistently(ctx, func() error {
 		node, err := s.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil // lost to another fault, which makes it as it was
+			return nil // Another fault deleted the node and restores it.
 		}
 		if err != nil {
 			return err
@@ -247,7 +247,8 @@ func (s *soak) updateNode(ctx context.Context, name string, change func(*corev1.
 	})
 }
 
-// changeConf gives the schedulers a valid configuration, maybe after an invalid one, or after it was taken away.
+// changeConf gives the schedulers a valid configuration, sometimes after an invalid one, or after the file was
+// removed.
 func (s *soak) changeConf(ctx context.Context, random *rand.Rand) error {
 	s.confTurn.Lock()
 	defer s.confTurn.Unlock()
@@ -280,7 +281,7 @@ func (s *soak) changeConf(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// order tells the pre-bind plugin what to do to every pod, for a while.
+// order gives the pre-bind plugin an order for every pod, for a while.
 func (s *soak) order(verb control.Verb) func(context.Context, *rand.Rand) error {
 	return func(ctx context.Context, random *rand.Rand) error {
 		if err := s.orders.Order(plugin, control.Anything, verb); err != nil {
@@ -292,7 +293,7 @@ func (s *soak) order(verb control.Verb) func(context.Context, *rand.Rand) error 
 }
 
 func (s *soak) deletePodGroup(ctx context.Context, _ *rand.Rand) error {
-	if g := s.fleet.any(); g != nil {
+	if g := s.fleet.randomGang(); g != nil {
 		_ = s.vc.SchedulingV1beta1().PodGroups(namespace).Delete(ctx, g.name, metav1.DeleteOptions{})
 	}
 	return nil
@@ -301,7 +302,7 @@ func (s *soak) deletePodGroup(ctx context.Context, _ *rand.Rand) error {
 func (s *soak) deletePods(ctx context.Context, random *rand.Rand) error {
 	now, err := s.truth.read(ctx)
 	if err != nil {
-		return nil // while the API server is away nobody deletes
+		return nil // While the API server cannot be reached, nothing can be deleted.
 	}
 	s.wound(ctx, now, func(*corev1.Pod) bool { return random.IntN(10) == 0 })
 	return nil

@@ -20,26 +20,27 @@ import (
 )
 
 const (
-	// mostPods bounds the members of all gangs together: 72 of 128 cpus, so that each gang fits whatever lies where, one
-	// that needs an InfiniBand cluster of 32 cpus too, also while two nodes are away.
+	// mostPods is the maximum number of members of all gangs together. They use 72 of 128 CPUs, so each gang fits
+	// wherever the others are. This holds even for a gang that requires an InfiniBand cluster of 32 CPUs while two
+	// nodes are missing.
 	mostPods = 72
 	// largest is the size of the largest gangs.
 	largest = 8
 )
 
-// gang is a PodGroup and its pods, which ask for one cpu each.
+// gang is a PodGroup and its pods, which request one CPU each.
 type gang struct {
 	name      string
 	size, min int
 	queue     string
-	// required keeps it in one InfiniBand cluster.
+	// required keeps the gang in one InfiniBand cluster.
 	required bool
 	born     time.Time
 }
 
 func (g *gang) member(i int) string { return fmt.Sprintf("%s-%d", g.name, i) }
 
-// fleet are the gangs that ought to be there. Like the controllers of a real cluster it makes whatever is missing of them.
+// fleet has the gangs that must exist. Like the controllers of a real cluster, it creates their missing objects.
 type fleet struct {
 	s *soak
 
@@ -55,7 +56,7 @@ func newFleet(s *soak) *fleet {
 	return &fleet{s: s, random: rand.New(rand.NewPCG(s.opts.seed, 2)), gangs: map[string]*gang{}}
 }
 
-// churn lets gangs come and go until the context ends.
+// churn submits, removes and resizes gangs until the context ends.
 func (f *fleet) churn(ctx context.Context) {
 	for pause(ctx, f.within(100, 900)) {
 		switch n := f.intN(10); {
@@ -87,7 +88,7 @@ func (f *fleet) submit() {
 		g.queue = secondQueue
 	}
 	if g.required = f.random.IntN(3) == 0; g.required {
-		g.min = size // what is above the minimum may find its cluster full
+		g.min = size // Members above the minimum may find their cluster full.
 	}
 	f.gangs[g.name] = g
 }
@@ -99,14 +100,14 @@ func (f *fleet) podsLocked() (n int) {
 	return n
 }
 
-// retireOne removes a gang, in whatever state it is.
+// retireOne removes a random gang, whatever its state is.
 func (f *fleet) retireOne(ctx context.Context) {
-	if g := f.any(); g != nil {
+	if g := f.randomGang(); g != nil {
 		f.remove(ctx, g)
 	}
 }
 
-// remove removes a gang. What of it cannot be deleted now keepUp deletes.
+// remove removes a gang. keepUp deletes the objects whose deletion fails now.
 func (f *fleet) remove(ctx context.Context, g *gang) {
 	f.mu.Lock()
 	delete(f.gangs, g.name)
@@ -117,7 +118,7 @@ func (f *fleet) remove(ctx context.Context, g *gang) {
 
 // resize changes the minimum of a gang.
 func (f *fleet) resize(ctx context.Context) {
-	g := f.any()
+	g := f.randomGang()
 	if g == nil || g.required {
 		return
 	}
@@ -131,8 +132,8 @@ func (f *fleet) resize(ctx context.Context) {
 	}
 }
 
-// any is one of the gangs, nil when there is none.
-func (f *fleet) any() *gang {
+// randomGang returns a random gang, or nil if there is none.
+func (f *fleet) randomGang() *gang {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.gangs) == 0 {
@@ -158,8 +159,8 @@ func (f *fleet) within(low, high int) time.Duration {
 	return time.Duration(low+f.intN(high-low)) * time.Millisecond
 }
 
-// keepUp makes what is missing and removes what is left over, once a second until the context ends. Calls that fail are
-// made again the next time.
+// keepUp creates missing objects and deletes leftover ones, once a second until the context ends. Failed calls are
+// repeated the next time.
 func (f *fleet) keepUp(ctx context.Context) {
 	for pause(ctx, time.Second) {
 		f.reconcile(ctx)
@@ -231,7 +232,7 @@ func (g *gang) pod(i int) *corev1.Pod {
 	return podOf(g.name, g.member(i), "1")
 }
 
-// podOf is a pod of a gang that asks for so many cpus.
+// podOf returns a pod of a gang that requests this amount of CPU.
 func podOf(gang, name, cpu string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1beta1.KubeGroupNameAnnotationKey: gang}},

@@ -16,26 +16,27 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// level is what a process used at a quiet point.
+// level is the resource usage of a process at a quiet point.
 type level struct {
 	process    string
 	at         time.Duration
 	goroutines float64
-	// heap is what was reachable after the last garbage collection, in bytes, and resident the process's memory.
+	// heap is the memory in bytes that was reachable after the last garbage collection, and resident the resident
+	// memory of the process.
 	heap, resident float64
 	cycles         float64
 }
 
-// What a process may use more at the end of a chapter than after its first quiet points, before it counts as a leak: gangs
-// come and go at random, and so do the calls under way.
+// The increases from the first quiet points to the end of a chapter above which a leak is reported. Gangs are created
+// and deleted at random, and so the number of calls in flight varies.
 const (
 	moreGoroutines = 100
 	moreHeap       = 32 << 20
-	// firstLevels are the quiet points that are taken as the start; the most of them counts.
+	// firstLevels is the number of quiet points whose maximum is the starting level.
 	firstLevels = 3
 )
 
-// takeLevels notes what each scheduler uses now.
+// takeLevels records the current usage of each scheduler.
 func (s *soak) takeLevels(ctx context.Context) {
 	for _, r := range s.replicas {
 		process := r.running()
@@ -48,7 +49,7 @@ func (s *soak) takeLevels(ctx context.Context) {
 			continue
 		}
 		if l.cycles == 0 {
-			continue // it stands by, and will use more once it leads
+			continue // It is a standby, and will use more once it leads.
 		}
 		l.at = time.Since(s.began)
 		s.levels[process.PID()] = append(s.levels[process.PID()], l)
@@ -80,7 +81,7 @@ func levelOf(ctx context.Context, process *controlplane.Scheduler) (level, error
 	return l, scanner.Err()
 }
 
-// endOfChapter holds what the processes use against what they used at first.
+// endOfChapter compares the usage of the processes with that at the start.
 func (s *soak) endOfChapter() {
 	for _, pid := range slices.Sorted(maps.Keys(s.levels)) {
 		all := s.levels[pid]
@@ -116,7 +117,7 @@ func least(levels []level) level {
 	return l
 }
 
-// report prints what was played.
+// report prints the numbers of gangs and faults.
 func (s *soak) report() {
 	s.say("%d gangs were submitted and %d removed; faults:", s.fleet.submitted, s.fleet.retired)
 	for _, name := range slices.Sorted(maps.Keys(s.upset)) {

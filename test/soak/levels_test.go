@@ -29,7 +29,7 @@ func TestEndOfChapter(t *testing.T) {
 	}
 }
 
-// grow are levels that grow by so much from one to the next.
+// grow returns levels that grow by this amount from one to the next.
 func grow(count int, goroutines, heap float64) []level {
 	levels := make([]level, count)
 	for i := range levels {

@@ -21,7 +21,7 @@ import (
 type options struct {
 	minutes float64
 	seed    uint64
-	// dir takes logs and data. They are kept when it is given, and after a failure.
+	// dir is the directory for logs and data. They are kept if it is set, and after a failure.
 	dir string
 }
 
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// client-go tells of outages that are meant.
+	// client-go logs the intended outages.
 	klog.SetLogger(logr.Discard())
 	fmt.Fprintf(out, "soak of %g minutes, seed %d\n", opts.minutes, opts.seed)
 	given := opts.dir != ""

@@ -17,17 +17,17 @@ import (
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 )
 
-// manyRoles is how many minTaskMember roles the odd PodGroup has: close to what a request may hold.
+// manyRoles is the number of minTaskMember roles of the odd PodGroup. It is close to the maximum size of a request.
 const manyRoles = 20_000
 
-// makeOddObjects makes objects that the API server takes, or refuses, and that a scheduler must live with; none of them
-// has a place on any node. They are removed a while later.
+// makeOddObjects creates unusual objects. The API server accepts or rejects them, and a scheduler must tolerate them.
+// None of them fits any node. They are removed a while later.
 func (s *soak) makeOddObjects(ctx context.Context, random *rand.Rand) error {
 	for _, odd := range []func(context.Context) error{
 		s.oddNumbers, s.oddRoles, s.oddGroups, s.oddPods, s.oddQueues, s.oddHyperNodes,
 	} {
 		if err := odd(ctx); err != nil && !refusedForGood(err) && !apierrors.IsAlreadyExists(err) {
-			break // the API server is away
+			break // The API server cannot be reached.
 		}
 	}
 	pause(ctx, seconds(random, 2, 8))
@@ -48,7 +48,7 @@ func (s *soak) oddGroup(ctx context.Context, name string, change func(*v1beta1.P
 	return err
 }
 
-// oddPod makes a pod that asks for more than any node has.
+// oddPod creates a pod that requests more than any node has.
 func (s *soak) oddPod(ctx context.Context, gang, name string, change func(*corev1.Pod)) error {
 	pod := podOf(gang, name, "100")
 	change(pod)
@@ -59,7 +59,7 @@ func (s *soak) oddPod(ctx context.Context, gang, name string, change func(*corev
 	return err
 }
 
-// oddNumbers makes PodGroups whose minResources cannot be reckoned with.
+// oddNumbers creates PodGroups whose minResources cannot be used in sums.
 func (s *soak) oddNumbers(ctx context.Context) error {
 	for i, number := range []string{"-5", "-1m", "9223372036854775807", "1e18"} {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, "nvidia.com/gpu", corev1.ResourcePods} {
@@ -74,7 +74,7 @@ func (s *soak) oddNumbers(ctx context.Context) error {
 	return nil
 }
 
-// oddRoles makes a PodGroup with very many roles, and a few pods.
+// oddRoles creates a PodGroup with a large number of roles, and a few pods.
 func (s *soak) oddRoles(ctx context.Context) error {
 	err := s.oddGroup(ctx, "roles", func(group *v1beta1.PodGroup) {
 		group.Spec.MinTaskMember = map[string]int32{}
@@ -88,7 +88,7 @@ func (s *soak) oddRoles(ctx context.Context) error {
 	return err
 }
 
-// oddGroups makes PodGroups that can never be bound.
+// oddGroups creates PodGroups that can never be bound.
 func (s *soak) oddGroups(ctx context.Context) error {
 	for name, change := range map[string]func(*v1beta1.PodGroup){
 		"huge":        func(group *v1beta1.PodGroup) { group.Spec.MinMember = 1 << 30 },
@@ -113,7 +113,7 @@ func (s *soak) oddGroups(ctx context.Context) error {
 	return nil
 }
 
-// oddPods makes pods that can never be bound.
+// oddPods creates pods that can never be bound.
 func (s *soak) oddPods(ctx context.Context) error {
 	for name, change := range map[string]func(*corev1.Pod){
 		"no-group":  func(*corev1.Pod) {},
@@ -141,7 +141,7 @@ func request(pod *corev1.Pod, name corev1.ResourceName, quantity string) {
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: requests, Limits: requests}
 }
 
-// oddQueues makes a queue with numbers that make no sense.
+// oddQueues creates a queue with numbers that make no sense.
 func (s *soak) oddQueues(ctx context.Context) error {
 	negative := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("-7")}
 	_, err := s.vc.SchedulingV1beta1().Queues().Create(ctx, &v1beta1.Queue{
@@ -154,7 +154,7 @@ func (s *soak) oddQueues(ctx context.Context) error {
 	return err
 }
 
-// oddHyperNodes makes HyperNodes that contain each other, or whose selector is no regular expression.
+// oddHyperNodes creates HyperNodes that contain each other, or whose selector is not a valid regular expression.
 func (s *soak) oddHyperNodes(ctx context.Context) error {
 	exact := func(name string) topologyv1alpha1.MemberSelector {
 		return topologyv1alpha1.MemberSelector{ExactMatch: &topologyv1alpha1.ExactMatch{Name: name}}
@@ -177,7 +177,7 @@ func (s *soak) oddHyperNodes(ctx context.Context) error {
 	return nil
 }
 
-// removeOddObjects deletes them all.
+// removeOddObjects deletes all of these objects.
 func (s *soak) removeOddObjects(ctx context.Context) error {
 	everything, now := metav1.ListOptions{}, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	return s.persistently(ctx, func() error {

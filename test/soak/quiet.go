@@ -14,18 +14,20 @@ import (
 )
 
 const (
-	// recovery is how long after the last fault all must be well: a gang's longest backoff is 72 s, a lost lease 15 s.
+	// recovery is how long recovery may take after the last fault: a gang's longest backoff is 72 s, and a lost lease
+	// takes 15 s.
 	recovery = 2 * time.Minute
-	// glance is how often it is looked.
+	// glance is the interval between checks.
 	glance = 250 * time.Millisecond
-	// patience is how long a look may take. An API server that etcd came back to may leave one request without an answer.
+	// patience is how long a check may take. An API server may leave one request without an answer after etcd has
+	// returned.
 	patience = 15 * time.Second
 )
 
-// quietPoint waits until all gangs are bound after the faults have ended, and then looks that nothing was left behind and
-// that nothing is held for nobody.
+// quietPoint waits until all gangs are bound after the faults have ended. It then checks that nothing was left behind
+// and that no resources are reserved needlessly.
 func (s *soak) quietPoint(ctx context.Context) error {
-	if err := s.mend(ctx); err != nil {
+	if err := s.repair(ctx); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -52,7 +54,7 @@ func (s *soak) quietPoint(ctx context.Context) error {
 	return nil
 }
 
-// await looks until nothing is unmet, and returns what still is when the time is over.
+// await repeats the check until it finds nothing, and returns its last findings when the time is over.
 func (s *soak) await(ctx context.Context, limit time.Duration, look func(context.Context) []string) (unmet []string) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -66,7 +68,7 @@ func (s *soak) await(ctx context.Context, limit time.Duration, look func(context
 	}
 }
 
-// unsettled says what is not yet as it must be.
+// unsettled returns the conditions that do not hold yet.
 func (s *soak) unsettled(ctx context.Context) []string {
 	now, err := s.truth.read(ctx)
 	if err != nil {
@@ -89,7 +91,7 @@ func (s *soak) unsettled(ctx context.Context) []string {
 	return append(unmet, now.untrue()...)
 }
 
-// lack says what the gang has not got. A gang that must stay in its cluster and finds that full waits rightly, and is
+// lack returns what the gang lacks. A gang that must stay in its cluster, and finds it full, waits correctly and is
 // removed.
 func (s *soak) lack(ctx context.Context, now *state, g *gang) string {
 	bound, clusters := now.members(g)
@@ -120,8 +122,8 @@ func (s *soak) lack(ctx context.Context, now *state, g *gang) string {
 	return fmt.Sprintf("gang %s (min %d, required %t) has %d of %d pods bound (%s)", g.name, g.min, g.required, bound, g.size, why)
 }
 
-// fill submits a gang that takes all that is free, waits until it is bound, and removes it: if the scheduler held anything
-// for nobody, it would not fit.
+// fill submits a gang that takes all free resources, waits until it is bound, and removes it. If the scheduler
+// reserved anything needlessly, the gang would not fit.
 func (s *soak) fill(ctx context.Context) (string, error) {
 	now, err := s.truth.read(ctx)
 	if err != nil {

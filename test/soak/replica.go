@@ -12,7 +12,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// restartDelay is how long a scheduler that ended is away, as under a kubelet that starts it again.
+// restartDelay is the time before a scheduler that ended is restarted, as by a kubelet.
 const restartDelay = time.Second
 
 // replica keeps a scheduler running, as a kubelet would.
@@ -48,7 +48,7 @@ func (r *replica) run(ctx context.Context) {
 			Binary: r.binary, Name: "scheduler", Conf: r.s.conf.current(), Server: r.s.proxy.URL(),
 			LeaderElect: true, NoWait: true, Args: []string{"-v=2"},
 		})
-		if err == nil { // an error: without the API server there are no credentials
+		if err == nil { // An error occurs because there are no credentials without the API server.
 			r.set(process)
 			select {
 			case <-process.Exited():
@@ -61,17 +61,18 @@ func (r *replica) run(ctx context.Context) {
 	}
 }
 
-// judge tells a crash from an end that was asked for.
+// judge distinguishes a crash from a requested end.
 func (r *replica) judge(process *controlplane.Scheduler) {
 	if crash := crashOf(process.LogTail(2000)); crash != "" {
 		r.s.violate("%s crashed: %s", process.Name(), cut(crash, 2000))
 	}
 }
 
-// crash begins the line that Go's runtime writes when it ends a process; a panic that was recovered is logged within a line.
+// crash matches the beginning of the line that Go's runtime writes when it ends a process. A recovered panic is
+// logged within a line.
 var crash = regexp.MustCompile(`(?m)^(fatal error|panic): `)
 
-// crashOf is what a log says of a crash, empty when there was none.
+// crashOf returns the text about a crash in a log, or an empty text.
 func crashOf(log string) string {
 	at := crash.FindStringIndex(log)
 	if at == nil {
@@ -86,7 +87,7 @@ func (r *replica) set(process *controlplane.Scheduler) {
 	r.process = process
 }
 
-// running is the process, nil before the first has started and after one has ended.
+// running returns the process. It is nil before the first one has started and after one has ended.
 func (r *replica) running() *controlplane.Scheduler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,8 +102,8 @@ func (r *replica) running() *controlplane.Scheduler {
 	}
 }
 
-// awaitHealthy waits until the replica's process is healthy. A process may still end after the last fault, when it finds
-// its lease lost; then the next one counts.
+// awaitHealthy waits until the replica's process is healthy. A process may still end after the last fault, when it
+// finds that its lease is lost. Then the next process counts.
 func (r *replica) awaitHealthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
@@ -119,7 +120,7 @@ func (r *replica) awaitHealthy(ctx context.Context) error {
 	}
 }
 
-// cut keeps the beginning of a text.
+// cut returns the beginning of a text.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// soak is a run.
+// soak is a run of the test.
 type soak struct {
 	opts  options
 	out   io.Writer
@@ -29,29 +29,30 @@ type soak struct {
 	proxy *faultproxy.Proxy
 	kube  kubernetes.Interface
 	vc    vcclient.Interface
-	// orders tell the pre-bind plugin of the test's scheduler what to do.
+	// orders has the orders for the pre-bind plugin of the test's scheduler.
 	orders   control.Dir
 	replicas []*replica
 	conf     *confs
 	fleet    *fleet
 	truth    *truth
 
-	// levels are what each process used at quiet points.
+	// levels has the usage of each process at the quiet points.
 	levels map[int][]level
 
-	// outage is held while a part of the control plane is away, confTurn while the conf is being changed.
+	// outage is held while a part of the control plane is stopped, and confTurn while the configuration is being
+	// changed.
 	outage, confTurn sync.Mutex
 
 	mu sync.Mutex
-	// upset is how often each fault was played.
+	// upset is the number of times that each fault was caused.
 	upset      map[string]int
 	violations []string
 }
 
 const (
-	// round is how long things break between two quiet points, unless the chapter is over before.
+	// round is the time with faults between two quiet points, unless the chapter ends before.
 	round = 40 * time.Second
-	// streams is how many faults are played at a time.
+	// streams is the number of concurrent faults.
 	streams = 2
 )
 
@@ -59,7 +60,7 @@ const (
 type chapter struct {
 	name  string
 	share float64
-	// lasting leaves out what ends schedulers.
+	// lasting excludes faults that end schedulers.
 	lasting bool
 }
 
@@ -69,7 +70,7 @@ var chapters = []chapter{
 	{"everything breaks again", 0.25, false},
 }
 
-// play plays the chapters. Its error has all that was not as it must be.
+// play plays the chapters. Its error contains all failed checks.
 func (s *soak) play(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
@@ -103,7 +104,7 @@ func (s *soak) playChapters(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// playRound submits gangs and breaks things for a while.
+// playRound submits gangs and causes faults for a while.
 func (s *soak) playRound(ctx context.Context, random *rand.Rand, c chapter, length time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
@@ -116,7 +117,7 @@ func (s *soak) playRound(ctx context.Context, random *rand.Rand, c chapter, leng
 	work.Wait()
 }
 
-// breakThings plays one fault after the other. The last is mended although the round is over.
+// breakThings causes one fault after the other. The last fault is repaired even if the round is over.
 func (s *soak) breakThings(ctx context.Context, random *rand.Rand, possible []fault) {
 	for ctx.Err() == nil {
 		f := possible[random.IntN(len(possible))]
@@ -142,7 +143,7 @@ func (s *soak) say(format string, args ...any) {
 	fmt.Fprintf(s.out, "[%6.1fs] %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// pause waits; false when ctx ended first.
+// pause waits for the duration. It returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

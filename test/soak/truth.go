@@ -21,12 +21,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/control"
 )
 
-// truth is what the API server says.
+// truth has the state according to the API server.
 type truth struct {
 	kube kubernetes.Interface
 
 	mu sync.Mutex
-	// neverBound are pods that are gone and were on no node when they were deleted.
+	// neverBound are deleted pods that were on no node at their deletion.
 	neverBound map[types.UID]bool
 }
 
@@ -34,12 +34,12 @@ func newTruth(kube kubernetes.Interface) *truth {
 	return &truth{kube: kube, neverBound: map[types.UID]bool{}}
 }
 
-// start follows the gangs' pods, to know of those that are gone whether they had a node.
+// start follows the gangs' pods to record whether deleted ones had a node.
 func (t *truth) start(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(t.kube, 0, informers.WithNamespace(namespace))
 	pods := factory.Core().V1().Pods().Informer()
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
-		// What became of one that was deleted while nobody watched is not known.
+		// The last state of a pod that was deleted during a gap of the watch is unknown.
 		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName == "" {
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -76,7 +76,7 @@ func (t *truth) read(ctx context.Context) (*state, error) {
 	return s, nil
 }
 
-// used are the cpus, in thousandths, that pods on the nodes ask for.
+// used returns the CPU requests of the pods on each node, in milli-CPU.
 func (s *state) used() map[string]int64 {
 	used := map[string]int64{}
 	for i := range s.pods {
@@ -91,7 +91,7 @@ func (s *state) used() map[string]int64 {
 	return used
 }
 
-// on says which pods are on the node, when they were bound, and which of them are being deleted.
+// on describes the pods on the node: when they were bound, and whether they are being deleted.
 func (s *state) on(node string) string {
 	var pods []string
 	for i := range s.pods {
@@ -115,7 +115,7 @@ func (s *state) on(node string) string {
 	return strings.Join(pods, ", ")
 }
 
-// free is how many whole cpus all nodes together have left.
+// free returns the number of whole CPUs that are free on all nodes together.
 func (s *state) free() (cpus int) {
 	used := s.used()
 	for name, node := range s.nodes {
@@ -124,7 +124,7 @@ func (s *state) free() (cpus int) {
 	return cpus
 }
 
-// members are the pods of the gang that are on a node, by node.
+// members returns the number of the gang's pods on nodes, and their clusters.
 func (s *state) members(g *gang) (bound int, clusters map[string]bool) {
 	clusters = map[string]bool{}
 	for i := range s.pods {
@@ -139,7 +139,7 @@ func (s *state) members(g *gang) (bound int, clusters map[string]bool) {
 	return bound, clusters
 }
 
-// freeIn is how many whole cpus the InfiniBand cluster has left.
+// freeIn returns the number of whole CPUs that are free in the InfiniBand cluster.
 func (s *state) freeIn(cluster string) (cpus int) {
 	used := s.used()
 	for name, node := range s.nodes {
@@ -150,7 +150,7 @@ func (s *state) freeIn(cluster string) (cpus int) {
 	return cpus
 }
 
-// watchCapacity looks all the time that no node has more than it can hold. Each node is told once.
+// watchCapacity continuously checks that no node holds more than its capacity. It reports each node once.
 func (s *soak) watchCapacity(ctx context.Context) {
 	told := map[string]bool{}
 	for pause(ctx, 500*time.Millisecond) {
@@ -169,7 +169,7 @@ func (s *soak) watchCapacity(ctx context.Context) {
 	}
 }
 
-// leftovers are the traces that pre-bind steps left for pods that are not where they were prepared for.
+// leftovers returns the traces of pre-bind steps for pods that are not on the node of the trace.
 func (s *soak) leftovers(ctx context.Context, now *state) ([]string, error) {
 	traces, err := s.kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel + "=" + plugin})
 	if err != nil {
@@ -196,7 +196,8 @@ func (s *soak) leftovers(ctx context.Context, now *state) ([]string, error) {
 	return left, nil
 }
 
-// untrue are bound pods whose staged annotation is not of their node: it travels in the Binding.
+// untrue returns bound pods whose staged annotation does not match their node, although the annotation is part of the
+// Binding.
 func (s *state) untrue() (pods []string) {
 	for i := range s.pods {
 		pod := &s.pods[i]

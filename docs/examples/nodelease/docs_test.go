@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The excerpts in docs/prebind.md are identical to the code of the examples.
+// TestExcerptsInTheDocumentation checks that the excerpts in docs/prebind.md are identical to the code of the
+// examples.
 func TestExcerptsInTheDocumentation(t *testing.T) {
 	var source strings.Builder
 	for _, file := range []string{"plugin.go", "claims.go", "../powerup/spec.go"} {

@@ -74,7 +74,7 @@ func TestPreBindAndRollback(t *testing.T) {
 	client := fake.NewClientset(a, b)
 	p := newPlugin(t, client)
 	first := task(a)
-	for range 2 { // a step is idempotent
+	for range 2 { // A step is idempotent.
 		if err := p.PreBind(t.Context(), first, "n"); err != nil {
 			t.Fatalf("PreBind(a) = %v", err)
 		}
@@ -186,7 +186,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// Recover keeps a claim that it cannot check. Its error makes the scheduler call it again.
+// TestRecoverKeepsClaimsThatItCannotCheck checks that Recover keeps a claim that it cannot check. Its error makes the
+// scheduler call it again.
 func TestRecoverKeepsClaimsThatItCannotCheck(t *testing.T) {
 	client := fake.NewClientset()
 	p := newPlugin(t, client)
@@ -205,7 +206,7 @@ func TestRecoverKeepsClaimsThatItCannotCheck(t *testing.T) {
 	}
 }
 
-// The plugin imports only the framework package of the scheduler.
+// TestImportsOnlyTheFramework checks that the plugin imports only the framework package of the scheduler.
 func TestImportsOnlyTheFramework(t *testing.T) {
 	const module = "github.com/volcano-prebind/volcano-prebind/"
 	imported := map[string]bool{}

@@ -109,7 +109,7 @@ func (w *placedGang) fail(pod string, panics bool) {
 		if panics {
 			panic("oh no")
 		}
-		return true, nil, errors.New("the rack says no")
+		return true, nil, errors.New("the rack refuses it")
 	})
 }
 
@@ -123,7 +123,8 @@ func (w *placedGang) expect(drawn map[string]int, leases ...string) {
 	}
 }
 
-// A gang is placed on racks with enough power for all members. The reservations of a gang that is not placed are released.
+// TestTrials checks that a gang is placed on racks with enough power for all members, and that the reservations of a
+// gang that is not placed are released.
 func TestTrials(t *testing.T) {
 	cases := map[string]struct {
 		members, least, racks int
@@ -144,13 +145,14 @@ func TestTrials(t *testing.T) {
 				total += drawn
 			}
 			if n := len(w.session.Binds()); n*watts != total {
-				t.Errorf("%d pods are handed over", n)
+				t.Errorf("%d pods were committed", n)
 			}
 		})
 	}
 }
 
-// When a transaction has ended, no reservation and no Lease of the gang is left, whatever its result.
+// TestTransactions checks that no reservation and no Lease of the gang is left at the end of a transaction, whatever
+// its result.
 func TestTransactions(t *testing.T) {
 	cases := map[string]struct {
 		fate sessiontest.Fate
@@ -180,7 +182,7 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// The Leases of all members exist before the first one is deleted.
+// TestLeasesExistUntilTheGangIsBound checks that the Leases of all members exist before the first one is deleted.
 func TestLeasesExistUntilTheGangIsBound(t *testing.T) {
 	w := place(t, 2, 2, 1)
 	w.session.Transact(gang, sessiontest.Fate{Minimum: 2}).Wait()
@@ -195,7 +197,8 @@ func TestLeasesExistUntilTheGangIsBound(t *testing.T) {
 	}
 }
 
-// The scheduler died while a gang was being bound. The next leader's plugin deletes the Leases of the gang.
+// TestRecover starts after the scheduler died while it was binding a gang, and checks that the next leader's plugin
+// deletes the Leases of the gang.
 func TestRecover(t *testing.T) {
 	w := place(t, 2, 2, 1)
 	for _, bind := range w.session.Handed() {
@@ -216,7 +219,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// A pod with an invalid WattsAnnotation is unschedulable.
+// TestInvalidAnnotations checks that a pod with an invalid WattsAnnotation is unschedulable.
 func TestInvalidAnnotations(t *testing.T) {
 	for _, value := range []string{"much", "-1", ""} {
 		pod := schedtest.MakePod().Annotation(WattsAnnotation, value).Obj()
@@ -227,7 +230,8 @@ func TestInvalidAnnotations(t *testing.T) {
 	}
 }
 
-// The plugin imports only the packages framework and kubeplugin of the scheduler.
+// TestImportsOnlyTheFramework checks that the plugin imports only the packages framework and kubeplugin of the
+// scheduler.
 func TestImportsOnlyTheFramework(t *testing.T) {
 	const module = "github.com/volcano-prebind/volcano-prebind/"
 	imported := map[string]bool{}

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeServer is an API server that says yes to everything and remembers what it was asked.
+// fakeServer is an API server that accepts every request and records it.
 type fakeServer struct {
 	*httptest.Server
 
@@ -63,7 +63,7 @@ func (s *fakeServer) requests() []string {
 	return append([]string(nil), s.seen...)
 }
 
-// newProxy starts a proxy before the server and a client that goes through it.
+// newProxy starts a proxy in front of the server, and returns it with the configuration of a client that uses it.
 func newProxy(t *testing.T, server *fakeServer, http1 bool) (*Proxy, *rest.Config) {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -100,9 +100,9 @@ const bindingPath = "/api/v1/namespaces/ns/pods/p/binding"
 func TestActions(t *testing.T) {
 	tests := map[string]struct {
 		action Action
-		// check holds the client's error against what the action promises.
+		// check checks the client's error against the promise of the action.
 		check func(error) error
-		// reaches is true if the server gets the request.
+		// reaches reports whether the server gets the request.
 		reaches bool
 	}{
 		"a rule without an action lets pass": {
@@ -140,7 +140,7 @@ func TestActions(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, http1 %t", name, http1), func(t *testing.T) {
 				server := newFakeServer(t)
 				proxy, config := newProxy(t, server, http1)
-				// client-go would wait out Retry-After by itself; the test looks at the first answer.
+				// client-go would wait for Retry-After by itself, but the test needs the first answer.
 				config.WrapTransport = withoutRetry
 				rule := proxy.Add(Rule{Method: http.MethodPost, Path: "/binding$", Action: tt.action})
 				if err := tt.check(bind(t.Context(), t, config, "p")); err != nil {
@@ -157,7 +157,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// withoutRetry hides the header that client-go acts on; the status in the body stays.
+// withoutRetry removes the Retry-After header, which client-go obeys. The status in the body stays.
 func withoutRetry(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
@@ -207,7 +207,8 @@ func TestHoldIsAGate(t *testing.T) {
 	}
 }
 
-// A client that gives up while it is held must not have its write applied later.
+// TestHeldRequestOfAClientThatLeftNeverArrives checks that the write of a client that gives up while its request is
+// held is not applied later.
 func TestHeldRequestOfAClientThatLeftNeverArrives(t *testing.T) {
 	server := newFakeServer(t)
 	proxy, config := newProxy(t, server, false)
@@ -220,15 +221,16 @@ func TestHeldRequestOfAClientThatLeftNeverArrives(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("a request that was given up succeeded")
 	}
-	// The proxy reads the end of the stream later than the client: a Release before that forwards the request.
+	// The proxy notices the end of the request later than the client. A Release before that would forward the
+	// request.
 	await(t, gate.Abandoned())
 	gate.Release()
-	// The proxy's end waits for nothing, so ask once more: the server has then seen all that ever came.
+	// Closing the proxy waits for nothing, so send one more request: the server has then received all earlier ones.
 	if err := bind(t.Context(), t, config, "p"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"POST " + bindingPath}, server.requests()); diff != "" {
-		t.Errorf("what the server saw (-want +got):\n%s", diff)
+		t.Errorf("requests at the server (-want +got):\n%s", diff)
 	}
 }
 
@@ -236,7 +238,7 @@ func TestRuleScope(t *testing.T) {
 	conflict := Answer(http.StatusConflict, 0)
 	tests := map[string]struct {
 		rule Rule
-		// want are the outcomes of binding pods p0 to p5, F for a failure.
+		// want has the results of binding pods p0 to p5. F is a failure.
 		want string
 	}{
 		"everything":            {Rule{Action: conflict}, "FFFFFF"},
@@ -298,13 +300,13 @@ func TestPassesTokensAndStreamsWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	// The server has not ended its answer: the line comes only if the proxy streams.
+	// The server has not finished its answer, so the line arrives only if the proxy streams.
 	line, err := bufio.NewReader(resp.Body).ReadString('\n')
 	if err != nil || line != "first\n" {
 		t.Errorf("first line of the watch: %q, %v", line, err)
 	}
 	if server.auth != "Bearer secret" {
-		t.Errorf("the server was told %q", server.auth)
+		t.Errorf("the server received %q", server.auth)
 	}
 }
 
@@ -354,13 +356,14 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// A server that is gone looks gone: the proxy makes up no answer.
+// TestDeadServer checks that the proxy makes up no answer when the server cannot be reached: the client gets a
+// connection error.
 func TestDeadServer(t *testing.T) {
 	server := newFakeServer(t)
 	_, config := newProxy(t, server, false)
 	server.Close()
 	if err := bind(t.Context(), t, config, "p"); err == nil || !isTransport(err) {
-		t.Errorf("error is %v, want one of the transport", err)
+		t.Errorf("error is %v, want an error of the transport", err)
 	}
 }
 

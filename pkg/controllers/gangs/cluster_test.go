@@ -34,14 +34,14 @@ import (
 
 const ns = "a"
 
-// settleTime is time enough for whatever the controller waits for, on synctest's clock.
+// settleTime is long enough for every wait of the controller, on synctest's clock.
 const settleTime = 2 * time.Minute
 
-// resync is an informer's; without, informers wait on what is not of the bubble.
+// resync is the resync period of informers. With 0, informers wait on a channel from outside the synctest bubble.
 const resync = 24 * time.Hour
 
-// world is a running controller over an API server that is none.
-type world struct {
+// harness is a running controller with fake clients in place of an API server.
+type harness struct {
 	t       *testing.T
 	kube    *fake.Clientset
 	volcano *vcfake.Clientset
@@ -50,16 +50,16 @@ type world struct {
 	events  *record.FakeRecorder
 	stop    func()
 	created int
-	// schedulers are those of the controller that is started.
+	// schedulers are the scheduler names of the controller that start starts.
 	schedulers []string
-	// pluginsServed: scheduler-plugins' CRD is there.
+	// pluginsServed reports whether scheduler-plugins' CRD is served.
 	pluginsServed atomic.Bool
 }
 
-// inWorld runs the test in a bubble of its own, with the controller running.
-func inWorld(t *testing.T, test func(w *world), objects ...runtime.Object) {
+// withController runs the test in its own synctest bubble, with the controller running.
+func withController(t *testing.T, test func(w *harness), objects ...runtime.Object) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, kube: fake.NewClientset(objects...), volcano: vcfake.NewSimpleClientset(), ours: ourfake.NewSimpleClientset(), plugins: ourfake.NewSimpleClientset(), schedulers: []string{"volcano"}}
+		w := &harness{t: t, kube: fake.NewClientset(objects...), volcano: vcfake.NewSimpleClientset(), ours: ourfake.NewSimpleClientset(), plugins: ourfake.NewSimpleClientset(), schedulers: []string{"volcano"}}
 		serve(w.ours, v1alpha1.SchemeGroupVersion.String())
 		serve(w.plugins, v1alpha1.PluginsGroupVersion.String())
 		w.plugins.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -78,8 +78,8 @@ func serve(client *ourfake.Clientset, version string) {
 	client.Resources = append(client.Resources, &metav1.APIResourceList{GroupVersion: version, APIResources: []metav1.APIResource{{Name: "podgroups"}}})
 }
 
-// start starts the controller, on what there is.
-func (w *world) start() {
+// start starts the controller on the objects that exist.
+func (w *harness) start() {
 	w.t.Helper()
 	w.events = record.NewFakeRecorder(100_000)
 	c := &controller{recorder: w.events}
@@ -109,14 +109,14 @@ func (w *world) start() {
 	synctest.Wait()
 }
 
-// settle waits until the controller has nothing left to do.
-func (w *world) settle() {
+// settle waits until the controller has no work left.
+func (w *harness) settle() {
 	time.Sleep(settleTime)
 	synctest.Wait()
 }
 
-// member is a pod of a gang that says so in annotations, made later than all before.
-func (w *world) member(name string, said map[string]string, change ...func(*corev1.Pod)) *corev1.Pod {
+// member adds a pod that declares its gang in annotations and is younger than all earlier pods.
+func (w *harness) member(name string, said map[string]string, change ...func(*corev1.Pod)) *corev1.Pod {
 	w.t.Helper()
 	annotations := map[string]string{gangs.NameAnnotation: "g"}
 	maps.Copy(annotations, said)
@@ -128,7 +128,7 @@ func (w *world) member(name string, said map[string]string, change ...func(*core
 	})
 }
 
-func (w *world) pod(name string, change func(*corev1.Pod)) *corev1.Pod {
+func (w *harness) pod(name string, change func(*corev1.Pod)) *corev1.Pod {
 	w.t.Helper()
 	w.created++
 	pod := &corev1.Pod{
@@ -149,8 +149,8 @@ func (w *world) pod(name string, change func(*corev1.Pod)) *corev1.Pod {
 	return made
 }
 
-// labelled is a pod that names an object in a label.
-func (w *world) labelled(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+// labelled adds a pod that names a PodGroup object in a label.
+func (w *harness) labelled(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	w.t.Helper()
 	return w.pod(name, func(pod *corev1.Pod) {
 		pod.Labels = map[string]string{gangs.PodGroupLabel: "g"}
@@ -160,7 +160,7 @@ func (w *world) labelled(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	})
 }
 
-func (w *world) object(minMember int32, change ...func(*v1alpha1.PodGroup)) {
+func (w *harness) object(minMember int32, change ...func(*v1alpha1.PodGroup)) {
 	w.t.Helper()
 	group := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g", UID: "uid-object"}, Spec: v1alpha1.PodGroupSpec{MinMember: minMember}}
 	for _, c := range change {
@@ -171,8 +171,8 @@ func (w *world) object(minMember int32, change ...func(*v1alpha1.PodGroup)) {
 	}
 }
 
-// changePod changes a pod as its user, the scheduler or the kubelet does.
-func (w *world) changePod(name string, change func(*corev1.Pod)) {
+// changePod changes a pod as a user, the scheduler or the kubelet does.
+func (w *harness) changePod(name string, change func(*corev1.Pod)) {
 	w.t.Helper()
 	pod := w.getPod(name)
 	change(pod)
@@ -181,7 +181,7 @@ func (w *world) changePod(name string, change func(*corev1.Pod)) {
 	}
 }
 
-func (w *world) changeObject(change func(*v1alpha1.PodGroup)) {
+func (w *harness) changeObject(change func(*v1alpha1.PodGroup)) {
 	w.t.Helper()
 	group := w.getObject()
 	change(group)
@@ -190,14 +190,14 @@ func (w *world) changeObject(change func(*v1alpha1.PodGroup)) {
 	}
 }
 
-func (w *world) deletePod(name string) {
+func (w *harness) deletePod(name string) {
 	w.t.Helper()
 	if err := w.kube.CoreV1().Pods(ns).Delete(w.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) getPod(name string) *corev1.Pod {
+func (w *harness) getPod(name string) *corev1.Pod {
 	w.t.Helper()
 	pod, err := w.kube.CoreV1().Pods(ns).Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -206,7 +206,7 @@ func (w *world) getPod(name string) *corev1.Pod {
 	return pod
 }
 
-func (w *world) getObject() *v1alpha1.PodGroup {
+func (w *harness) getObject() *v1alpha1.PodGroup {
 	w.t.Helper()
 	group, err := w.ours.CoschedulingV1alpha1().PodGroups(ns).Get(w.t.Context(), "g", metav1.GetOptions{})
 	if err != nil {
@@ -215,8 +215,8 @@ func (w *world) getObject() *v1alpha1.PodGroup {
 	return group
 }
 
-// group is the Volcano PodGroup of that name; nil if there is none.
-func (w *world) group(name string) *v1beta1.PodGroup {
+// group returns the Volcano PodGroup of that name, or nil.
+func (w *harness) group(name string) *v1beta1.PodGroup {
 	w.t.Helper()
 	group, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -225,20 +225,20 @@ func (w *world) group(name string) *v1beta1.PodGroup {
 	return group
 }
 
-// in is the PodGroup that the pod is in.
-func (w *world) in(name string) string {
+// in returns the name of the PodGroup that the pod belongs to.
+func (w *harness) in(name string) string {
 	w.t.Helper()
 	return w.getPod(name).Annotations[v1beta1.KubeGroupNameAnnotationKey]
 }
 
-// told is what the pod has been told, by its annotation.
-func (w *world) told(name string) string {
+// told returns the controller's message on the pod, from its annotation.
+func (w *harness) told(name string) string {
 	w.t.Helper()
 	return w.getPod(name).Annotations[messageAnnotation]
 }
 
-// writes are what the controller, and the test, has written since the last call.
-func (w *world) writes() []string {
+// writes returns the writes of the controller and of the test since the last call.
+func (w *harness) writes() []string {
 	var all []string
 	for _, client := range []interface {
 		Actions() []clienttesting.Action
@@ -254,17 +254,17 @@ func (w *world) writes() []string {
 	return all
 }
 
-// expectTold expects that the message says all these words.
+// expectTold checks that the message contains all these words.
 func expectTold(t *testing.T, message string, words ...string) {
 	t.Helper()
 	for _, word := range words {
 		if !strings.Contains(message, word) {
-			t.Errorf("told %q, want %q in it", message, word)
+			t.Errorf("the message is %q, want %q in it", message, word)
 		}
 	}
 }
 
-// minimum is what members of most tests say.
+// minimum returns the annotations that members have in most tests: the gang's name and its minimum.
 func minimum(n int) map[string]string {
 	return map[string]string{gangs.MinAvailableAnnotation: fmt.Sprint(n)}
 }

@@ -27,7 +27,7 @@ import (
 )
 
 func TestGangOfAnnotations(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		said := minimum(3)
 		said[gangs.WaitingTimeAnnotation], said[v1beta1.QueueNameAnnotationKey] = "90s", "q"
 		for i := range 3 {
@@ -58,11 +58,11 @@ func TestGangOfAnnotations(t *testing.T) {
 			}
 		}
 		if len(w.events.Events) > 0 {
-			t.Errorf("told %s", <-w.events.Events)
+			t.Errorf("the message is %s", <-w.events.Events)
 		}
 		w.writes()
 		w.stop()
-		w.start() // another leader
+		w.start() // The next leader starts.
 		w.settle()
 		if written := w.writes(); len(written) > 0 {
 			t.Errorf("another leader writes %v", written)
@@ -72,13 +72,13 @@ func TestGangOfAnnotations(t *testing.T) {
 		}
 		w.settle()
 		if w.group("g") != nil {
-			t.Error("the PodGroup is left when the last pod has gone")
+			t.Error("the PodGroup still exists after the last pod was deleted")
 		}
 	})
 }
 
 func TestNotOurPodsAreLeftAlone(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.member("other", minimum(1), func(pod *corev1.Pod) { pod.Spec.SchedulerName = "default-scheduler" })
 		w.pod("plain", func(*corev1.Pod) {})
 		w.object(1)
@@ -96,12 +96,12 @@ func TestOwners(t *testing.T) {
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "job", UID: types.UID(uid), Controller: new(true)}}
 		}
 	}
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.member("p0", minimum(2), controlled("1"))
 		w.member("p1", minimum(2), controlled("1"))
 		w.settle()
 		if owners := w.group("g").OwnerReferences; len(owners) != 1 || owners[0].Kind != "Job" || owners[0].BlockOwnerDeletion != nil {
-			t.Errorf("of one job, the owners are %v", owners)
+			t.Errorf("with one job, the owners are %v", owners)
 		}
 		w.member("p2", minimum(2), controlled("2"))
 		w.settle()
@@ -123,7 +123,7 @@ func TestOwners(t *testing.T) {
 		w.deletePod(owners[0].Name)
 		w.settle()
 		if diff := cmp.Diff([]string{"delete pods"}, w.writes()); diff != "" {
-			t.Errorf("one of many owners goes (-want +got):\n%s", diff)
+			t.Errorf("one of many owners is deleted (-want +got):\n%s", diff)
 		}
 		for _, owner := range owners[1:] {
 			w.deletePod(owner.Name)
@@ -136,7 +136,7 @@ func TestOwners(t *testing.T) {
 }
 
 func TestMembershipAndSettingsChange(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		for i := range 2 {
 			w.member(fmt.Sprintf("p%d", i), minimum(2))
 		}
@@ -153,10 +153,10 @@ func TestMembershipAndSettingsChange(t *testing.T) {
 		w.deletePod("p0")
 		w.settle()
 		if g := w.group("g"); g.Spec.MinMember != 2 || g.Annotations[messageAnnotation] != "" {
-			t.Errorf("minimum %d, told %q, once the next speaks for all", g.Spec.MinMember, g.Annotations[messageAnnotation])
+			t.Errorf("minimum %d, message %q, once the next pod decides", g.Spec.MinMember, g.Annotations[messageAnnotation])
 		}
 		if told := w.told("p1"); told != "" {
-			t.Errorf("what was told is left: %s", told)
+			t.Errorf("the message was not removed: %s", told)
 		}
 		w.changePod("p1", func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = "h" })
 		w.settle()
@@ -166,9 +166,10 @@ func TestMembershipAndSettingsChange(t *testing.T) {
 	})
 }
 
-// TestUpstreamWasThereFirst: a stock controller, or one of a former release, has made a PodGroup by the owner and put the pods in it.
+// TestUpstreamWasThereFirst checks that the controller adopts pods although upstream's controller, or one of a former
+// release, has already created PodGroups for them by owner.
 func TestUpstreamWasThereFirst(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		own := func(pod *corev1.Pod) {
 			pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "podgroup-" + string(pod.UID)
 		}
@@ -186,13 +187,13 @@ func TestUpstreamWasThereFirst(t *testing.T) {
 		w.settle()
 		for _, name := range []string{"p0", "p1"} {
 			if w.in(name) != "g" || w.group("podgroup-uid-"+name) != nil {
-				t.Errorf("%s is in %q; its own PodGroup is there: %v", name, w.in(name), w.group("podgroup-uid-"+name) != nil)
+				t.Errorf("%s is in %q; its own PodGroup exists: %v", name, w.in(name), w.group("podgroup-uid-"+name) != nil)
 			}
 		}
 		if w.in("bound") != "podgroup-uid-bound" || w.group("podgroup-uid-bound") == nil {
 			t.Errorf("the bound pod is in %q", w.in("bound"))
 		}
-		// It comes late, too: the PodGroup before the pod's annotation.
+		// Upstream's controller may also be late: it creates the PodGroup before it annotates the pod.
 		w.member("late", minimum(2))
 		_, _ = w.volcano.SchedulingV1beta1().PodGroups(ns).Create(t.Context(), &v1beta1.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "podgroup-uid-late", UID: "late"},
@@ -200,13 +201,13 @@ func TestUpstreamWasThereFirst(t *testing.T) {
 		w.changePod("late", own)
 		w.settle()
 		if w.in("late") != "g" || w.group("podgroup-uid-late") != nil {
-			t.Errorf("late is in %q; its own PodGroup is there: %v", w.in("late"), w.group("podgroup-uid-late") != nil)
+			t.Errorf("late is in %q; its own PodGroup exists: %v", w.in("late"), w.group("podgroup-uid-late") != nil)
 		}
 	})
 }
 
 func TestGangOfAnObject(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.labelled("p0")
 		w.settle()
 		expectTold(t, w.told("p0"), "PodGroup.scheduling.sigs.k8s.io a/g", "does not exist")
@@ -234,7 +235,7 @@ func TestGangOfAnObject(t *testing.T) {
 			t.Errorf("spec %+v", group.Spec)
 		}
 		if w.told("p0") != "" {
-			t.Errorf("p0 is still told %s", w.told("p0"))
+			t.Errorf("p0 still has the message %s", w.told("p0"))
 		}
 		expectTold(t, w.told("p1"), gangs.ModeAnnotation, `value "NonStrict" conflicts`, `using "Strict"`)
 		expectTold(t, w.getObject().Annotations[messageAnnotation], "g overrides p1")
@@ -258,13 +259,13 @@ func TestGangOfAnObject(t *testing.T) {
 		}
 		w.settle()
 		if w.group("g") != nil {
-			t.Error("the Volcano PodGroup is left when the object has gone")
+			t.Error("the Volcano PodGroup still exists after the object was deleted")
 		}
 	})
 }
 
-// unschedulable makes the scheduler's reason the condition of the Volcano PodGroup.
-func (w *world) unschedulable(message string) {
+// unschedulable sets a condition with the scheduler's message on the Volcano PodGroup.
+func (w *harness) unschedulable(message string) {
 	w.t.Helper()
 	group := w.group("g")
 	group.Status.Conditions = []v1beta1.PodGroupCondition{{Type: v1beta1.PodGroupUnschedulableType, Status: corev1.ConditionTrue, Reason: "NotEnoughResources", Message: message}}
@@ -275,16 +276,17 @@ func (w *world) unschedulable(message string) {
 }
 
 // recorded returns the events since the last call.
-func (w *world) recorded() (all []string) {
+func (w *harness) recorded() (all []string) {
 	for len(w.events.Events) > 0 {
 		all = append(all, <-w.events.Events)
 	}
 	return all
 }
 
-// TestWhyItWaitsIsOnTheObject: a user who wrote that object alone looks for the reason there, in its annotation and in its events.
+// TestWhyItWaitsIsOnTheObject checks that the reason why a gang waits is on the object that the user created: in its
+// annotation and its events.
 func TestWhyItWaitsIsOnTheObject(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.object(2)
 		w.labelled("p0")
 		w.labelled("p1")
@@ -293,7 +295,7 @@ func TestWhyItWaitsIsOnTheObject(t *testing.T) {
 		for _, message := range []string{"2 of 2 do not fit", long} {
 			w.unschedulable(message)
 			if diff := cmp.Diff("NotEnoughResources: "+message, w.getObject().Annotations[messageAnnotation]); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+				t.Errorf("messages (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]string{"Warning Unschedulable NotEnoughResources: " + message}, w.recorded()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
@@ -317,7 +319,7 @@ func TestWhyItWaitsIsOnTheObject(t *testing.T) {
 		})
 		w.settle()
 		if told := w.getObject().Annotations[messageAnnotation]; !strings.HasPrefix(told, gangs.ModeAnnotation) || !strings.HasSuffix(told, long) {
-			t.Errorf("an invalid setting beside the reason: told %q", told)
+			t.Errorf("an invalid setting beside the reason: the message is %q", told)
 		}
 		w.recorded()
 		w.changeObject(func(group *v1alpha1.PodGroup) { delete(group.Annotations, gangs.ModeAnnotation) })
@@ -330,14 +332,15 @@ func TestWhyItWaitsIsOnTheObject(t *testing.T) {
 		}
 		w.settle()
 		if told := w.getObject().Annotations[messageAnnotation]; told != "" {
-			t.Errorf("told %q once it is placed", told)
+			t.Errorf("the message is %q once it is placed", told)
 		}
 	})
 }
 
-// TestTroubleOfTheAPIServer: whatever fails once or twice, the end is the same.
+// TestTroubleOfTheAPIServer checks that the result is the same whichever request to the API server fails once or
+// twice.
 func TestTroubleOfTheAPIServer(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		var failures atomic.Int32
 		fail := func(action clienttesting.Action) (bool, runtime.Object, error) {
 			if failures.Add(1)%2 == 0 {
@@ -367,7 +370,7 @@ func TestTroubleOfTheAPIServer(t *testing.T) {
 }
 
 func TestANamespaceThatEnds(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 			err := apierrors.NewForbidden(v1beta1.Resource("podgroups"), "g", errors.New("because it is being terminated"))
 			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -383,7 +386,7 @@ func TestANamespaceThatEnds(t *testing.T) {
 }
 
 func TestPodsThatAreOver(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		for name, change := range map[string]func(*corev1.Pod){
 			"finished": func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded },
 			"deleted": func(pod *corev1.Pod) {
@@ -403,7 +406,7 @@ func TestPodsThatAreOver(t *testing.T) {
 
 func TestQueueOfTheNamespace(t *testing.T) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Annotations: map[string]string{v1beta1.QueueNameAnnotationKey: "of-namespace"}}}
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.member("p", minimum(1))
 		w.settle()
 		if queue := w.group("g").Spec.Queue; queue != "of-namespace" {
@@ -417,10 +420,11 @@ func TestQueueOfTheNamespace(t *testing.T) {
 	}, namespace)
 }
 
-// TestALargeGang: its pods are handed over in turns, with as many writes as there are pods, and owned by few of them.
+// TestALargeGang checks that the pods of a large gang are assigned in batches, that the number of writes is the
+// number of pods and one for the PodGroup, and that only a few pods own the PodGroup.
 func TestALargeGang(t *testing.T) {
 	const size = 2*turn + 1
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.stop()
 		for i := range size {
 			w.member(fmt.Sprintf("p%05d", i), minimum(size))
@@ -436,24 +440,25 @@ func TestALargeGang(t *testing.T) {
 			t.Errorf("%d owners", n)
 		}
 		if cpu := (*w.group("g").Spec.MinResources)[corev1.ResourceCPU]; cpu.Value() != size {
-			t.Errorf("%s cpus are asked for", cpu.String())
+			t.Errorf("%s CPUs are requested", cpu.String())
 		}
 	})
 }
 
-// TestAMinimumOfBillions costs no more than any.
+// TestAMinimumOfBillions checks that a minimum of billions costs no more than a small one.
 func TestAMinimumOfBillions(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.member("p", minimum(2_147_483_647))
 		w.settle()
 		if cpu := (*w.group("g").Spec.MinResources)[corev1.ResourceCPU]; cpu.Value() != 2_147_483_647 {
-			t.Errorf("%s cpus are asked for", cpu.String())
+			t.Errorf("%s CPUs are requested", cpu.String())
 		}
 	})
 }
 
-// TestAMinimumOfBillionsThatAskForTerabytes: the sum is more than a quantity holds, and read back as less than was written, so that each
-// sync wrote the PodGroup again.
+// TestAMinimumOfBillionsThatAskForTerabytes checks that a minimum of billions of pods that request terabytes is
+// written once. The sum exceeds the range of a quantity. It was read back as less than was written, so each sync
+// wrote the PodGroup again.
 func TestAMinimumOfBillionsThatAskForTerabytes(t *testing.T) {
 	for name, request := range map[corev1.ResourceName]string{corev1.ResourceMemory: "1Ti", corev1.ResourceCPU: "8E", "nvidia.com/gpu": "5G"} {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
@@ -472,15 +477,16 @@ func TestAMinimumOfBillionsThatAskForTerabytes(t *testing.T) {
 			t.Errorf("%s: written %s, and read back %v: it is written again in every sync", name, text, back.Spec.MinResources)
 		}
 		if sum := (*back.Spec.MinResources)[name]; sum.MilliValue() < math.MaxInt64-1000 {
-			t.Errorf("%s: %s asked for, which counts as %d thousandths", name, sum.String(), sum.MilliValue())
+			t.Errorf("%s: %s requested, which counts as %d thousandths", name, sum.String(), sum.MilliValue())
 		}
 	}
 }
 
-// TestControllersOfTwoSchedulers: a cluster may have a release for each. The one does not see the other's pods, and took its PodGroups for
-// those of gangs whose pods are gone: it deleted them, and wrote the objects' statuses.
+// TestControllersOfTwoSchedulers: A cluster may have one release per scheduler. A controller does not see the other
+// scheduler's pods. It used to take that scheduler's PodGroups for PodGroups of deleted gangs, so it deleted them and
+// wrote the objects' statuses.
 func TestControllersOfTwoSchedulers(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.object(1)
 		w.labelled("labelled")
 		w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = "h" })

@@ -11,12 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestInheritedAnnotationsAreNotWrittenAgain: the PodGroup has annotations that no member has, and further events of the members write
-// nothing. The workload loses the annotation, and with the next event the PodGroup does.
+// TestInheritedAnnotationsAreNotWrittenAgain checks that events of members write nothing when the PodGroup has
+// annotations that no member has. When the workload loses the annotation, the next event removes it from the
+// PodGroup.
 func TestInheritedAnnotationsAreNotWrittenAgain(t *testing.T) {
 	const key = "ibcluster.volcano-prebind.io/mode"
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "job", UID: "uid-job", Annotations: map[string]string{key: "required"}}}
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.member("p", minimum(1), func(pod *corev1.Pod) {
 			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 		})

@@ -23,18 +23,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// others adds n pods that are older than pods added later.
-func (w *world) others(n int, said map[string]string, change ...func(*corev1.Pod)) {
+// others adds n pods that are older than the pods added later.
+func (w *harness) others(n int, said map[string]string, change ...func(*corev1.Pod)) {
 	for i := range n {
 		w.member(fmt.Sprintf("other-%d", i), said, change...)
 	}
 }
 
-// TestMessages has what users read on pods and PodGroups of gangs that are not defined by a Volcano PodGroup.
+// TestMessages compares the messages that users read on pods and PodGroups of gangs that are not defined by a Volcano
+// PodGroup.
 func TestMessages(t *testing.T) {
-	// told is what pod p reads.
-	told := func(scenario func(w *world)) (text string) {
-		inWorld(t, func(w *world) {
+	// told returns the message on pod p.
+	told := func(scenario func(w *harness)) (text string) {
+		withController(t, func(w *harness) {
 			scenario(w)
 			w.settle()
 			text = w.told("p")
@@ -47,29 +48,29 @@ func TestMessages(t *testing.T) {
 	job := metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)}
 	conflict := ""
 	got := map[string]string{
-		"an invalid setting": told(func(w *world) {
+		"an invalid setting": told(func(w *harness) {
 			w.member("p", map[string]string{gangs.MinAvailableAnnotation: "3", gangs.ModeAnnotation: "strict"})
 		}),
-		"no minimum":      told(func(w *world) { w.member("p", nil) }),
-		"a minimum of 0":  told(func(w *world) { w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"}) }),
-		"an invalid name": told(func(w *world) { w.member("p", minimum(1), named("Upper")) }),
-		"an invalid name, on the last of many pods": told(func(w *world) {
+		"no minimum":      told(func(w *harness) { w.member("p", nil) }),
+		"a minimum of 0":  told(func(w *harness) { w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"}) }),
+		"an invalid name": told(func(w *harness) { w.member("p", minimum(1), named("Upper")) }),
+		"an invalid name, on the last of many pods": told(func(w *harness) {
 			w.others(reportingMembers, nil, named("Upper"))
 			w.member("p", nil, named("Upper"))
 		}),
-		"no minimum, on the last of many pods": told(func(w *world) {
+		"no minimum, on the last of many pods": told(func(w *harness) {
 			w.others(reportingMembers, nil)
 			w.member("p", nil)
 		}),
-		"no such PodGroup": told(func(w *world) { w.labelled("p") }),
-		"the API server does not serve PodGroups": told(func(w *world) {
+		"no such PodGroup": told(func(w *harness) { w.labelled("p") }),
+		"the API server does not serve PodGroups": told(func(w *harness) {
 			w.pod("p", func(pod *corev1.Pod) { pod.Labels = map[string]string{pluginsLabel: "g"} })
 		}),
-		"the name is taken": told(func(w *world) {
+		"the name is taken": told(func(w *harness) {
 			w.podGroup("g", func(g *v1beta1.PodGroup) { g.OwnerReferences = []metav1.OwnerReference{job} })
 			w.member("p", minimum(1))
 		}),
-		"another scheduler's": told(func(w *world) {
+		"another scheduler's": told(func(w *harness) {
 			w.member("other", minimum(1))
 			w.settle()
 			w.stop()
@@ -77,13 +78,13 @@ func TestMessages(t *testing.T) {
 			w.start()
 			w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Spec.SchedulerName = "second" })
 		}),
-		"an own PodGroup": told(func(w *world) {
+		"an own PodGroup": told(func(w *harness) {
 			w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "mine" })
 		}),
-		"a label and an annotation": told(func(w *world) {
+		"a label and an annotation": told(func(w *harness) {
 			w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Labels = map[string]string{gangs.PodGroupLabel: "h"} })
 		}),
-		"a setting of another pod": told(func(w *world) {
+		"a setting of another pod": told(func(w *harness) {
 			w.member("first", minimum(1))
 			w.member("p", minimum(2))
 			w.settle()
@@ -91,30 +92,30 @@ func TestMessages(t *testing.T) {
 		}),
 	}
 	got["a setting of another pod, on the PodGroup"] = conflict
-	got["a setting that the first pod does not have"] = told(func(w *world) {
+	got["a setting that the first pod does not have"] = told(func(w *harness) {
 		w.member("first", minimum(1))
 		said := minimum(1)
 		said[gangs.MatchPolicyAnnotation] = string(gangs.OnlyWaiting)
 		w.member("p", said)
 	})
-	got["an invalid time"] = told(func(w *world) {
+	got["an invalid time"] = told(func(w *harness) {
 		said := minimum(1)
 		said[gangs.WaitingTimeAnnotation] = "soon"
 		w.member("p", said)
 	})
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.object(0)
 		w.labelled("p")
 		w.settle()
 		got["an invalid minimum of a PodGroup"] = w.getObject().Annotations[messageAnnotation]
 	})
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.object(1, func(g *v1alpha1.PodGroup) { g.Spec.ScheduleTimeoutSeconds = new(int32(-1)) })
 		w.labelled("p")
 		w.settle()
 		got["an invalid time of a PodGroup"] = w.getObject().Annotations[messageAnnotation]
 	})
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(v1beta1.Resource("podgroups"), "g", errors.New("queue q is closed"))
 		})
@@ -122,14 +123,14 @@ func TestMessages(t *testing.T) {
 		w.settle()
 		got["the API server refuses the PodGroup"] = w.told("p")
 	})
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.podGroup("g", func(*v1beta1.PodGroup) {})
 		w.object(1)
 		w.labelled("p")
 		w.settle()
 		got["a PodGroup of Volcano's defines the gang"] = w.getObject().Annotations[messageAnnotation]
 	})
-	// Kubernetes' words about names are its own.
+	// Messages about invalid names come from Kubernetes.
 	for _, name := range []string{"an invalid name", "an invalid name, on the last of many pods"} {
 		got[name] = regexp.MustCompile("a lowercase RFC 1123 subdomain.*; correct").ReplaceAllString(got[name], "...; correct")
 	}
@@ -161,7 +162,7 @@ func TestMessages(t *testing.T) {
 }
 
 func TestInvalidSettingsAreReported(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		said := minimum(3)
 		said[gangs.ModeAnnotation] = "strict"
 		w.member("p", said)
@@ -182,17 +183,17 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 }
 
 func TestAGangWithoutAMinimumIsReported(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"})
 		w.settle()
 		expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `invalid value "0"`, "not scheduled")
 		if w.group("g") != nil || w.in("p") != "" {
-			t.Error("the pod is handed over")
+			t.Error("the pod is in the gang's PodGroup")
 		}
 		w.member("late", minimum(1))
 		w.settle()
 		if w.in("p") != "g" || w.in("late") != "g" {
-			t.Error("the pods are not handed over once one says it")
+			t.Error("the pods are not in the gang's PodGroup once one declares the minimum")
 		}
 	})
 }
@@ -200,25 +201,26 @@ func TestAGangWithoutAMinimumIsReported(t *testing.T) {
 func TestNamesThatCannotBe(t *testing.T) {
 	for _, name := range []string{"Upper", "a/b", strings.Repeat("x", 300), "../etc", "g "} {
 		t.Run(name[:min(len(name), 10)], func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			withController(t, func(w *harness) {
 				w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = name })
 				w.settle()
 				expectTold(t, w.told("p"), "is not a valid PodGroup name")
 				if w.in("p") != "" || len(w.events.Events) != 1 || len(w.told("p")) > 1024 {
-					t.Errorf("in %q, %d events, %d bytes told", w.in("p"), len(w.events.Events), len(w.told("p")))
+					t.Errorf("in %q, %d events, a message of %d bytes", w.in("p"), len(w.events.Events), len(w.told("p")))
 				}
 			})
 		})
 	}
 }
 
-// TestTwoWaysAtOnce: what is Volcano's own is explicit and wins; G11: the label wins over the annotation.
+// TestTwoWaysAtOnce checks pods that declare their gang in two ways: Volcano's own annotation is explicit and wins.
+// By rule G11 the label wins over the annotation.
 func TestTwoWaysAtOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.member("explicit", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "mine" })
 		w.member("both", minimum(1), func(pod *corev1.Pod) { pod.Labels = map[string]string{gangs.PodGroupLabel: "p"} })
 		w.member("same", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "g" })
-		w.changePod("explicit", func(pod *corev1.Pod) { pod.Spec.NodeName = "n" }) // the scheduler may be faster
+		w.changePod("explicit", func(pod *corev1.Pod) { pod.Spec.NodeName = "n" }) // The scheduler may be faster than the controller.
 		w.settle()
 		if w.in("explicit") != "mine" || w.in("same") != "g" || w.in("both") != "" {
 			t.Errorf("explicit is in %q, same in %q, both in %q", w.in("explicit"), w.in("same"), w.in("both"))
@@ -226,13 +228,13 @@ func TestTwoWaysAtOnce(t *testing.T) {
 		expectTold(t, w.told("explicit"), gangs.NameAnnotation, `value "g" conflicts with "mine"`, `using "mine"`)
 		expectTold(t, w.told("both"), `conflicts with "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
 		if told := w.told("same"); told != "" {
-			t.Errorf("told %s", told)
+			t.Errorf("the message is %s", told)
 		}
 	})
 }
 
 func TestNameThatIsTaken(t *testing.T) {
-	foreign := func(w *world, owners ...metav1.OwnerReference) {
+	foreign := func(w *harness, owners ...metav1.OwnerReference) {
 		_, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Create(w.t.Context(), &v1beta1.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g", OwnerReferences: owners}, Spec: v1beta1.PodGroupSpec{MinMember: 5},
 		}, metav1.CreateOptions{})
@@ -241,7 +243,7 @@ func TestNameThatIsTaken(t *testing.T) {
 		}
 	}
 	t.Run("by a PodGroup of the user's, which says what the gang is", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		withController(t, func(w *harness) {
 			foreign(w)
 			w.member("p", minimum(2))
 			w.settle()
@@ -257,7 +259,7 @@ func TestNameThatIsTaken(t *testing.T) {
 		})
 	})
 	t.Run("by a job's, which no other pod may join", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		withController(t, func(w *harness) {
 			foreign(w, metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)})
 			w.member("p", minimum(2))
 			w.settle()
@@ -270,7 +272,7 @@ func TestNameThatIsTaken(t *testing.T) {
 }
 
 func TestRejectedWritesAreReported(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		var open atomic.Bool
 		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if !open.Load() {
@@ -284,24 +286,25 @@ func TestRejectedWritesAreReported(t *testing.T) {
 		open.Store(true)
 		w.settle()
 		if w.in("p") != "g" || w.told("p") != "" {
-			t.Errorf("in %q, told %q, once it is let in", w.in("p"), w.told("p"))
+			t.Errorf("in %q, message %q, once it is admitted", w.in("p"), w.told("p"))
 		}
 	})
 }
 
-// TestInvalidSettingsNameTheUsedValue: in words that a user can act on.
+// TestInvalidSettingsNameTheUsedValue checks that messages about invalid settings name the value that is used, in
+// words that a user can act on.
 func TestInvalidSettingsNameTheUsedValue(t *testing.T) {
 	first := podSaying("first", 0, map[string]string{gangs.MinAvailableAnnotation: "3", gangs.WaitingTimeAnnotation: (90 * time.Second).String()})
 	other := podSaying("other", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
 	s, _ := fromPods(gangs.Name{Namespace: "a", Name: "x"}, []*corev1.Pod{first, other})
 	const want = `gang.scheduling.koordinator.sh/min-available: value "4" conflicts with "3" in Pod first; using "3"`
 	if got := s.disagreements(other); len(got) != 1 || got[0].String() != want {
-		t.Errorf("told %v, want %s", got, want)
+		t.Errorf("the message is %v, want %s", got, want)
 	}
 	both := podSaying("both", 2, nil)
 	both.Labels = map[string]string{gangs.PodGroupLabel: "p"}
 	const named = `gang.scheduling.koordinator.sh/name: value "x" conflicts with "p" in pod-group.scheduling.sigs.k8s.io; using "p"`
 	if got := misnamed(both); nameOf(both) != "p" || len(got) != 1 || got[0].String() != named {
-		t.Errorf("G11: gang %q, told %v, want %s", nameOf(both), got, named)
+		t.Errorf("G11: gang %q, message %v, want %s", nameOf(both), got, named)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// podSaying is a pod of gang a/x that says these things, created that many seconds after the first.
+// podSaying returns a pod of gang a/x with these annotations, created that many seconds after the first pod.
 func podSaying(name string, age int, said map[string]string) *corev1.Pod {
 	annotations := map[string]string{gangs.NameAnnotation: "x"}
 	maps.Copy(annotations, said)
@@ -41,7 +41,7 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 		pods []texts // the oldest first
 		min  int32
 		want texts
-		// told are the fields of the invalid settings of the one that speaks for all, and of the others.
+		// told are the invalid fields of the deciding pod, and of the other pods.
 		told []string
 	}{
 		"G1 a minimum alone":           {[]texts{{minimum: "3"}}, 3, texts{mode: "Strict"}, nil},
@@ -103,31 +103,33 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 				t.Errorf("taken (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.told, told); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+				t.Errorf("invalid fields (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestOneThatIsStillToRunSpeaks: what a job's finished pods said does not bind those that replaced them.
+// TestOneThatIsStillToRunSpeaks checks that a pod that is still to run decides on the gang's settings. The settings
+// of a job's finished pods do not bind the pods that replaced them.
 func TestOneThatIsStillToRunSpeaks(t *testing.T) {
 	old, replaced := podSaying("old", 0, map[string]string{gangs.MinAvailableAnnotation: "3"}), podSaying("new", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
 	name := gangs.Name{Namespace: "a", Name: "x"}
 	old.DeletionTimestamp = &metav1.Time{Time: time.Unix(1_000_100, 0)}
 	if _, decider := fromPods(name, []*corev1.Pod{old, replaced}); decider != replaced {
-		t.Errorf("%v speaks while another is being deleted", decider)
+		t.Errorf("%v decides while another pod is being deleted", decider)
 	}
 	old.DeletionTimestamp, old.Status.Phase = nil, corev1.PodFailed
 	if _, decider := fromPods(name, []*corev1.Pod{old, replaced}); decider != replaced {
-		t.Errorf("%v speaks", decider)
+		t.Errorf("%v decides", decider)
 	}
 	if _, decider := fromPods(name, []*corev1.Pod{old}); decider != old {
-		t.Errorf("of finished pods alone %v speaks", decider)
+		t.Errorf("with finished pods only, %v decides", decider)
 	}
 }
 
-// TestLongListsAreCheap: what a sync of a tenant's gang costs one of the workers grows with its pods alone, where each lists thousands of gangs,
-// also others than the next. Allocations are counted, which a busy machine does not change.
+// TestLongListsAreCheap checks that the cost of a sync of a tenant's gang grows linearly with its pods even if each
+// pod lists thousands of gangs, and a different list. The test counts allocations, which do not depend on the load of
+// the machine.
 func TestLongListsAreCheap(t *testing.T) {
 	list := func(from, n int) string {
 		names := make([]string, n)
@@ -151,14 +153,14 @@ func TestLongListsAreCheap(t *testing.T) {
 				}
 				return testing.AllocsPerRun(1, func() {
 					g.settings, g.decider = fromPods(g.Name, g.members)
-					_ = g.invalidSettings() // for the Volcano PodGroup
+					_ = g.invalidSettings() // The first call is for the Volcano PodGroup.
 					for _, pod := range g.members {
 						_, _ = g.messageFor(pod)
 					}
-					_ = g.invalidSettings() // for the user's
+					_ = g.invalidSettings() // This call is for the user's PodGroup.
 				})
 			}
-			const most = 14_000 // each list is read about once, and quoted once in a conflict; that costs up to 130
+			const most = 14_000 // Each list is read about once, and quoted once in a conflict; that costs up to 130 allocations.
 			if few, many := sync(10), sync(100); many > 12*few || many > most {
 				t.Errorf("a sync of 100 pods makes %.0f allocations, want at most %d, and 12 times the %.0f of 10 pods", many, most, few)
 			}
@@ -200,7 +202,7 @@ func TestSettingsOfObjects(t *testing.T) {
 				t.Errorf("taken (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.told, told); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+				t.Errorf("invalid fields (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -17,8 +17,8 @@ import (
 
 func TestPhases(t *testing.T) {
 	const (
-		pending = "pending" // without a node
-		bound   = "bound"   // pending, with one
+		pending = "pending" // not bound
+		bound   = "bound"   // bound, but not running
 		running = "running"
 		succ    = "succeeded"
 		failed  = "failed"
@@ -46,7 +46,7 @@ func TestPhases(t *testing.T) {
 	tests := map[string]struct {
 		was  v1alpha1.PodGroupPhase
 		pods []*corev1.Pod
-		kept bool // not all members are in the Volcano PodGroup
+		kept bool // Not all members are in the Volcano PodGroup.
 		want v1alpha1.PodGroupPhase
 	}{
 		"too few":                                     {"", pods(pending, pending), false, v1alpha1.PodGroupPending},
@@ -91,15 +91,16 @@ func TestStatusCounts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// G22: it begins once.
+	// Rule G22: the schedule start time is set once.
 	if again := statusOf(got, members, 5, true, later); !again.ScheduleStartTime.Equal(&first) {
 		t.Errorf("it begins again at %s", again.ScheduleStartTime)
 	}
 }
 
-// TestStatusFollowsThePods, and a gang whose pods are gone is Pending again.
+// TestStatusFollowsThePods checks that the status follows the pods, and that the phase of a gang without pods is
+// Pending again.
 func TestStatusFollowsThePods(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.object(2)
 		w.settle()
 		if phase := w.getObject().Status.Phase; phase != "" {
@@ -139,9 +140,10 @@ func TestStatusFollowsThePods(t *testing.T) {
 	})
 }
 
-// TestPluginsPodGroups: those of scheduler-plugins have a status subresource, without the number of scheduled pods, and may come late.
+// TestPluginsPodGroups checks that scheduler-plugins' PodGroups get their status through the status subresource,
+// without the number of scheduled pods, and also when their CRD is installed late.
 func TestPluginsPodGroups(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		for i := range 2 {
 			w.pod(fmt.Sprintf("p%d", i), func(pod *corev1.Pod) {
 				pod.Labels, pod.Spec.NodeName = map[string]string{pluginsLabel: "g"}, ""
@@ -157,7 +159,7 @@ func TestPluginsPodGroups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(lookAgain / 2) // between two looks
+		time.Sleep(lookAgain / 2) // between two checks for the CRD
 		w.pluginsServed.Store(true)
 		time.Sleep(grace)
 		synctest.Wait()

@@ -27,8 +27,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// podGroup makes a Volcano PodGroup that this controller does not make.
-func (w *world) podGroup(name string, change func(*v1beta1.PodGroup)) {
+// podGroup adds a Volcano PodGroup that this controller did not create.
+func (w *harness) podGroup(name string, change func(*v1beta1.PodGroup)) {
 	w.t.Helper()
 	group := &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("uid-" + name)}}
 	change(group)
@@ -37,9 +37,10 @@ func (w *world) podGroup(name string, change func(*v1beta1.PodGroup)) {
 	}
 }
 
-// TestPodGroupThatIsBeingDeleted: a gang that is made anew while its former PodGroup ends leaves that alone, and begins when it is gone.
+// TestPodGroupThatIsBeingDeleted checks that a gang that is created again while its former PodGroup is being deleted
+// does not change that PodGroup, and gets a new one after the deletion.
 func TestPodGroupThatIsBeingDeleted(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.podGroup("g", func(group *v1beta1.PodGroup) {
 			group.Annotations = map[string]string{gangs.SourceAnnotation: fromAnnotations, schedulerAnnotation: "volcano"}
 			group.DeletionTimestamp, group.Finalizers = &metav1.Time{Time: time.Now()}, []string{"test"}
@@ -55,14 +56,16 @@ func TestPodGroupThatIsBeingDeleted(t *testing.T) {
 		}
 		w.settle()
 		if group := w.group("g"); group == nil || group.DeletionTimestamp != nil || w.in("p") != "g" {
-			t.Errorf("PodGroup %v, p is in %q, once the former is gone", group, w.in("p"))
+			t.Errorf("PodGroup %v, p is in %q, once the former one is deleted", group, w.in("p"))
 		}
 	})
 }
 
-// TestOwnPodGroupsOfPodsThatAreNotHandedOverStay: upstream's controller makes the PodGroup before it puts the pod in it.
+// TestOwnPodGroupsOfPodsThatAreNotHandedOverStay checks that the PodGroup that upstream's controller created for a
+// pod is kept while the pod cannot be assigned to its gang's PodGroup. Upstream's controller creates the PodGroup
+// before it annotates the pod.
 func TestOwnPodGroupsOfPodsThatAreNotHandedOverStay(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.podGroup("g", func(group *v1beta1.PodGroup) {
 			group.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)}}
 		})
@@ -70,14 +73,16 @@ func TestOwnPodGroupsOfPodsThatAreNotHandedOverStay(t *testing.T) {
 		w.member("p", minimum(1))
 		w.settle()
 		if w.group("podgroup-uid-p") == nil {
-			t.Error("the PodGroup that upstream made for a pod that is not handed over was deleted")
+			t.Error("the PodGroup that upstream made for a pod outside of the gang's PodGroup was deleted")
 		}
 	})
 }
 
-// TestAGangOfAnOutageIsMadeSoonAfterIt: it failed all the time that the API server was away, and its pauses would have grown to a minute.
+// TestAGangOfAnOutageIsMadeSoonAfterIt checks that the PodGroup of a gang that was created during an outage is
+// created soon after the outage. Its requests failed during the outage, and the queue's backoff would have grown to a
+// minute.
 func TestAGangOfAnOutageIsMadeSoonAfterIt(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		var away atomic.Bool
 		away.Store(true)
 		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -97,9 +102,10 @@ func TestAGangOfAnOutageIsMadeSoonAfterIt(t *testing.T) {
 	})
 }
 
-// TestPatchesAreOfTheVersionThatWasRead: a pod that has just got a node stays where it is, and a status is not made of an old one.
+// TestPatchesAreOfTheVersionThatWasRead checks that patches carry the resource version that was read. A pod that has
+// just been bound keeps its PodGroup, and no status is computed from an old one.
 func TestPatchesAreOfTheVersionThatWasRead(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.object(1, func(group *v1alpha1.PodGroup) { group.ResourceVersion = "7" })
 		w.labelled("p", func(pod *corev1.Pod) { pod.ResourceVersion = "8" })
 		w.settle()
@@ -124,9 +130,10 @@ func TestPatchesAreOfTheVersionThatWasRead(t *testing.T) {
 	})
 }
 
-// TestDeletesAreOfThePodGroupThatWasRead, and not of one that was made anew since.
+// TestDeletesAreOfThePodGroupThatWasRead checks that a delete applies to the PodGroup that was read, not to one
+// created since with the same name.
 func TestDeletesAreOfThePodGroupThatWasRead(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		w.podGroup("podgroup-uid-p", func(*v1beta1.PodGroup) {})
 		w.member("p", minimum(1))
 		w.settle()
@@ -146,11 +153,11 @@ func TestDeletesAreOfThePodGroupThatWasRead(t *testing.T) {
 	})
 }
 
-// TestALargeGangTakesTurns: others come before its next pods.
+// TestALargeGangTakesTurns checks that other gangs are synced between the batches of a large gang.
 func TestALargeGangTakesTurns(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withController(t, func(w *harness) {
 		var lock sync.Mutex
-		at := map[time.Time]int{} // no time passes while a sync writes
+		at := map[time.Time]int{} // No time passes while a sync writes.
 		w.kube.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			lock.Lock()
 			defer lock.Unlock()
@@ -169,13 +176,14 @@ func TestALargeGangTakesTurns(t *testing.T) {
 	})
 }
 
-// TestOneChangedMemberCostsFewPatches: the settings of a gang are those of its oldest member, and every change of them changes
-// what is wrong with those of the others.
+// TestOneChangedMemberCostsFewPatches checks that a changed member costs few patches. The oldest member decides on
+// the settings of a gang, so each change of that member changes the messages about invalid settings of the other
+// members.
 func TestOneChangedMemberCostsFewPatches(t *testing.T) {
 	tests := map[string]struct {
 		said map[string]string
 		flip []map[string]string
-		// waiting: no member is in a PodGroup before the last change.
+		// waiting reports whether no member is in a PodGroup before the last change.
 		waiting bool
 	}{
 		"the oldest says something else than the others": {
@@ -192,7 +200,7 @@ func TestOneChangedMemberCostsFewPatches(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			withController(t, func(w *harness) {
 				change := func(said map[string]string) {
 					w.changePod("p000", func(pod *corev1.Pod) { maps.Copy(pod.Annotations, said) })
 				}
@@ -226,7 +234,8 @@ func TestOneChangedMemberCostsFewPatches(t *testing.T) {
 	}
 }
 
-// TestDisruptionBudgetsOfPods: as with upstream the least available counts where a pod says both.
+// TestDisruptionBudgetsOfPods checks that minimum availability takes precedence over maximum unavailability when a
+// pod sets both, as in upstream.
 func TestDisruptionBudgetsOfPods(t *testing.T) {
 	w := &desired{annotations: map[string]string{}, labels: map[string]string{}}
 	w.fromPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta1.JDBMinAvailable: "2", v1beta1.JDBMaxUnavailable: "1"}}})

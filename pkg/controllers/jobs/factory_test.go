@@ -16,7 +16,8 @@ import (
 	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
 )
 
-// TestAPodGroupThatIsAddedInqueueIsAChange: without it the job-controller never creates the pods of its Job.
+// TestAPodGroupThatIsAddedInqueueIsAChange checks that the addition of a PodGroup in phase Inqueue counts as a
+// change. Otherwise the job controller never creates the pods of its Job.
 func TestAPodGroupThatIsAddedInqueueIsAChange(t *testing.T) {
 	podGroup := func(name, owner string, phase v1beta1.PodGroupPhase) *v1beta1.PodGroup {
 		return &v1beta1.PodGroup{
@@ -25,12 +26,12 @@ func TestAPodGroupThatIsAddedInqueueIsAChange(t *testing.T) {
 		}
 	}
 	const volcano = "batch.volcano.sh/v1alpha1"
-	client := fake.NewSimpleClientset( //nolint:staticcheck // NewClientset is not made for these kinds
+	client := fake.NewSimpleClientset( //nolint:staticcheck // NewClientset does not support these kinds.
 		podGroup("inqueue", volcano, v1beta1.PodGroupInqueue),
 		podGroup("pending", volcano, v1beta1.PodGroupPending),
 		podGroup("new", volcano, ""),
 		podGroup("running", volcano, v1beta1.PodGroupRunning),
-		podGroup("unknown", volcano, v1beta1.PodGroupUnknown), // its Job's policies would run once more
+		podGroup("unknown", volcano, v1beta1.PodGroupUnknown), // The policies of its Job would run once more.
 		podGroup("completed", volcano, v1beta1.PodGroupCompleted),
 		podGroup("of-a-kubernetes-job", "batch/v1", v1beta1.PodGroupInqueue),
 	)

@@ -20,7 +20,7 @@ import (
 
 const mode = "ibcluster.volcano-prebind.io/mode"
 
-// workload is the metadata of each workload: with an annotation of ours and two of others'.
+// workload is the metadata of each workload, with one annotation of this project and two others.
 var workload = metav1.ObjectMeta{
 	Namespace: "ns", Name: "w", UID: "1",
 	Annotations: map[string]string{mode: "required", "volcano.sh/sla-waiting-time": "1h", "notvolcano-prebind.io/mode": "none"},
@@ -62,9 +62,9 @@ func TestPodGroupsInheritAnnotations(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, made.Annotations); diff != "" {
-				t.Errorf("annotations when made (-want +got):\n%s", diff)
+				t.Errorf("annotations at the creation (-want +got):\n%s", diff)
 			}
-			// Upstream updates with the annotations it knows of.
+			// Upstream updates the PodGroup with the annotations that it knows.
 			updated, err := groups.Update(t.Context(), tt.group.DeepCopy(), metav1.UpdateOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -76,7 +76,8 @@ func TestPodGroupsInheritAnnotations(t *testing.T) {
 	}
 }
 
-// TestNoPodGroupWithoutItsAnnotations: a PodGroup that lacked what its owner says might be placed anywhere.
+// TestNoPodGroupWithoutItsAnnotations checks that a PodGroup is not created without its owner's annotations, since
+// the gang could then be placed on any nodes.
 func TestNoPodGroupWithoutItsAnnotations(t *testing.T) {
 	kube := fake.NewClientset()
 	kube.PrependReactor("get", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no route") })
@@ -88,7 +89,7 @@ func TestNoPodGroupWithoutItsAnnotations(t *testing.T) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 	if actions := volcano.Actions(); len(actions) > 0 {
-		t.Errorf("the PodGroup was written all the same: %v", actions)
+		t.Errorf("the PodGroup was still written: %v", actions)
 	}
 }
 

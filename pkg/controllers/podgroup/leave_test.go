@@ -23,7 +23,8 @@ import (
 	_ "volcano.sh/volcano/pkg/controllers/podgroup"
 )
 
-// TestClaimedPodsAreLeftAlone: upstream's controller itself makes no PodGroup for them, whichever way it comes to know of them.
+// TestClaimedPodsAreLeftAlone checks that upstream's controller creates no PodGroup for claimed pods, whichever event
+// makes it handle them.
 func TestClaimedPodsAreLeftAlone(t *testing.T) {
 	claims := func(pod *corev1.Pod) bool { return pod.Labels["gang"] != "" }
 	if err := Register(claims); err != nil {
@@ -66,7 +67,7 @@ func TestClaimedPodsAreLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod("plain", "none") // the last that the one worker is told of
+	pod("plain", "none") // the last pod that the only worker handles
 	listed := func() bool {
 		return slices.ContainsFunc(kube.Actions(), func(action clienttesting.Action) bool {
 			list, ok := action.(clienttesting.ListAction)
@@ -78,7 +79,7 @@ func TestClaimedPodsAreLeftAlone(t *testing.T) {
 		return err == nil && listed(), nil
 	})
 	if err != nil {
-		t.Fatal("upstream's controller has not come to its end: ", err)
+		t.Fatal("upstream's controller has not finished:  ", err)
 	}
 	groups, err := volcano.SchedulingV1beta1().PodGroups("ns").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -89,9 +90,9 @@ func TestClaimedPodsAreLeftAlone(t *testing.T) {
 		owners = append(owners, group.OwnerReferences[0].Name)
 	}
 	if diff := cmp.Diff([]string{"plain"}, owners); diff != "" {
-		t.Errorf("whom PodGroups are made for (-want +got):\n%s", diff)
+		t.Errorf("pods with a created PodGroup (-want +got):\n%s", diff)
 	}
-	// StatefulSets' pods it finds in the lister.
+	// Upstream's controller lists the pods of a StatefulSet with the lister.
 	found, err := (&factory{opt.SharedInformerFactory, claims}).Core().V1().Pods().Lister().List(labels.Everything())
 	if err != nil || len(found) != 1 || found[0].Name != "plain" {
 		t.Errorf("listed: %v, %v", found, err)

@@ -18,29 +18,30 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// groupAsking is a PodGroup that asks for the resources.
+// groupAsking returns a PodGroup with these minResources.
 func groupAsking(name, queue string, phase v1beta1.PodGroupPhase, needs v1.ResourceList) *v1beta1.PodGroup {
 	pg := schedtest.MakePodGroup().Name(name).Queue(queue).Phase(phase).Obj()
 	pg.Spec.MinResources = &needs
 	return pg
 }
 
-// othersAsking is a PodGroup of another namespace that is to be admitted.
+// othersAsking returns a Pending PodGroup of namespace others with these minResources.
 func othersAsking(name, queue string, needs v1.ResourceList) *v1beta1.PodGroup {
 	pg := groupAsking(name, queue, v1beta1.PodGroupPending, needs)
 	pg.Namespace = "others"
 	return pg
 }
 
-// limitedQueue is a queue that may have no more than the capability.
+// limitedQueue returns a queue with this capability.
 func limitedQueue(name string, capability v1.ResourceList) *v1beta1.Queue {
 	q := schedtest.MakeQueue().Name(name).Obj()
 	q.Spec.Capability = capability
 	return q
 }
 
-// letIn counts the waiting gangs w0, w1, ... of namespaces ns and others that were admitted, as the next session sees them.
-func letIn(s *scheduler) (n int) {
+// admittedGangs counts the admitted gangs among w0, w1, ... in namespaces ns and others, as the next session sees
+// them.
+func admittedGangs(s *scheduler) (n int) {
 	jobs := s.cache.Snapshot().Jobs
 	for i := 0; ; i++ {
 		job := jobs[api.JobID(fmt.Sprintf("ns/w%d", i))]
@@ -60,8 +61,9 @@ func confWith(plugin string) string {
 	return fmt.Sprintf("actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins: [{name: gang}, {name: predicates}, {name: %s}]\n", plugin)
 }
 
-// TestOnePromiseIsMadeOfTheSameRoom: a gang that was let in rightly, or fills its queue, may ask for more than the cluster has: one
-// such was forgotten, so that all that came after it were let in too.
+// TestOnePromiseIsMadeOfTheSameRoom checks that the same resources are promised to one gang only. An admitted gang,
+// or a gang that fills its queue, may request more than the cluster has. Such a gang used to be ignored, so all gangs
+// after it were admitted too.
 func TestOnePromiseIsMadeOfTheSameRoom(t *testing.T) {
 	four := schedtest.Resources{"cpu": "4"}
 	fills := schedtest.MakePod().Name("runs").Group("runs").Req(four).Node("n").Phase(v1.PodRunning).Obj()
@@ -76,7 +78,7 @@ func TestOnePromiseIsMadeOfTheSameRoom(t *testing.T) {
 		plugins []string
 		queue   v1.ResourceList
 		objects []runtime.Object
-		// each of five asks for it, and so many are to be let in.
+		// asks is the request of each of five gangs, and want is the number of gangs to be admitted.
 		asks v1.ResourceList
 		want int
 	}{
@@ -109,16 +111,17 @@ func TestOnePromiseIsMadeOfTheSameRoom(t *testing.T) {
 				for range 4 {
 					s.cycle()
 				}
-				if got := letIn(s); got != tt.want {
-					t.Errorf("%d of 5 are let in, there is room for %d", got, tt.want)
+				if got := admittedGangs(s); got != tt.want {
+					t.Errorf("%d of 5 are admitted, there is room for %d", got, tt.want)
 				}
 			})
 		}
 	}
 }
 
-// TestAPromiseOutlastsANode: an admitted gang of the whole cluster waits for its pods while the node with all devices is away for a
-// moment. Small gangs were admitted at that time, for good.
+// TestAPromiseOutlastsANode checks that the resources promised to an admitted gang outlast the loss of a node. A gang
+// that requests the whole cluster waits for its pods while the node with all devices is deleted for a moment. Small
+// gangs used to be admitted at that time and stayed admitted.
 func TestAPromiseOutlastsANode(t *testing.T) {
 	half := schedtest.Resources{"cpu": "4", "pods": "110"}
 	away := schedtest.MakeNode().Name("m").Capacity(schedtest.Resources{"cpu": "4", "nvidia.com/gpu": "8", "pods": "110"}).Obj()
@@ -126,7 +129,7 @@ func TestAPromiseOutlastsANode(t *testing.T) {
 	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
 		schedtest.MakeNode().Name("n").Capacity(half).Obj(), away)
 	gang := groupAsking("whole", schedtest.Queue, v1beta1.PodGroupPending, whole)
-	gang.Spec.MinMember = 3 // one of them does not exist yet
+	gang.Spec.MinMember = 3 // One of them does not exist yet.
 	cluster.Put(gang)
 	for _, pod := range []string{"whole-0", "whole-1"} {
 		cluster.Put(schedtest.MakePod().Name(pod).Group("whole").Req(schedtest.Resources{"cpu": "4", "nvidia.com/gpu": "4"}).Obj())
@@ -146,14 +149,14 @@ func TestAPromiseOutlastsANode(t *testing.T) {
 	}
 	var got []int
 	nodes(2)
-	got = append(got, letIn(s))
+	got = append(got, admittedGangs(s))
 	cluster.Remove(away)
 	nodes(1)
-	got = append(got, letIn(s))
+	got = append(got, admittedGangs(s))
 	cluster.Put(away.DeepCopy())
 	nodes(2)
-	if diff := cmp.Diff([]int{0, 0, 0}, append(got, letIn(s))); diff != "" {
-		t.Errorf("small gangs let in before, meanwhile and after (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]int{0, 0, 0}, append(got, admittedGangs(s))); diff != "" {
+		t.Errorf("small gangs admitted before, during and after the loss (-want +got):\n%s", diff)
 	}
 }
 
@@ -163,7 +166,7 @@ func untilAdmitted(t *testing.T, cluster *schedtest.Cluster, s *scheduler, gang 
 	eventually(t, func() bool { s.cycle(); return cluster.PodGroup(gang).Status.Phase == v1beta1.PodGroupInqueue })
 }
 
-// waitingPods are n pods of the gang, which change may change.
+// waitingPods returns n pods of the gang. change may change them.
 func waitingPods(gang string, n int, cpu string, change func(*schedtest.PodBuilder)) (objects []runtime.Object) {
 	for i := range n {
 		pod := schedtest.MakePod().Name(fmt.Sprint(gang, "-", i)).Group(gang).Req(schedtest.Resources{"cpu": cpu})
@@ -175,8 +178,9 @@ func waitingPods(gang string, n int, cpu string, change func(*schedtest.PodBuild
 	return objects
 }
 
-// TestAForgedPhaseReservesNothing: a tenant writes the phase and the minResources of its PodGroup, and creates pods. The
-// gang of another namespace that asks for the whole node is admitted nevertheless.
+// TestAForgedPhaseReservesNothing checks that a forged phase reserves nothing. A tenant writes the phase and the
+// minResources of its PodGroup, and creates pods. A gang of another namespace that requests the whole node is still
+// admitted.
 func TestAForgedPhaseReservesNothing(t *testing.T) {
 	onNoNode := func(pod *schedtest.PodBuilder) { pod.NodeSelector("is", "missing") }
 	onSmallNode := func(pod *schedtest.PodBuilder) { pod.NodeSelector("is", "small") }
@@ -202,7 +206,7 @@ func TestAForgedPhaseReservesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			raised := groupAsking("raised", schedtest.Queue, tt.phase, quantities("cpu", tt.raised))
 			if raised.Spec.MinMember = 100; tt.phase == v1beta1.PodGroupRunning {
-				raised.Spec.MinMember = 0 // otherwise upstream reserves nothing for a running gang
+				raised.Spec.MinMember = 0 // Otherwise upstream reserves nothing for a running gang.
 			}
 			cluster := schedtest.NewCluster(append(tt.pods, schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
 				schedtest.MakeNode().Name("n").Obj(), schedtest.MakeNode().Name("small").Label("is", "small").Capacity(schedtest.Resources{"cpu": "1", "pods": "110"}).Obj(),
@@ -211,15 +215,16 @@ func TestAForgedPhaseReservesNothing(t *testing.T) {
 			for range 3 {
 				s.cycle()
 			}
-			if got := letIn(s); got != 1 {
+			if got := admittedGangs(s); got != 1 {
 				t.Errorf("%d of 1 are admitted beside the gang with phase %s", got, tt.phase)
 			}
 		})
 	}
 }
 
-// TestAnAdmittedGangLimitsItsNamespace: a gang of 4 of 8 cpus is admitted. Gangs of its namespace and queue are admitted beside it if they
-// fit into the other half, all others if they fit into the cluster.
+// TestAnAdmittedGangLimitsItsNamespace checks that an admitted gang limits its own namespace. A gang that requests 4
+// of 8 CPUs is admitted. Gangs of its namespace and queue are admitted if they fit into the other half, and all
+// others if they fit into the cluster.
 func TestAnAdmittedGangLimitsItsNamespace(t *testing.T) {
 	ours := func(cpu string) *v1beta1.PodGroup {
 		return groupAsking("w0", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", cpu))
@@ -252,7 +257,7 @@ func TestAnAdmittedGangLimitsItsNamespace(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			gang := groupAsking("g", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "4"))
-			gang.Spec.MinMember = 100 // not all of its pods exist yet
+			gang.Spec.MinMember = 100 // Not all of its pods exist yet.
 			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), schedtest.MakeQueue().Name("other").Obj(),
 				schedtest.MakeNode().Name("n").Obj(), gang)
 			start := func() *scheduler {
@@ -281,15 +286,16 @@ func TestAnAdmittedGangLimitsItsNamespace(t *testing.T) {
 			for range 3 {
 				s.cycle()
 			}
-			if got := letIn(s); got != tt.want {
+			if got := admittedGangs(s); got != tt.want {
 				t.Errorf("%d of 1 are admitted beside the gang, want %d", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestHeldResourcesCountOnce: the gang of one namespace holds half of the node and is in phase Inqueue, because its minMember is larger or a
-// member is being bound. Upstream counts what it holds twice, so that the other half stays idle.
+// TestHeldResourcesCountOnce checks that resources in use count once. The gang of one namespace uses half of the node
+// and is in phase Inqueue, because its minMember is larger or a member is being bound. Upstream counts its resources
+// twice, so the other half stays idle.
 func TestHeldResourcesCountOnce(t *testing.T) {
 	for _, plugin := range []string{"overcommit", "proportion", "capacity"} {
 		for _, asks := range []string{"4", "8"} {
@@ -303,16 +309,18 @@ func TestHeldResourcesCountOnce(t *testing.T) {
 				for range 3 {
 					s.cycle()
 				}
-				if got := letIn(s); got != 1 {
-					t.Errorf("%d of the gangs that ask for 4 and 6 cpus are admitted beside one that holds 4 of 8, want 1", got)
+				if got := admittedGangs(s); got != 1 {
+					t.Errorf("%d of the gangs that request 4 and 6 CPUs are admitted beside one that holds 4 of 8, want 1", got)
 				}
 			})
 		}
 	}
 }
 
-// TestAGangThatIsAdmittedOrRefusedKeepsNothing from a gang of another namespace, which is asked after it: in each session the older gangs of a
-// tenant ask first, more than is left beside the other gang. It deletes each when it is admitted, or no plugin after capacity admits it.
+// TestAGangThatIsAdmittedOrRefusedKeepsNothing checks that a gang that is admitted or refused reserves nothing that a
+// gang of another namespace, which comes after it, needs. In each session the older gangs of a tenant come first and
+// request more than is left beside the other gang. The tenant deletes each gang when it is admitted, or no plugin
+// after capacity admits it.
 func TestAGangThatIsAdmittedOrRefusedKeepsNothing(t *testing.T) {
 	const tiers = "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins: [{name: gang}, {name: predicates}, %s]\n"
 	tests := map[string]struct{ plugins, asks, runsIn string }{
@@ -346,7 +354,7 @@ func TestAGangThatIsAdmittedOrRefusedKeepsNothing(t *testing.T) {
 				s.cycle()
 				cluster.Remove(greedy(i))
 				cluster.Put(greedy(i + 1))
-				if got := letIn(s); got != i+1 {
+				if got := admittedGangs(s); got != i+1 {
 					t.Errorf("%d of %d are admitted", got, i+1)
 				}
 			}
@@ -354,8 +362,9 @@ func TestAGangThatIsAdmittedOrRefusedKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestNothingIsPromisedToPodsOnNodesThatDoNotExist: a pod may be created with any node's name. Its gang counted as one that runs, and what
-// it asked for was kept for it, so that no other gang was let in.
+// TestNothingIsPromisedToPodsOnNodesThatDoNotExist checks that nothing is reserved for pods on nodes that do not
+// exist. A pod may be created with any node name. Its gang used to count as running and its request as reserved, so
+// no other gang was admitted.
 func TestNothingIsPromisedToPodsOnNodesThatDoNotExist(t *testing.T) {
 	for node, want := range map[string]int{"none": 1, "n": 0} {
 		t.Run(node, func(t *testing.T) {
@@ -367,8 +376,8 @@ func TestNothingIsPromisedToPodsOnNodesThatDoNotExist(t *testing.T) {
 			for range 3 {
 				s.cycle()
 			}
-			if got := letIn(s); got != want {
-				t.Errorf("%d of 1 are let in, want %d", got, want)
+			if got := admittedGangs(s); got != want {
+				t.Errorf("%d of 1 are admitted, want %d", got, want)
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// The node has room for either of two gang groups of one namespace and queue. If only one gang of each were admitted, neither group
-// would be placed.
+// TestAGangGroupIsAdmittedAsAWhole checks that a gang group is admitted as a whole. The node has room for either of
+// two gang groups of one namespace and queue. If only one gang of each were admitted, neither group would be placed.
 func TestAGangGroupIsAdmittedAsAWhole(t *testing.T) {
 	const tiers = "actions: \"enqueue, allocate\"\ntiers:\n- plugins: [{name: coscheduling}, {name: gang}]\n- plugins: [{name: predicates}, {name: capacity}, {name: overcommit}]\n"
 	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), schedtest.MakeNode().Name("n").Obj())
@@ -41,7 +41,8 @@ func TestAGangGroupIsAdmittedAsAWhole(t *testing.T) {
 	}
 }
 
-// If a plugin such as sla permits a gang in an earlier tier, no limit applies, not even that of the namespace's own gangs.
+// TestAnEarlierTierPermitsAGang checks that no limit applies if a plugin such as sla permits a gang in an earlier
+// tier, not even the limit of the gang's own namespace.
 func TestAnEarlierTierPermitsAGang(t *testing.T) {
 	for sla, want := range map[string]int{"1s": 1, "1h": 0} {
 		t.Run(sla, func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestAnEarlierTierPermitsAGang(t *testing.T) {
 			for range 3 {
 				s.cycle()
 			}
-			if got := letIn(s); got != want {
+			if got := admittedGangs(s); got != want {
 				t.Errorf("%d gangs are admitted, want %d: %v", got, want, s.registry.PendingReasons()["ns/w0"])
 			}
 		})

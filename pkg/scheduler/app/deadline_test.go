@@ -69,7 +69,7 @@ func TestEveryCallHasADeadline(t *testing.T) {
 		ended <- err
 	}()
 	<-watching
-	if _, err := get("/silent"); !errors.Is(err, context.DeadlineExceeded) { // a deadline's time later
+	if _, err := get("/silent"); !errors.Is(err, context.DeadlineExceeded) { // This fails after the deadline.
 		t.Errorf("a call without an answer ended with %v", err)
 	}
 	close(release)

@@ -39,7 +39,7 @@ tiers:
   - name: proportion
 `
 
-// mixed is a cluster of gangs of several kinds that are differently far.
+// mixed returns a cluster with gangs of several kinds in different states.
 func mixed() *schedtest.Cluster {
 	cluster := gangOf(2)
 	cluster.Put(schedtest.MakePodGroup().Name("theirs").MinMember(3).Phase(v1beta1.PodGroupPending).
@@ -57,7 +57,7 @@ func mixed() *schedtest.Cluster {
 	return cluster
 }
 
-// gangScheduler is a scheduler of these gangs, and what its debug endpoints show.
+// gangScheduler returns a scheduler of these gangs, the handler of its debug endpoints, and the gangs' view.
 func gangScheduler(t *testing.T, cluster *schedtest.Cluster) (*scheduler, http.Handler, *debug.View) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scheduler.conf")
@@ -89,7 +89,8 @@ func askGangs(t *testing.T, handler http.Handler, query string) (page debug.Page
 	return page
 }
 
-// TestGangsAreShown: what each is taken for, where it came from, how far its members are, and why it waits.
+// TestGangsAreShown checks that the debug endpoint shows each gang's settings, its source, the state of its members,
+// and the reason why it waits.
 func TestGangsAreShown(t *testing.T) {
 	cluster := mixed()
 	s, handler, view := gangScheduler(t, cluster)
@@ -144,7 +145,7 @@ func TestGangsAreShown(t *testing.T) {
 			t.Errorf("%q answers %d, want that it is rejected", query, answer.Code)
 		}
 	}
-	// The conditions are those of the PodGroup, which come back from the API server.
+	// The conditions are on the PodGroup, and reach the scheduler through the API server.
 	eventually(t, func() bool {
 		group := cluster.PodGroup("theirs")
 		cluster.Put(group)
@@ -153,16 +154,17 @@ func TestGangsAreShown(t *testing.T) {
 	})
 }
 
-// TestGangsOfAProcessThatDoesNotLead are not shown as none.
+// TestGangsOfAProcessThatDoesNotLead checks that a process that does not lead answers with an error, not with an
+// empty list of gangs.
 func TestGangsOfAProcessThatDoesNotLead(t *testing.T) {
 	answer := httptest.NewRecorder()
 	debugHandler(false, false, &debugged{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/debug/gangs", nil))
 	if answer.Code != http.StatusServiceUnavailable {
-		t.Errorf("it answers %d, want that it cannot tell", answer.Code)
+		t.Errorf("the status is %d, want an error", answer.Code)
 	}
 }
 
-// TestGangsAreCounted: by the state they are in, and not any more once they are gone.
+// TestGangsAreCounted checks that gangs are counted by state, and that deleted gangs are not counted.
 func TestGangsAreCounted(t *testing.T) {
 	cluster := mixed()
 	s, _, view := gangScheduler(t, cluster)
@@ -201,7 +203,8 @@ func TestGangsAreCounted(t *testing.T) {
 	count("admitted 2")
 }
 
-// TestGangsAreShownWhileTheyChange: nothing that is shown is shared with what sessions and informers change.
+// TestGangsAreShownWhileTheyChange checks that the shown gangs share no data with sessions and informers, which
+// change the gangs concurrently.
 func TestGangsAreShownWhileTheyChange(t *testing.T) {
 	cluster := mixed()
 	s, handler, view := gangScheduler(t, cluster)
@@ -230,7 +233,8 @@ func TestGangsAreShownWhileTheyChange(t *testing.T) {
 	wg.Wait()
 }
 
-// TestManyGangsAreShownInTurns: while 5,000 of them are counted and shown, nobody waits for the cache for long.
+// TestManyGangsAreShownInTurns checks that no caller waits long for the cache's lock while 5,000 gangs are counted
+// and shown in batches.
 func TestManyGangsAreShownInTurns(t *testing.T) {
 	cluster := gangOf(1)
 	s, _, view := gangScheduler(t, cluster)

@@ -23,7 +23,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// sent tries a request through the fence: nil when it went out.
+// sent sends a request through the fence. It returns nil if the fence let the request pass.
 func sent(t *testing.T, f *fence, method string) error {
 	t.Helper()
 	asked := 0
@@ -50,8 +50,8 @@ func sent(t *testing.T, f *fence, method string) error {
 	return err
 }
 
-// TestOnlyTheHolderOfTheLeaseWrites: one that slept through its lease wrote its Bindings when it woke, onto nodes that the
-// next leader had filled.
+// TestOnlyTheHolderOfTheLeaseWrites checks that only the holder of the lease can write. A process that was suspended
+// beyond its lease used to write its Bindings when it resumed, to nodes that the next leader had filled.
 func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 	tests := map[string]struct {
 		play func(f *fence)
@@ -81,7 +81,7 @@ func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 					case tt.want == "" && err != nil:
 						t.Errorf("%s is kept back: %v", method, err)
 					case tt.want != "" && (!apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), tt.want)):
-						t.Errorf("%s ends with %v, want one of too many requests that says %q", method, err, tt.want)
+						t.Errorf("%s ends with %v, want a TooManyRequests error with %q", method, err, tt.want)
 					}
 				}
 				if err := sent(t, f, http.MethodGet); err != nil {
@@ -92,8 +92,8 @@ func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 	}
 }
 
-// election runs for the lease, which answers unless it is away, and leads until lead returns. Before and after it the fence
-// must be closed.
+// election takes part in the election for the lease, which cannot be reached while away is set, and leads until lead
+// returns. The fence must be closed before and after that.
 func election(t *testing.T, away *atomic.Bool, lead func(p *process)) {
 	opts := &Options{ServerOption: options.NewServerOption()}
 	commonutil.LeaderElectionDefault(&opts.LeaderElection)
@@ -151,7 +151,8 @@ func TestTheFenceIsClosedBeforeTheLeaseRunsOut(t *testing.T) {
 	})
 }
 
-// TestTheFenceIsClosedAfterTheRenewDeadline, although the elector does not notice: its call does not return, as of a process that sleeps.
+// TestTheFenceIsClosedAfterTheRenewDeadline checks that the fence is closed after the renew deadline although the
+// elector does not notice it: its call does not return, as in a suspended process.
 func TestTheFenceIsClosedAfterTheRenewDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := &Options{ServerOption: options.NewServerOption()}
@@ -182,7 +183,8 @@ func TestTheFenceIsClosedAfterTheRenewDeadline(t *testing.T) {
 	})
 }
 
-// An elector that could not renew the lease in time releases it before it reports the loss.
+// TestFenceIsClosedBeforeTheLeaseIsReleased checks that the fence is closed before the lease is released. An elector
+// that could not renew the lease in time releases it before it reports the loss.
 func TestFenceIsClosedBeforeTheLeaseIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{term: time.Minute}
@@ -199,7 +201,8 @@ func TestFenceIsClosedBeforeTheLeaseIsReleased(t *testing.T) {
 	})
 }
 
-// TestARenewalCountsFromWhenItWasSent: others count from when it arrived, which is not later than its answer.
+// TestARenewalCountsFromWhenItWasSent checks that a renewal counts from the time when it was sent. Other processes
+// count from its arrival, which is later than that and not later than its answer.
 func TestARenewalCountsFromWhenItWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{term: 10 * time.Second}

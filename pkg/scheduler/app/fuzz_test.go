@@ -16,7 +16,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// fuzzConfs have between them upstream's actions and plugins that need nothing from outside.
+// fuzzConfs use, taken together, all of upstream's actions and plugins that need no external service.
 var fuzzConfs = []string{
 	`
 actions: "enqueue, allocate, backfill, preempt, reclaim"
@@ -47,16 +47,17 @@ tiers:
 }
 
 const (
-	// fuzzCycles is how many cycles innocent gangs may have to wait, with at most maxEvil objects beside it.
+	// fuzzCycles is the maximum number of cycles until innocent gangs are placed, with at most maxEvil objects of
+	// each kind beside them.
 	fuzzCycles = 40
-	// fuzzSeeds is how many random seeds there are, each so many bytes longer than the one before.
+	// fuzzSeeds is the number of random seeds. Each seed is fuzzSeedStep bytes longer than the one before.
 	fuzzSeeds, fuzzSeedStep = 30, 64
-	// fuzzCycleTime is how long a cycle may take, with a wide margin for a busy machine.
+	// fuzzCycleTime is the time limit of a cycle, with a wide margin for a busy machine.
 	fuzzCycleTime = 20 * time.Second
 )
 
-// FuzzNoObjectStopsOthers: whatever objects there are, gangs that fit are placed, and no cycle takes long. Which objects
-// there are the bytes say (hostileobjects_test.go); the first one says which configuration is in force.
+// FuzzNoObjectStopsOthers checks that gangs that fit are placed and no cycle takes long, whatever objects exist. The
+// bytes decide on the objects (hostileobjects_test.go), and the first byte on the configuration.
 func FuzzNoObjectStopsOthers(f *testing.F) {
 	for conf := range fuzzConfs {
 		f.Add([]byte{byte(conf)})
@@ -64,12 +65,12 @@ func FuzzNoObjectStopsOthers(f *testing.F) {
 	random := rand.NewChaCha8([32]byte{})
 	for seed := range fuzzSeeds {
 		data := make([]byte, 1+seed*fuzzSeedStep)
-		_, _ = random.Read(data) // it never fails
+		_, _ = random.Read(data) // Read never fails.
 		f.Add(data)
 	}
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	forGood.Do(keepGoing)
+	keepGoingOnce.Do(keepGoing)
 	caught := &orphanPanics{}
 	caught.catch()
 	var confs []*config.Config
@@ -97,14 +98,14 @@ func FuzzNoObjectStopsOthers(f *testing.F) {
 	})
 }
 
-// innocentInHyperNode adds a HyperNode with the node n, and a gang that needs it.
+// innocentInHyperNode adds a HyperNode with node n, and a gang that requires it.
 func innocentInHyperNode(cluster *schedtest.Cluster) {
 	cluster.Put(schedtest.MakeHyperNode().Name("innocent").Tier(1).Nodes("n").Obj())
 	cluster.Put(schedtest.MakePodGroup().Name("t").MinMember(1).Phase(v1beta1.PodGroupPending).Topology(v1beta1.HardNetworkTopologyMode, 1).Obj())
 	cluster.Put(schedtest.MakePod().Name("t0").Group("t").Req(schedtest.Resources{"cpu": "1"}).Obj())
 }
 
-// waitingInnocents are the innocent gangs of which a task has no node in the cache.
+// waitingInnocents returns the innocent gangs that have a task without a node in the cache.
 func waitingInnocents(s *scheduler) (waiting []api.JobID) {
 	s.cache.Books().Lock()
 	defer s.cache.Books().Unlock()

@@ -18,10 +18,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// maxEvil bounds how many objects of each kind there are.
+// maxEvil is the maximum number of objects of each kind.
 const maxEvil = 4
 
-// dice throws what the bytes say, and zeros when there are no more.
+// dice reads choices from the bytes, and returns zeros when no bytes are left.
 type dice struct{ data []byte }
 
 func (d *dice) below(n int) int {
@@ -46,7 +46,7 @@ func (d *dice) amounts() v1.ResourceList {
 	return list
 }
 
-// badAmounts are those that upstream's CRDs take beside amounts.
+// badAmounts returns amounts that may include invalid ones which upstream's CRDs accept.
 func (d *dice) badAmounts() v1.ResourceList {
 	list := d.amounts()
 	for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -78,7 +78,7 @@ func (d *dice) topology() *v1beta1.NetworkTopologySpec {
 	}
 }
 
-// annotations are what upstream reads of PodGroups, pods and queues.
+// annotations returns annotations that upstream reads from PodGroups, pods and queues.
 func (d *dice) annotations() map[string]string {
 	annotations := map[string]string{}
 	for range d.below(4) {
@@ -90,8 +90,8 @@ func (d *dice) annotations() map[string]string {
 	return annotations
 }
 
-// addHostileObjects makes PodGroups, pods, queues, nodes, HyperNodes and priority classes that the API server takes, none of which asks for room that the
-// innocent gangs need.
+// addHostileObjects adds PodGroups, pods, queues, nodes, HyperNodes and priority classes that the API server accepts.
+// None of them requests resources that the innocent gangs need.
 func addHostileObjects(d *dice, cluster *schedtest.Cluster) {
 	for i := range d.below(maxEvil + 1) {
 		cluster.Put(evilQueue(d, i))
@@ -119,7 +119,7 @@ func evilQueue(d *dice, i int) *v1beta1.Queue {
 	queue := schedtest.MakeQueue().Name(fmt.Sprintf("evil-%d", i)).Weight(int32(1 + d.below(2))).Obj()
 	queue.Annotations = d.annotations()
 	queue.Spec.Capability, queue.Spec.Deserved = d.badAmounts(), d.badAmounts()
-	if d.yes() { // what is guaranteed to it is kept from others
+	if d.yes() { // The queue's guarantee is not available to other queues.
 		queue.Spec.Guarantee.Resource = v1.ResourceList{"cpu": resource.MustParse(pick(d, "-5", "0", "1"))}
 	}
 	queue.Spec.Parent = pick(d, "", "root", schedtest.Queue+"-", evilName(d), queue.Name)

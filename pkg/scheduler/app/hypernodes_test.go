@@ -15,7 +15,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// faultyHyperNodes are such as the API server takes, and what is told of one of them.
+// faultyHyperNodes are invalid HyperNodes that the API server accepts, and the event that one of them must have.
 var faultyHyperNodes = map[string]struct {
 	hyperNodes []*topologyv1alpha1.HyperNode
 	told       string
@@ -57,8 +57,8 @@ func likeHyperNodes(name, member string) *topologyv1alpha1.HyperNode {
 	return hyperNode
 }
 
-// TestInvalidHyperNodesStopNoGang: a gang that needs a HyperNode, or an InfiniBand cluster that is one, gets it while others
-// are faulty, and who made these is told.
+// TestInvalidHyperNodesStopNoGang checks that invalid HyperNodes stop no gang. A gang that requires a HyperNode, or
+// an InfiniBand cluster derived from one, gets it, and the invalid HyperNodes have events for their owners.
 func TestInvalidHyperNodesStopNoGang(t *testing.T) {
 	for name, tt := range faultyHyperNodes {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ tiers:
 				}
 			}
 			if told != 1 {
-				t.Errorf("told %q %d times, want once", tt.told, told)
+				t.Errorf("reported %q %d times, want once", tt.told, told)
 			}
 		})
 	}

@@ -14,12 +14,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// A Volcano Job is admitted before it has pods, and only its pods show that no cluster can hold it. Other gangs must not wait for
-// its resources.
+// TestAnInfeasibleGangKeepsNoGangFromAdmission checks that an infeasible gang prevents no other gang's admission. A
+// Volcano Job is admitted before it has pods, and only its pods show that no cluster can hold it. Other gangs must
+// not wait for its resources.
 func TestAnInfeasibleGangKeepsNoGangFromAdmission(t *testing.T) {
 	tests := map[string]struct {
 		asks string
-		// beside is how many of two gangs that fill a cluster each are let in, told what the gang's PodGroup says.
+		// beside is how many of two gangs are admitted that each fill a cluster. told is a part of the message on the
+		// infeasible gang's PodGroup.
 		beside int
 		told   string
 	}{
@@ -63,8 +65,8 @@ func TestAnInfeasibleGangKeepsNoGangFromAdmission(t *testing.T) {
 					}
 					return strings.Contains(unschedulableMessage(cluster.PodGroup("g")), tt.told)
 				})
-				if got := letIn(s); got != tt.beside {
-					t.Errorf("%d of 2 are let in beside it, want %d", got, tt.beside)
+				if got := admittedGangs(s); got != tt.beside {
+					t.Errorf("%d of 2 are admitted beside it, want %d", got, tt.beside)
 				}
 				if got := cluster.PodGroup("g"); got.Status.Phase != v1beta1.PodGroupInqueue || !cmp.Equal(*got.Spec.MinResources, quantities("cpu", "7500m")) {
 					t.Errorf("the gang itself is %s and asks for %v", got.Status.Phase, got.Spec.MinResources)

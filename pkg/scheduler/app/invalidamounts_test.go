@@ -16,7 +16,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// innocents adds a gang of two that waits in the default queue and fits.
+// innocents adds a gang of two pods that waits in the default queue and fits.
 func innocents(cluster *schedtest.Cluster) {
 	cluster.Put(schedtest.MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupPending).Obj())
 	for i := range 2 {
@@ -28,8 +28,8 @@ func quantities(name, value string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceName(name): resource.MustParse(value)}
 }
 
-// TestInvalidAmountsStopNoGang: each of these is taken by upstream's CRDs and webhooks, and by the API
-// server, and made every cycle panic.
+// TestInvalidAmountsStopNoGang checks that invalid amounts stop no gang. Upstream's CRDs and webhooks, and the API
+// server, accept each of these objects. Each of them used to make every cycle panic.
 func TestInvalidAmountsStopNoGang(t *testing.T) {
 	podGroup := func(list v1.ResourceList, phase v1beta1.PodGroupPhase) *v1beta1.PodGroup {
 		pg := schedtest.MakePodGroup().Name("evil").Phase(phase).Obj()
@@ -172,7 +172,7 @@ func TestInvalidAmountsStopNoGang(t *testing.T) {
 				}
 			}
 			if told != 1 {
-				t.Errorf("it was told by %d events, want 1", told)
+				t.Errorf("it was reported by %d events, want 1", told)
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func larger(pg *v1beta1.PodGroup, change func(*v1beta1.PodGroup)) *v1beta1.PodGr
 	return pg
 }
 
-// evilPodWith is a pod of the PodGroup evil that waits, with so much of an input.
+// evilPodWith returns a waiting pod of the PodGroup evil, with n elements of the input.
 func evilPodWith(input string, n int) *v1.Pod {
 	pod := schedtest.MakePod().Name("waits").Group("evil").Req(schedtest.Resources{"cpu": "1"}).Obj()
 	podInputs[input].pod(pod, n)
@@ -203,8 +203,8 @@ func unschedulableMessage(pg *v1beta1.PodGroup) string {
 	return ""
 }
 
-// TestAnOverflowingRequestDoesNotCountAsZero: upstream reads a request of 1e30 cpu as 0 and one of 8Ei as -1, so
-// that the pod fits anywhere and makes room for others.
+// TestAnOverflowingRequestDoesNotCountAsZero checks that an overflowing request does not count as zero. Upstream
+// reads a request of 1e30 CPUs as 0 and one of 8Ei as -1, so the pod would fit anywhere and make room for others.
 func TestAnOverflowingRequestDoesNotCountAsZero(t *testing.T) {
 	for _, request := range []string{"1e30", "8Ei", "9.3e15"} {
 		t.Run(request, func(t *testing.T) {
@@ -225,8 +225,8 @@ func TestAnOverflowingRequestDoesNotCountAsZero(t *testing.T) {
 	}
 }
 
-// innocentsAreBound adds innocents with minResources of 2 cpu to the cluster, and fails the test unless they are bound by the
-// second cycle.
+// innocentsAreBound adds innocents with minResources of 2 CPUs to the cluster, and fails the test unless they are
+// bound by the second cycle.
 func innocentsAreBound(t *testing.T, cluster *schedtest.Cluster) {
 	t.Helper()
 	innocents(cluster)
@@ -242,8 +242,9 @@ func innocentsAreBound(t *testing.T, cluster *schedtest.Cluster) {
 	eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
 }
 
-// TestAPodWithUnknownResourcesStopsNoGang: the API server takes a pod that names its node itself, whatever it asks for,
-// and what it is said to hold used up its queue's share and what the whole cluster lets in.
+// TestAPodWithUnknownResourcesStopsNoGang checks that a pod with unknown resources stops no gang. The API server
+// accepts a pod that names its node, whatever it requests. Such requests used to use up the share of the queue and
+// the limit for admission in the whole cluster.
 func TestAPodWithUnknownResourcesStopsNoGang(t *testing.T) {
 	tests := map[string]struct{ node, phase string }{
 		"on a node that does not exist":          {node: "nowhere", phase: "Running"},
@@ -267,8 +268,8 @@ func TestAPodWithUnknownResourcesStopsNoGang(t *testing.T) {
 	}
 }
 
-// TestMinResourcesOfAnAdmittedGangHoldUpNoOtherNamespace: they may be raised to anything, and upstream's plugins reserve all of it for the
-// gang.
+// TestMinResourcesOfAnAdmittedGangHoldUpNoOtherNamespace checks that minResources of an admitted gang delay no other
+// namespace. A tenant may raise them to any amount, and upstream's plugins reserve all of it for the gang.
 func TestMinResourcesOfAnAdmittedGangHoldUpNoOtherNamespace(t *testing.T) {
 	running := schedtest.MakePod().Name("runs").Group("raised").Req(schedtest.Resources{"cpu": "1"}).Node("n").Phase(v1.PodRunning).Obj()
 	running.Namespace = "others"
@@ -297,7 +298,8 @@ func TestMinResourcesOfAnAdmittedGangHoldUpNoOtherNamespace(t *testing.T) {
 	}
 }
 
-// TestARequestAboveEveryNodeIsReported: the PodGroup and the pod say what is asked for and what would be right.
+// TestARequestAboveEveryNodeIsReported checks that a request above the capacity of every node is reported. Messages
+// on the PodGroup and the pod state the request and the possible amount.
 func TestARequestAboveEveryNodeIsReported(t *testing.T) {
 	tests := map[string]struct{ resource, request, want string }{
 		"of cpu":                   {"cpu", "1e12", "a member requests more than any node has: cpu 1T of at most 8"},

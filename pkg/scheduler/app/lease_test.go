@@ -17,10 +17,10 @@ import (
 	commonutil "volcano.sh/volcano/pkg/util"
 )
 
-// lease is a lock whose calls answer as a test says.
+// lease is a resource lock whose calls return what the test sets.
 type lease struct {
 	get, create, update func() error
-	// given is true if it was given back.
+	// given reports whether the lease was released.
 	given bool
 }
 
@@ -44,8 +44,8 @@ var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "lease
 func forbidden() error { return apierrors.NewForbidden(leases, "volcano", errors.New("no role")) }
 func notFound() error  { return apierrors.NewNotFound(leases, "volcano") }
 
-// TestElectionThatCannotBeWonEnds: a lease in a namespace where the scheduler may not write left it waiting for ever, and
-// healthy.
+// TestElectionThatCannotBeWonEnds checks that an election ends if it cannot be won. With a lease in a namespace where
+// it may not write, the scheduler used to wait for ever and report itself healthy.
 func TestElectionThatCannotBeWonEnds(t *testing.T) {
 	tests := map[string]lease{
 		"it may not be read":         {get: forbidden},
@@ -68,7 +68,8 @@ func TestElectionThatCannotBeWonEnds(t *testing.T) {
 	}
 }
 
-// TestRejectionsThatPass: an API server that has just started rejects what it allows when it has read the roles.
+// TestRejectionsThatPass checks that temporary rejections do not end the election. An API server that has just
+// started rejects requests until it has read the roles.
 func TestRejectionsThatPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -88,7 +89,7 @@ func TestRejectionsThatPass(t *testing.T) {
 	})
 }
 
-// TestRejectionsWithAPause: rejections with answers between them are no rejection that lasts.
+// TestRejectionsWithAPause checks that rejections with answers between them do not count as a lasting rejection.
 func TestRejectionsWithAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0

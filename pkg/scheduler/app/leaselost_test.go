@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// ended waits for what the function returned.
+// ended returns the error of the function that has ended.
 func ended(t *testing.T, done <-chan error) error {
 	t.Helper()
 	select {
@@ -30,7 +30,7 @@ func ended(t *testing.T, done <-chan error) error {
 	}
 }
 
-// inSteps is an action that hands the pods of gang g to a transaction whose step runs on node n, once.
+// inSteps returns an action that once submits the pods of gang g in a transaction, with this step, to node n.
 func inSteps(t *testing.T, of func() *scheduler, step binding.Step) framework.Action {
 	done := false
 	return action{"in-steps", func(ssn *framework.Session) {
@@ -48,7 +48,8 @@ func inSteps(t *testing.T, of func() *scheduler, step binding.Step) framework.Ac
 	}}
 }
 
-// TestALostLeaseAborts: what is in flight is left alone at once, nothing more is written, and the process is told.
+// TestALostLeaseAborts checks that after the loss of the lease, transactions in flight are abandoned at once, nothing
+// more is written, and the process gets an error.
 func TestALostLeaseAborts(t *testing.T) {
 	cluster := gangOf(1)
 	begun, aborted := make(chan struct{}), make(chan struct{})
@@ -60,7 +61,7 @@ func TestALostLeaseAborts(t *testing.T) {
 			close(begun)
 			<-ctx.Done()
 			close(aborted)
-			return nil // although it succeeds, it comes too late
+			return nil // The step succeeds, but too late.
 		},
 	}))
 	if err := s.use(cfg); err != nil {
@@ -75,7 +76,7 @@ func TestALostLeaseAborts(t *testing.T) {
 	select {
 	case <-aborted:
 	case <-time.After(20 * time.Second):
-		t.Fatal("what is in flight goes on")
+		t.Fatal("the step in flight goes on")
 	}
 	if err := ended(t, done); !errors.Is(err, errLeaseLost) {
 		t.Errorf("the run ended with %v, want %v", err, errLeaseLost)
@@ -90,7 +91,8 @@ func TestALostLeaseAborts(t *testing.T) {
 	}
 }
 
-// TestAStartThatWaitsCanBeEnded: the list of PodGroups is rejected, as when the CRD is missing, so the cache is never full.
+// TestAStartThatWaitsCanBeEnded checks that a start that waits can be ended. The list of PodGroups is rejected, as if
+// the CRD were missing, so the cache never syncs.
 func TestAStartThatWaitsCanBeEnded(t *testing.T) {
 	tests := map[string]struct {
 		end  func(told, lease context.CancelFunc)

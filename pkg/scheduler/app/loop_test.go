@@ -15,13 +15,13 @@ import (
 
 const ms = time.Millisecond
 
-// script is a cycler that notes when it was called, counted from its beginning.
+// script is a cycler that records when it was called, as the time since its beginning.
 type script struct {
 	begin time.Time
-	// takes is how long each cycle takes, and unsettled what it says.
+	// takes is the duration of each cycle, and unsettled is its result.
 	takes     time.Duration
 	unsettled bool
-	// waits is true if anything waits.
+	// waits is the result of waiting.
 	waits bool
 
 	cycles []time.Duration
@@ -41,12 +41,12 @@ func (s *script) idle() { s.idles++ }
 func TestWhenCyclesRun(t *testing.T) {
 	tests := map[string]struct {
 		script script
-		// wakes are the changes that are told, and when.
+		// wakes are the reported changes, by time.
 		wakes map[time.Duration]cache.Urgency
 		runs  time.Duration
 		want  []time.Duration
 		idles int
-		// period is a second unless given.
+		// period is the period of the loop. 0 means a second.
 		period time.Duration
 	}{
 		"the first at once, and none while nothing changes": {
@@ -152,13 +152,13 @@ func TestLoopEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestWakeNeverBlocks: handlers of informers and the engine's goroutines call it.
+// TestWakeNeverBlocks checks that wake never blocks. Informer handlers and the engine's goroutines call it.
 func TestWakeNeverBlocks(t *testing.T) {
 	l := newLoop(&script{}, time.Second)
 	for range 1000 {
 		l.wake(cache.WakeNow)
 	}
 	if !l.takeChanged() || l.takeChanged() {
-		t.Error("the wake-ups are not taken as one")
+		t.Error("the wake-ups are not combined")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestGOGCIsKept: what the environment sets goes before the scheduler's own bound of garbage.
+// TestGOGCIsKept checks that GOGC from the environment takes precedence over the scheduler's own setting.
 func TestGOGCIsKept(t *testing.T) {
 	const before = 77
 	old := debug.SetGCPercent(before)

@@ -23,7 +23,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 )
 
-// TestMessages has the help of this scheduler's own flags, and what it says of its lease, its loop and its debug endpoints.
+// TestMessages compares the descriptions of this scheduler's own flags, and the messages about its lease, its loop
+// and its debug endpoints.
 func TestMessages(t *testing.T) {
 	fs := pflag.NewFlagSet("ours", pflag.ContinueOnError)
 	(&Options{ServerOption: options.NewServerOption()}).AddFlags(fs)
@@ -65,7 +66,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesOfHealth has the answers of the health check.
+// TestMessagesOfHealth compares the answers of the health check.
 func TestMessagesOfHealth(t *testing.T) {
 	health := func(story func(w *watchdog)) (text string) {
 		synctest.Test(t, func(*testing.T) {
@@ -104,7 +105,7 @@ func TestMessagesOfHealth(t *testing.T) {
 	}
 }
 
-// TestMessagesOfAStaleLease has the error of a write whose lease may have passed to another scheduler.
+// TestMessagesOfAStaleLease compares the error of a write when the lease may have passed to another scheduler.
 func TestMessagesOfAStaleLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{term: 10 * time.Second}
@@ -117,7 +118,7 @@ func TestMessagesOfAStaleLease(t *testing.T) {
 	})
 }
 
-// TestMessagesOfReloads has the events on the lease when the configuration file has changed.
+// TestMessagesOfReloads compares the events on the lease after a change of the configuration file.
 func TestMessagesOfReloads(t *testing.T) {
 	cluster := gangOf(1)
 	s := newTestScheduler(t, cluster, builtIn(t, "allocate"))
@@ -146,10 +147,11 @@ func listenError(flag, address string) string {
 	return fmt.Sprint(err)
 }
 
-// nameRule is Kubernetes' text on names of objects.
+// nameRule is Kubernetes' message about names of objects.
 const nameRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 
-// TestImpossibleFlags: each of these was taken without a word, and then the scheduler hung, waited for ever or did nothing.
+// TestImpossibleFlags checks that impossible flags are rejected. Each of these used to be accepted silently, and then
+// the scheduler hung, waited for ever or did nothing.
 func TestImpossibleFlags(t *testing.T) {
 	tests := map[string]struct{ flag, want string }{
 		"no default queue":                {"--default-queue=", `--default-queue is ""; it must be the name of a queue: ` + nameRule},
@@ -184,8 +186,8 @@ func TestImpossibleFlags(t *testing.T) {
 	}
 }
 
-// TestImpossibleLease: the API server refuses a lease of such a name for as long as it is asked, and the elector never tires;
-// locks of other kinds are gone from Kubernetes.
+// TestImpossibleLease checks that an impossible lease is rejected. The API server refuses a lease with such a name
+// every time, and the elector never gives up. Kubernetes no longer has locks of other kinds.
 func TestImpossibleLease(t *testing.T) {
 	tests := map[string]struct {
 		change func(*componentbaseconfig.LeaderElectionConfiguration)
@@ -225,7 +227,8 @@ func TestImpossibleLease(t *testing.T) {
 	}
 }
 
-// TestArgumentsOfNoFlag: the second file was not looked at, and --leader-elect stayed on.
+// TestArgumentsOfNoFlag checks that arguments that belong to no flag are rejected. The second file used to be
+// ignored, and --leader-elect stayed on.
 func TestArgumentsOfNoFlag(t *testing.T) {
 	const hint = " belongs to no flag; give a flag its value with =, as in --leader-elect=false, and --validate-conf one file"
 	tests := map[string]struct {

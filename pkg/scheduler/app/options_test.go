@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// parse makes options of the arguments.
+// parse returns the options for the arguments.
 func parse(t *testing.T, args ...string) *Options {
 	t.Helper()
 	opts := &Options{ServerOption: options.NewServerOption(), Plugins: PluginSpecs()}
@@ -27,7 +27,8 @@ func parse(t *testing.T, args ...string) *Options {
 	return opts
 }
 
-// TestFlagsAreUpstreams: every flag of upstream's scheduler is there with its default, but for health, which is on.
+// TestFlagsAreUpstreams checks that every flag of upstream's scheduler exists with its default, except for health,
+// which is on.
 func TestFlagsAreUpstreams(t *testing.T) {
 	upstream, ours := pflag.NewFlagSet("upstream", pflag.ContinueOnError), pflag.NewFlagSet("ours", pflag.ContinueOnError)
 	options.NewServerOption().AddFlags(upstream)
@@ -40,7 +41,7 @@ func TestFlagsAreUpstreams(t *testing.T) {
 	}
 	want, got := read(upstream), read(ours)
 	if len(want) < 30 {
-		t.Fatalf("upstream has %d flags, fewer than it is known to have", len(want))
+		t.Fatalf("upstream has %d flags, fewer than expected", len(want))
 	}
 	health := want["enable-healthz"]
 	health.Default, health.Value = "true", "true"
@@ -63,7 +64,7 @@ func TestFlagsAreUpstreams(t *testing.T) {
 	}
 }
 
-// TestFlagsOfUpstreamDeployments: what upstream takes, and does something with, is taken.
+// TestFlagsOfUpstreamDeployments checks that flags that upstream accepts and uses are accepted.
 func TestFlagsOfUpstreamDeployments(t *testing.T) {
 	for _, flags := range [][]string{
 		nil,
@@ -95,7 +96,7 @@ func TestValidateConf(t *testing.T) {
 			}
 			err := validate(parse(t, "--validate-conf", path))
 			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
-				t.Errorf("validation says %v, want an error that names %q", err, tt.want)
+				t.Errorf("validation returns %v, want an error that names %q", err, tt.want)
 			}
 		})
 	}
@@ -132,7 +133,8 @@ func TestHasWork(t *testing.T) {
 	}
 }
 
-// TestACostLimitInQuotesIsTaken: it is within a list, where only the plugin knows what is a number.
+// TestACostLimitInQuotesIsTaken checks that a cost limit in quotes is accepted. It is inside a list, where only the
+// plugin knows which values are numbers.
 func TestACostLimitInQuotesIsTaken(t *testing.T) {
 	cfg := loaded(t, `
 actions: allocate

@@ -28,14 +28,16 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestMain gives watches of clusters in memory room for a thousand objects that change at once: they panic when they are full.
+// TestMain makes the watch channels of clusters in memory large enough for a thousand changes at once. A full channel
+// panics.
 func TestMain(m *testing.M) {
 	watch.DefaultChanSize = 2500
 	os.Exit(m.Run())
 }
 
-// crowd is a cluster with an innocent gang of two and so many PodGroups beside it, named evil-0 and on.
-func crowd(others int) *schedtest.Cluster {
+// clusterBeside returns a cluster with an innocent gang of two pods and the given number of other PodGroups, named
+// evil-0, evil-1 and so on.
+func clusterBeside(others int) *schedtest.Cluster {
 	objects := []runtime.Object{schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), schedtest.MakeNode().Name("n").Obj()}
 	for i := range others {
 		objects = append(objects, schedtest.MakePodGroup().Name(fmt.Sprintf("evil-%d", i)).Phase(v1beta1.PodGroupPending).Obj())
@@ -45,7 +47,8 @@ func crowd(others int) *schedtest.Cluster {
 	return cluster
 }
 
-// cyclesUntilOK runs cycles until one comes to its end and nothing is searched for any more.
+// cyclesUntilOK runs cycles until one of them does not panic and the innocent gang has its nodes. It returns the
+// number of cycles.
 func cyclesUntilOK(t *testing.T, s *scheduler, most int) int {
 	t.Helper()
 	for n := range most {
@@ -58,7 +61,7 @@ func cyclesUntilOK(t *testing.T, s *scheduler, most int) int {
 	return 0
 }
 
-// nodesOfInnocents are the nodes that the innocent gang's tasks have in the cache.
+// nodesOfInnocents returns the nodes of the innocent gang's tasks in the cache.
 func nodesOfInnocents(s *scheduler) []string {
 	s.cache.Books().Lock()
 	defer s.cache.Books().Unlock()
@@ -71,9 +74,10 @@ func nodesOfInnocents(s *scheduler) []string {
 
 func TestAGangWithWhichCyclesPanicIsQuarantined(t *testing.T) {
 	tests := map[string]struct {
-		// evil is true if a session with these jobs panics; turn is whose turn it is said to be.
+		// evil reports whether a session with these jobs panics, and which job's turn the session records at that
+		// time.
 		evil func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID)
-		// quarantined are those that are quarantined in the end.
+		// quarantined are the PodGroups that are quarantined in the end.
 		quarantined []string
 		most        int
 	}{
@@ -113,12 +117,12 @@ func TestAGangWithWhichCyclesPanicIsQuarantined(t *testing.T) {
 			evil: func(jobs map[api.JobID]*api.JobInfo) (bool, api.JobID) {
 				return jobs["ns/evil-3"] != nil && jobs["ns/evil-90"] != nil, ""
 			},
-			quarantined: []string{"evil-90"}, most: 30, // either will do
+			quarantined: []string{"evil-90"}, most: 30, // Quarantining either of them suffices.
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			cluster := crowd(100)
+			cluster := clusterBeside(100)
 			s := newTestScheduler(t, cluster, builtIn(t, "trap enqueue allocate"), action{"trap", func(ssn *framework.Session) {
 				if evil, turn := tt.evil(ssn.Jobs); evil {
 					ssn.SetCurrentJob(turn)
@@ -126,7 +130,7 @@ func TestAGangWithWhichCyclesPanicIsQuarantined(t *testing.T) {
 				}
 			}})
 			cyclesUntilOK(t, s, tt.most)
-			for range 3 { // what is left of a search
+			for range 3 { // The bisector may still have cycles to go.
 				s.cycle()
 			}
 			var quarantined []string
@@ -150,9 +154,10 @@ func TestAGangWithWhichCyclesPanicIsQuarantined(t *testing.T) {
 	}
 }
 
-// TestANodeWithWhichCyclesPanicIsQuarantined: sessions without any gang panic as well.
+// TestANodeWithWhichCyclesPanicIsQuarantined checks that a node with which cycles panic is quarantined. Sessions
+// without any gang panic as well.
 func TestANodeWithWhichCyclesPanicIsQuarantined(t *testing.T) {
-	cluster := crowd(10)
+	cluster := clusterBeside(10)
 	for i := range 10 {
 		cluster.Put(schedtest.MakeNode().Name(fmt.Sprintf("node-%d", i)).Capacity(schedtest.Resources{"cpu": "100m"}).Obj())
 	}
@@ -167,13 +172,14 @@ func TestANodeWithWhichCyclesPanicIsQuarantined(t *testing.T) {
 	}
 	events := cluster.Events.Take()
 	if !slices.ContainsFunc(events, func(e string) bool { return strings.HasPrefix(e, "Warning SchedulerPanic node-7: ") }) {
-		t.Errorf("the node is not told of: %v", events)
+		t.Errorf("the node is not reported: %v", events)
 	}
 }
 
-// If every cycle panics, the search for the object ends, and nothing is quarantined.
+// TestCyclesThatPanicWithEveryObject checks that nothing is quarantined, and the search for the object ends, if every
+// cycle panics.
 func TestCyclesThatPanicWithEveryObject(t *testing.T) {
-	s := newTestScheduler(t, crowd(3), builtIn(t, "trap"), action{"trap", func(*framework.Session) { panic("oh no") }})
+	s := newTestScheduler(t, clusterBeside(3), builtIn(t, "trap"), action{"trap", func(*framework.Session) { panic("oh no") }})
 	for range 20 {
 		s.cycle()
 	}
@@ -182,14 +188,15 @@ func TestCyclesThatPanicWithEveryObject(t *testing.T) {
 	}
 }
 
-// forGood sets for the rest of the process what goroutines that panicked may read at any time.
-var forGood sync.Once
+// keepGoingOnce guards settings for the rest of the process, which goroutines that panicked may read at any time.
+var keepGoingOnce sync.Once
 
-// TestAPanicOnAnothersGoroutineEndsNoProcess: upstream asks predicates in parallel, where a panic used to end the process.
+// TestAPanicOnAnothersGoroutineEndsNoProcess checks that a panic on another goroutine does not end the process.
+// Upstream calls predicates in parallel, where a panic would end the process.
 func TestAPanicOnAnothersGoroutineEndsNoProcess(t *testing.T) {
-	forGood.Do(keepGoing)
+	keepGoingOnce.Do(keepGoing)
 	assert.Assert(false, "this assertion ends nothing")
-	cluster := crowd(5)
+	cluster := clusterBeside(5)
 	s := newTestScheduler(t, cluster, builtIn(t, "trap allocate"), action{"trap", func(ssn *framework.Session) {
 		if ssn.Jobs["ns/evil-3"] != nil {
 			ssn.SetCurrentJob("ns/evil-3")
@@ -206,7 +213,7 @@ func TestAPanicOnAnothersGoroutineEndsNoProcess(t *testing.T) {
 	}
 }
 
-// TestWhichPanicsAreOfACycle: those of work that it does in parallel, as long as it runs.
+// TestWhichPanicsAreOfACycle checks that a cycle counts the panics of its own parallel work, and only while it runs.
 func TestWhichPanicsAreOfACycle(t *testing.T) {
 	parallel := []byte("goroutine 7\nk8s.io/client-go/util/workqueue.ParallelizeUntil.func1()\n")
 	tests := map[string]struct {
@@ -231,13 +238,14 @@ func TestWhichPanicsAreOfACycle(t *testing.T) {
 			}
 			s.cycle()
 			if s.watchdog.panics > 2*tt.want {
-				t.Error("a panic is told of a second cycle")
+				t.Error("a panic is reported for a second cycle")
 			}
 		})
 	}
 }
 
-// TestASearchWaitsForLateReportsOfPanics: else the next cycle, with others in it, is taken for the one that panicked.
+// TestASearchWaitsForLateReportsOfPanics checks that a search waits for late reports of panics. Otherwise a panic
+// would be attributed to the next cycle, which runs with other objects.
 func TestASearchWaitsForLateReportsOfPanics(t *testing.T) {
 	for searching, want := range map[bool]bool{true: true, false: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -245,16 +253,17 @@ func TestASearchWaitsForLateReportsOfPanics(t *testing.T) {
 			time.AfterFunc(straggling/2, func() { s.record(orphanPanic{what: "late", stack: []byte("workqueue.ParallelizeUntil")}) })
 			start := time.Now()
 			if late := s.all(searching); (late != nil) != want {
-				t.Errorf("while a culprit is searched for (%t) it is told of %v", searching, late)
+				t.Errorf("with a search (%t) the late panic is reported as %v", searching, late)
 			}
 			if took := time.Since(start); !searching && took > 0 {
-				t.Errorf("a cycle waits for %s although nobody is searched for", took)
+				t.Errorf("a cycle waits for %s although there is no search", took)
 			}
 		})
 	}
 }
 
-// TestCyclesGoOnWhileAnythingIsQuarantined: it comes back by the clock, and nobody else may wait by then.
+// TestCyclesGoOnWhileAnythingIsQuarantined checks that cycles go on while an object is quarantined. It returns after
+// a time, when no other gang may be waiting.
 func TestCyclesGoOnWhileAnythingIsQuarantined(t *testing.T) {
 	s := newTestScheduler(t, gangOf(1), builtIn(t, "trap"), action{"trap", func(ssn *framework.Session) {
 		if ssn.Jobs["ns/g"] != nil {
@@ -289,7 +298,8 @@ func TestDescribePanic(t *testing.T) {
 	}
 }
 
-// Another tenant is served within 30 cycles, and each of the gangs is reported.
+// TestAThousandPanickingGangsOfOneTenantDelayNoOtherTenant checks that another tenant is served within 30 cycles, and
+// each of the panicking gangs is reported.
 func TestAThousandPanickingGangsOfOneTenantDelayNoOtherTenant(t *testing.T) {
 	const poisoned = 1000
 	for name, turn := range map[string]func(job *api.JobInfo) api.JobID{
@@ -297,7 +307,7 @@ func TestAThousandPanickingGangsOfOneTenantDelayNoOtherTenant(t *testing.T) {
 		"during no job's turn": func(*api.JobInfo) api.JobID { return "" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster := crowd(0)
+			cluster := clusterBeside(0)
 			for i := range poisoned {
 				cluster.Put(schedtest.MakePodGroup().Namespace("evil").Name(fmt.Sprintf("evil-%d", i)).Phase(v1beta1.PodGroupPending).Obj())
 			}
@@ -353,9 +363,10 @@ func podGroupOf(t *testing.T, cluster *schedtest.Cluster, namespace, name string
 	return pg
 }
 
-// TestACulpritThatIsFoundIsProgress to the watchdog, however many there were and will be.
+// TestACulpritThatIsFoundIsProgress checks that a found culprit counts as progress for the watchdog, however many
+// were found before and are left.
 func TestACulpritThatIsFoundIsProgress(t *testing.T) {
-	s := newTestScheduler(t, crowd(1), builtIn(t, "trap"), action{"trap", func(ssn *framework.Session) {
+	s := newTestScheduler(t, clusterBeside(1), builtIn(t, "trap"), action{"trap", func(ssn *framework.Session) {
 		if ssn.Jobs["ns/evil-0"] != nil {
 			panic("oh no")
 		}
@@ -372,12 +383,13 @@ func TestACulpritThatIsFoundIsProgress(t *testing.T) {
 	}
 }
 
-// TestTheCycleAfterOneThatPanickedRunsAtOnce: a search takes some twenty cycles, which are not a period apart.
+// TestTheCycleAfterOneThatPanickedRunsAtOnce checks that the cycle after one that panicked runs at once. A search
+// takes about twenty cycles, which must not be a period apart.
 func TestTheCycleAfterOneThatPanickedRunsAtOnce(t *testing.T) {
-	s := newTestScheduler(t, crowd(1), builtIn(t, "trap"), action{"trap", func(*framework.Session) { panic("oh no") }})
+	s := newTestScheduler(t, clusterBeside(1), builtIn(t, "trap"), action{"trap", func(*framework.Session) { panic("oh no") }})
 	s.loop.takeChanged()
 	s.cycle()
 	if !s.loop.isUrgent() {
-		t.Error("no cycle was asked for")
+		t.Error("no cycle was requested")
 	}
 }

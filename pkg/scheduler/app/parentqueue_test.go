@@ -14,8 +14,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAGangOfAParentQueueStopsNoOthers: upstream's webhooks keep Volcano Jobs alone from queues that have children. With a PodGroup of any tenant
-// in one, plugin capacity refused all gangs of the cluster.
+// TestAGangOfAParentQueueStopsNoOthers checks that a gang of a parent queue stops no others. Upstream's webhooks
+// exclude only Volcano Jobs from queues with children. A tenant's PodGroup in such a queue used to make plugin
+// capacity refuse all gangs of the cluster.
 func TestAGangOfAParentQueueStopsNoOthers(t *testing.T) {
 	one := schedtest.Resources{"cpu": "1"}
 	under := func(name, parent string) *v1beta1.Queue {
@@ -64,7 +65,8 @@ func TestAGangOfAParentQueueStopsNoOthers(t *testing.T) {
 	}
 }
 
-// TestAGangThatMovesToAParentQueueCountsWhereItWasBound: a tenant may write another queue into the PodGroup of a gang that runs.
+// TestAGangThatMovesToAParentQueueCountsWhereItWasBound checks that a gang that moves to a parent queue counts
+// against the queue in which it was bound. A tenant may write another queue into the PodGroup of a running gang.
 func TestAGangThatMovesToAParentQueueCountsWhereItWasBound(t *testing.T) {
 	one, two := schedtest.Resources{"cpu": "1"}, schedtest.Resources{"cpu": "2"}
 	for bound, want := range map[string]bool{"team": false, "": true} {

@@ -15,8 +15,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 )
 
-// TestPluginsRegisterInOurSession: this project's plugins sign their verdicts, so allocate leaves them out where they have added nothing with methods
-// of our session. Upstream's session has nothing else of theirs but the predicate of plugin evictionbackoff, which allocate does not use.
+// TestPluginsRegisterInOurSession checks that plugins register their functions with this project's session. They sign
+// their results, so allocate skips a plugin that has registered nothing there. Only plugin evictionbackoff has a
+// predicate in upstream's session alone, and allocate does not use it.
 func TestPluginsRegisterInOurSession(t *testing.T) {
 	names := []string{transaction.Name, evictionbackoff.Name}
 	var conf []string
@@ -57,7 +58,7 @@ func TestPluginsRegisterInOurSession(t *testing.T) {
 	cfg := loaded(t, "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins: [{name: gang}, {name: predicates}, "+strings.Join(conf, ", ")+"]\n")
 	cfg.Actions = []string{"look"}
 	cluster := gangOf(1)
-	cluster.Kube.Resources = []*metav1.APIResourceList{{GroupVersion: resourcev1.SchemeGroupVersion.String()}} // plugin dynamicresources asks for it
+	cluster.Kube.Resources = []*metav1.APIResourceList{{GroupVersion: resourcev1.SchemeGroupVersion.String()}} // Plugin dynamicresources requests it.
 	newTestScheduler(t, cluster, cfg, look).cycle()
 	if looked < 3 {
 		t.Errorf("%d plugins have predicates or scores, so this test looks in the wrong place", looked)

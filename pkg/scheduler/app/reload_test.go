@@ -23,7 +23,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestActionsThatGoByTheClockKeepCyclesRunning: on a cluster on which nobody waits.
+// TestActionsThatGoByTheClockKeepCyclesRunning checks that actions that depend on time keep cycles running on a
+// cluster where no gang waits.
 func TestActionsThatGoByTheClockKeepCyclesRunning(t *testing.T) {
 	tests := map[string]struct {
 		actions string
@@ -37,13 +38,14 @@ func TestActionsThatGoByTheClockKeepCyclesRunning(t *testing.T) {
 			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeNode().Name("n").Obj())
 			s := newTestScheduler(t, cluster, builtIn(t, tt.actions))
 			if got := s.cycle(); got != tt.want {
-				t.Errorf("the cycle says %t of whether another is to follow although nothing changes, want %t", got, tt.want)
+				t.Errorf("without changes, the cycle reports %t on whether another must follow, want %t", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestANewConfigurationGetsACycleNow: the loop may be idle, and what it says may let gangs be placed.
+// TestANewConfigurationGetsACycleNow checks that a new configuration starts a cycle at once. The loop may be idle,
+// and the configuration may let gangs be placed.
 func TestANewConfigurationGetsACycleNow(t *testing.T) {
 	s := newIdleScheduler(t, gangOf(1))
 	s.loop.takeChanged()
@@ -51,11 +53,12 @@ func TestANewConfigurationGetsACycleNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if urgent := s.loop.isUrgent(); !urgent || !s.loop.takeChanged() {
-		t.Error("nobody has asked for a cycle")
+		t.Error("no cycle was requested")
 	}
 }
 
-// TestTheCauseOfAbandonedCyclesIsReported, although what is in flight is drained well after that.
+// TestTheCauseOfAbandonedCyclesIsReported checks that the cause of abandoned cycles is reported, although
+// transactions in flight are drained well after that.
 func TestTheCauseOfAbandonedCyclesIsReported(t *testing.T) {
 	cfg := builtIn(t, "panic")
 	cfg.Tiers = nil
@@ -77,8 +80,8 @@ func TestTheCauseOfAbandonedCyclesIsReported(t *testing.T) {
 	}
 }
 
-// A new configuration ends the backoff of a failed gang, since it may be what the gang needs. The end of an outage of
-// the API server ends it too.
+// TestEndOfBackoffs checks that a new configuration ends the backoff of a failed gang, since the gang may need it.
+// The end of an outage of the API server ends the backoff too.
 func TestEndOfBackoffs(t *testing.T) {
 	tests := map[string]func(t *testing.T, s *scheduler, cfg *config.Config){
 		"a new configuration": func(t *testing.T, s *scheduler, cfg *config.Config) {
@@ -89,7 +92,7 @@ func TestEndOfBackoffs(t *testing.T) {
 		"the end of an outage": func(t *testing.T, s *scheduler, _ *config.Config) {
 			tries := 0
 			config := s.outage.Wrap(&rest.Config{Host: "https://server", Transport: roundTripper(func(*http.Request) (*http.Response, error) {
-				if tries++; tries < 8 { // with the pauses between them that is an outage of more than two seconds
+				if tries++; tries < 8 { // With the pauses between them, the outage lasts more than two seconds.
 					return nil, errors.New("connection refused")
 				}
 				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
@@ -120,7 +123,7 @@ func TestEndOfBackoffs(t *testing.T) {
 			}))
 			fails := func() bool {
 				reason, blocked := s.cache.Blocked("ns/g")
-				return blocked && strings.Contains(reason, "it is broken") // not for a transaction that has yet to end
+				return blocked && strings.Contains(reason, "it is broken") // not blocked by a transaction that has yet to end
 			}
 			eventually(t, func() bool {
 				s.cycle()
@@ -142,8 +145,9 @@ func (counting) OnSessionOpen(*framework.Session)    {}
 func (counting) OnSessionClose(*framework.Session)   {}
 func (c counting) Recover(ctx context.Context) error { *c.recovered++; return ctx.Err() }
 
-// TestAPluginThatAReloadBringsInRecovers: before its first session, and only then. A reload that takes it out for a while leaves its
-// steps under way: what it would find when it is back is its own.
+// TestAPluginThatAReloadBringsInRecovers checks that a plugin that a reload adds recovers once, before its first
+// session. After a reload that removes it for a while, its steps are still in flight, so a second recovery would find
+// its own work.
 func TestAPluginThatAReloadBringsInRecovers(t *testing.T) {
 	without := builtIn(t, "allocate")
 	with := builtIn(t, "allocate")
@@ -165,7 +169,7 @@ func TestAPluginThatAReloadBringsInRecovers(t *testing.T) {
 	}
 }
 
-// closing is a plugin that notes what becomes of its instances, which are numbered: "1 open" and so on.
+// closing is a plugin that records the life of its numbered instances: "1 open" and so on.
 type closing struct {
 	instance int
 	happened *[]string
@@ -181,7 +185,8 @@ func (c *closing) note(what string) {
 	*c.happened = append(*c.happened, fmt.Sprintf("%d %s", c.instance, what))
 }
 
-// closingScheduler has a configuration with the plugin in force; its instances recover as told.
+// closingScheduler returns a scheduler, and a function that adds the plugin closing to a configuration. The plugin's
+// Recover returns *recovers.
 func closingScheduler(t *testing.T, recovers *error, happened *[]string, own ...framework.Action) (_ *scheduler, with func(*config.Config) *config.Config) {
 	instances := 0
 	spec := framework.PluginSpec{Name: "closing", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
@@ -197,8 +202,8 @@ func closingScheduler(t *testing.T, recovers *error, happened *[]string, own ...
 	return s, with
 }
 
-// TestAReplacedPluginIsClosed: once, when its successor is in force and before that is in a session; and the successor instead, if it
-// is rejected.
+// TestAReplacedPluginIsClosed checks that a replaced plugin is closed once, when its successor is in use and before
+// the successor's first session. If the successor is rejected, the successor is closed instead.
 func TestAReplacedPluginIsClosed(t *testing.T) {
 	var happened []string
 	var recovers error
@@ -216,18 +221,19 @@ func TestAReplacedPluginIsClosed(t *testing.T) {
 	use(builtIn(t, "allocate"))
 	s.cycle()
 	s.mu.Lock()
-	s.atWork = nil // another leader
+	s.atWork = nil // The next leader starts.
 	s.mu.Unlock()
 	recovers = errors.New("it is broken")
-	synctest.Test(t, func(*testing.T) { use(with(builtIn(t, "allocate"))) }) // it tries for a minute
+	synctest.Test(t, func(*testing.T) { use(with(builtIn(t, "allocate"))) }) // Recovery is retried for a minute.
 	s.cycle()
 	want := []string{"1 open", "1 session over", "1 close", "2 open", "2 session over", "2 open", "2 session over", "2 close", "3 close"}
 	if diff := cmp.Diff(want, happened); diff != "" {
-		t.Errorf("what happened (-want +got):\n%s", diff)
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
-// TestAPluginIsNotClosedInASession: the reload comes while one is open.
+// TestAPluginIsNotClosedInASession checks that a plugin is not closed during a session if the reload comes while one
+// is open.
 func TestAPluginIsNotClosedInASession(t *testing.T) {
 	var happened []string
 	var recovers error
@@ -246,6 +252,6 @@ func TestAPluginIsNotClosedInASession(t *testing.T) {
 	s.cycle()
 	want := []string{"1 open", "the other is in force", "1 session over", "1 close"}
 	if diff := cmp.Diff(want, happened); diff != "" {
-		t.Errorf("what happened (-want +got):\n%s", diff)
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

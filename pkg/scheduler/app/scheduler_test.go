@@ -33,7 +33,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// eventually waits for the condition.
+// eventually waits until the condition holds.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -44,13 +44,13 @@ func eventually(t *testing.T, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatal("the condition did not come true")
+			t.Fatal("the condition did not become true")
 		}
 	}
 }
 
-// TestRegressionUnknownConfIgnored is upstream's defect of that id, as the process shows it: it ends before it has asked the API
-// server for anything.
+// TestRegressionUnknownConfIgnored is for upstream's defect of that id: the process must end before it has sent a
+// request to the API server.
 func TestRegressionUnknownConfIgnored(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"a misspelt action":   {text: "actions: \"enqueue, alocate\"\n", want: "allocate"},
@@ -80,7 +80,7 @@ func TestRegressionUnknownConfIgnored(t *testing.T) {
 	}
 }
 
-// action is an action of the test.
+// action is an action that runs a function of the test.
 type action struct {
 	name string
 	run  func(ssn *framework.Session)
@@ -89,10 +89,10 @@ type action struct {
 func (a action) Name() string                   { return a.name }
 func (a action) Execute(ssn *framework.Session) { a.run(ssn) }
 
-// kubeMetrics makes the metrics that plugins of the Kubernetes scheduling framework count in, as Run does.
+// kubeMetrics registers the metrics that plugins of the Kubernetes scheduling framework update, as Run does.
 var kubeMetrics = sync.OnceFunc(vcmetrics.InitKubeSchedulerRelatedMetrics)
 
-// builtIn makes the built-in configuration with other actions.
+// builtIn returns the built-in configuration with other actions.
 func builtIn(t *testing.T, actions string) *config.Config {
 	t.Helper()
 	cfg, err := config.NewLoader("", config.NewCatalogue(), false).Load()
@@ -103,10 +103,11 @@ func builtIn(t *testing.T, actions string) *config.Config {
 	return cfg
 }
 
-// Gangs with reservations for evictions precede partially bound gangs.
+// TestBuiltInTiersPrecedeTheConfiguredTiers checks that gangs with reservations for evictions precede partially bound
+// gangs.
 func TestBuiltInTiersPrecedeTheConfiguredTiers(t *testing.T) {
 	var names []string
-	s := newTestScheduler(t, crowd(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {
+	s := newTestScheduler(t, clusterBeside(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {
 		for _, tier := range ssn.Tiers[:2] {
 			names = append(names, tier.Plugins[0].Name)
 		}
@@ -117,9 +118,10 @@ func TestBuiltInTiersPrecedeTheConfiguredTiers(t *testing.T) {
 	}
 }
 
-// TestAGangIsBoundWhileALaterActionRuns, also the one that was placed last: preempt may take minutes.
+// TestAGangIsBoundWhileALaterActionRuns checks that a gang is bound while a later action runs, even the gang that was
+// placed last. Preempt may take minutes.
 func TestAGangIsBoundWhileALaterActionRuns(t *testing.T) {
-	cluster := crowd(0)
+	cluster := clusterBeside(0)
 	cluster.Put(schedtest.MakePodGroup().Name("g").MinMember(2).Obj())
 	for _, name := range []string{"p0", "p1"} {
 		cluster.Put(schedtest.MakePod().Name(name).Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj())
@@ -135,11 +137,12 @@ func TestAGangIsBoundWhileALaterActionRuns(t *testing.T) {
 	eventually(t, func() bool { s.cycle(); return bound() })
 }
 
-// TestATurnIsASignOfLife: a cycle that comes to one job after the other does not hang, however long it takes.
+// TestATurnIsASignOfLife checks that each job's turn counts as progress for the watchdog. A cycle that goes from job
+// to job does not hang, however long it takes.
 func TestATurnIsASignOfLife(t *testing.T) {
 	var s *scheduler
 	alive := false
-	s = newTestScheduler(t, crowd(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {
+	s = newTestScheduler(t, clusterBeside(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {
 		s.watchdog.last = time.Time{}
 		ssn.SetCurrentJob("ns/g")
 		alive = !s.watchdog.last.IsZero()
@@ -171,7 +174,7 @@ func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Conf
 	return s
 }
 
-// newIdleScheduler makes a scheduler on a cluster in memory, without a configuration, whose cache is not started.
+// newIdleScheduler returns a scheduler on a cluster in memory, without a configuration, whose cache is not started.
 func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework.Action) *scheduler {
 	t.Helper()
 	kubeMetrics()
@@ -220,18 +223,18 @@ func TestCycleBindsAGang(t *testing.T) {
 	cluster := gangOf(3)
 	s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
 	if !s.cycle() {
-		t.Error("nothing is said to be left although the gang is being bound")
+		t.Error("no remaining work is reported although the gang is being bound")
 	}
 	eventually(t, func() bool { return cmp.Equal([]string{"n", "n", "n"}, nodesOf(cluster, 3)) })
 }
 
-// TestCycleSurvivesAPanic: an action panics with half a gang committed. The process goes on, the half is not bound, and
-// a later cycle binds the whole.
+// TestCycleSurvivesAPanic checks that a cycle survives a panic. An action panics after it has committed half a gang.
+// The process goes on, the half is not bound, and a later cycle binds the whole gang.
 func TestCycleSurvivesAPanic(t *testing.T) {
 	cluster := gangOf(2)
 	panicking := true
 	cfg := builtIn(t, "half allocate")
-	cfg.Tiers = nil // no plugin, because an allocation outside of upstream's actions upsets their books
+	cfg.Tiers = nil // No plugins, because an allocation outside of upstream's actions corrupts their state.
 	s := newTestScheduler(t, cluster, cfg, action{"half", func(ssn *framework.Session) {
 		if !panicking {
 			return
@@ -248,9 +251,9 @@ func TestCycleSurvivesAPanic(t *testing.T) {
 		panic("oh no")
 	}})
 	if !s.cycle() {
-		t.Error("nothing is said to be left after a panic")
+		t.Error("no remaining work is reported after a panic")
 	}
-	// Its wait may be over before this looks; what its PodGroup says of it stays.
+	// The backoff may be over before this check, but the message on the PodGroup stays.
 	eventually(t, func() bool { return unschedulableMessage(cluster.PodGroup("g")) != "" })
 	if diff := cmp.Diff([]string{"", ""}, nodesOf(cluster, 2)); diff != "" {
 		t.Errorf("nodes after the panic (-want +got):\n%s", diff)
@@ -263,7 +266,8 @@ func TestCycleSurvivesAPanic(t *testing.T) {
 	})
 }
 
-// Plugins' reservations for the claims of a placed pod outlive the session, and a session that panicked is not closed.
+// TestPlacementsOfAPanickedCycleAreUndone checks that placements of a cycle that panicked are reverted. Plugins'
+// reservations for the claims of a placed pod outlive the session, and a session that panicked is not closed.
 func TestPlacementsOfAPanickedCycleAreUndone(t *testing.T) {
 	cluster := gangOf(0)
 	cluster.Put(schedtest.MakePod().Name("p0").Group("g").Req(schedtest.Resources{"cpu": "1"}).ResourceClaim("device").Obj())
@@ -294,11 +298,11 @@ func TestRejectedProfileLeavesTheFormerInForce(t *testing.T) {
 		t.Error("an action that is not registered was accepted")
 	}
 	if s.current() != former {
-		t.Error("the former profile is not in force any more")
+		t.Error("the former profile is no longer in use")
 	}
 }
 
-// flaky is a Recoverer that fails at first.
+// flaky is a Recoverer whose first calls fail.
 type flaky struct{ left int }
 
 func (f *flaky) Recover(context.Context) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestRegressionWildcardListen is upstream's defect of that id: servers listen on all interfaces by default.
+// TestRegressionWildcardListen is for upstream's defect of that id: servers listen on all interfaces by default.
 func TestRegressionWildcardListen(t *testing.T) {
 	tests := map[string]struct{ address, want, err string }{
 		"no host is loopback":      {address: ":8080", want: "127.0.0.1:8080"},
@@ -66,7 +66,7 @@ func TestDebugHandler(t *testing.T) {
 	}
 }
 
-// freeAddress is a loopback address that nobody listens on.
+// freeAddress returns a loopback address on which no process listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +77,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// TestDefaultServers: health is on, metrics and profiling are off.
+// TestDefaultServers checks that health is on, and metrics and profiling are off, by default.
 func TestDefaultServers(t *testing.T) {
 	opts := parse(t)
 	opts.HealthzBindAddress, opts.ListenAddress = freeAddress(t), freeAddress(t)
@@ -134,7 +134,8 @@ func TestServerErrorsNameTheFlag(t *testing.T) {
 	}
 }
 
-// TestGangsAreShownOnLoopbackAlone: every tenant's pod reaches the pod's address.
+// TestGangsAreShownOnLoopbackAlone checks that gangs are shown on loopback addresses only, since every tenant's pods
+// can reach the pod's address.
 func TestGangsAreShownOnLoopbackAlone(t *testing.T) {
 	tests := map[string]struct {
 		at   net.IP
@@ -164,7 +165,7 @@ func TestGangsAreShownOnLoopbackAlone(t *testing.T) {
 	}
 }
 
-// outsideAddress returns an address of this machine that is not loopback; nil if there is none.
+// outsideAddress returns an address of this machine that is not loopback, or nil.
 func outsideAddress(t *testing.T) net.IP {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -179,8 +180,8 @@ func outsideAddress(t *testing.T) net.IP {
 	return nil
 }
 
-// TestServersRefuseGangsOutsideLoopback sends requests to the servers that startServers starts. On a machine with no
-// address but loopback, it sends them there only: TestListenHandlerRefusesGangsOutsideLoopback has the refusals.
+// TestServersRefuseGangsOutsideLoopback sends requests to the servers that startServers starts. On a machine with
+// loopback addresses only, it uses these. TestListenHandlerRefusesGangsOutsideLoopback tests the refusals.
 func TestServersRefuseGangsOutsideLoopback(t *testing.T) {
 	listens, clients := map[string]string{"all addresses": "0.0.0.0"}, map[string]string{"loopback": "127.0.0.1"}
 	if outside := outsideAddress(t); outside != nil {

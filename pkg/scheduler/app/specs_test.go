@@ -15,12 +15,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 )
 
-// By default and with the chart's configuration, volumebinding binds volumes. With upstream's configurations predicates
-// does, as in upstream.
+// TestPluginThatBindsVolumes checks that volumebinding binds volumes by default and with the chart's configuration.
+// With upstream's configurations, predicates does, as in upstream.
 func TestPluginThatBindsVolumes(t *testing.T) {
 	type binders struct {
 		Named bool
-		// Predicates is the switch of predicates; nil for its default, which is on.
+		// Predicates is the switch of predicates. Nil is its default, which is on.
 		Predicates any
 	}
 	for name, tc := range map[string]struct {
@@ -55,8 +55,8 @@ func TestPluginThatBindsVolumes(t *testing.T) {
 	}
 }
 
-// TestTheChartReadsSettingsOfGangs: modes and groups that users of Koordinator write were ignored in silence, since the chart's conf did
-// not name the plugin that reads them.
+// TestTheChartReadsSettingsOfGangs checks that the chart's configuration names the plugin that reads settings of
+// gangs. Modes and groups that users of Koordinator write used to be ignored silently.
 func TestTheChartReadsSettingsOfGangs(t *testing.T) {
 	cfg, err := config.Parse([]byte(defaults.DefaultConf), config.NewCatalogue(PluginSpecs()...))
 	if err != nil {
@@ -72,7 +72,8 @@ func TestTheChartReadsSettingsOfGangs(t *testing.T) {
 	t.Error("the chart's conf does not name coscheduling")
 }
 
-// TestUpstreamKnowsItsConf: what upstream's scheduler is given names no plugin that it does not have.
+// TestUpstreamKnowsItsConf checks that the configuration for upstream's scheduler names no plugin that it does not
+// have.
 func TestUpstreamKnowsItsConf(t *testing.T) {
 	if _, err := config.Parse([]byte(defaults.UpstreamConf()), config.NewCatalogue()); err != nil {
 		t.Error(err)

@@ -25,10 +25,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
-// TestAnAPIServerWithoutClaimsForDevices: what it does not serve is not read, for its lists would be waited for for ever.
+// TestAnAPIServerWithoutClaimsForDevices checks that the scheduler starts with an API server that does not serve
+// ResourceClaims. It reads no resource that is not served, because it would wait for such lists for ever.
 func TestAnAPIServerWithoutClaimsForDevices(t *testing.T) {
 	tests := map[string]struct {
-		// serves are the versions of the group that are served, taints is true with the gate that needs another.
+		// serves are the served versions of the group. taints reports whether the feature gate is on that needs one
+		// more resource.
 		serves []string
 		taints bool
 		status int
@@ -70,7 +72,7 @@ func TestAnAPIServerWithoutClaimsForDevices(t *testing.T) {
 
 func TestTheStartWaitsForTheAPIServer(t *testing.T) {
 	tests := map[string]struct {
-		// answers come one after the other; the last one stays.
+		// answers come one after the other, and the last one repeats.
 		answers []int
 		want    string
 	}{
@@ -118,17 +120,18 @@ func TestAStartThatWaitsForTheAPIServerEndsAtOnce(t *testing.T) {
 			return nil, errors.New("connection refused")
 		})})
 		if ended := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || ended != time.Hour {
-			t.Errorf("the start ended with %v after %v, want when it was told to, after an hour", err, ended)
+			t.Errorf("the start ended with %v after %v, want the requested end after an hour", err, ended)
 		}
 	})
 }
 
-// TestTheSchedulerIsConnected: to the cache that it made, which the end of an outage is told to.
+// TestTheSchedulerIsConnected checks that the scheduler is connected to its cache, which is notified of the end of an
+// outage.
 func TestTheSchedulerIsConnected(t *testing.T) {
 	kubeMetrics()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusConflict) // both queues are there
+		w.WriteHeader(http.StatusConflict) // Both queues exist.
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"AlreadyExists","code":409}`))
 	}))
 	defer server.Close()
@@ -160,7 +163,7 @@ func TestStartupReportsWhatItWaitsFor(t *testing.T) {
 			return broken
 		})
 		if !errors.Is(err, broken) {
-			t.Errorf("what was waited for ended with %v", err)
+			t.Errorf("the wait ended with %v", err)
 		}
 		if what, _ := s.waitsFor(); what != "" {
 			t.Errorf("after the start it waits for %q", what)

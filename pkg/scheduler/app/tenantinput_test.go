@@ -14,24 +14,26 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// tenantInput is something a tenant may have as much of as an object within the API server's limits holds.
+// tenantInput is a list in an object that a tenant can make as long as the API server's limits allow.
 type tenantInput struct {
-	// fits is how much of it the scheduler takes, most how much an object of a MB has; 0 is as much as fits.
+	// fits is the number of elements that the scheduler accepts, and most the number that an object of 1 MB can have.
+	// If most is 0, it equals fits.
 	fits, most int
 	group      func(pg *v1beta1.PodGroup, n int)
-	// pod is for each pod of the gang.
+	// pod changes each pod of the gang.
 	pod func(pod *v1.Pod, n int)
-	// more is what there is beside the gang.
+	// more adds other objects beside the gang.
 	more func(cluster *schedtest.Cluster, n int)
-	// changing has a pod of another tenant start before each cycle, so that what a cycle has found does not serve the next.
+	// changing makes a pod of another tenant start before each cycle, so that no cycle can reuse the former cycle's
+	// results.
 	changing bool
 }
 
-// portsOfUnlike is how many host ports each of a gang's unlike members asks for.
+// portsOfUnlike is the number of host ports that each member requests.
 const portsOfUnlike = 40
 
-// unlikeWithPorts is a gang of n members, no two alike, with the same host ports and each with the address that its number has. One fits on
-// a node.
+// unlikeWithPorts returns a gang of n members of different sizes, with the same host ports, each on the address of
+// its index. One member fits on a node.
 func unlikeWithPorts(address func(member int) string) tenantInput {
 	return tenantInput{fits: 240, changing: true, more: func(cluster *schedtest.Cluster, n int) {
 		cluster.Put(schedtest.MakePodGroup().Name("unlike").MinMember(int32(n)).Phase(v1beta1.PodGroupInqueue).Obj())
@@ -45,7 +47,7 @@ func unlikeWithPorts(address func(member int) string) tenantInput {
 	}}
 }
 
-// key is a label's or an annotation's of some length.
+// key returns a label or annotation key of realistic length.
 func key(i int) string { return fmt.Sprintf("example.com/some-name-%d", i) }
 
 func toHave(key string) metav1.LabelSelectorRequirement {
@@ -64,7 +66,7 @@ func policyOf(name string, selector *metav1.LabelSelector, keys ...string) v1bet
 	return v1beta1.SubGroupPolicySpec{Name: name, SubGroupSize: new(int32(1)), MinSubGroups: new(int32(1)), LabelSelector: selector, MatchLabelKeys: keys}
 }
 
-// groupInputs are what a PodGroup may have.
+// groupInputs are the inputs of a PodGroup.
 var groupInputs = map[string]tenantInput{
 	"nothing special": {fits: 4},
 	"roles": {fits: 30_000, group: func(pg *v1beta1.PodGroup, n int) {
@@ -189,13 +191,13 @@ func spread(when v1.UnsatisfiableConstraintAction) func(pod *v1.Pod, n int) {
 
 func asking(amount string) func(pod *v1.Pod, n int) {
 	return func(pod *v1.Pod, n int) {
-		for i := range n - 1 { // it asks for cpu, too
+		for i := range n - 1 { // The pod requests CPU, too.
 			pod.Spec.Containers[0].Resources.Requests[v1.ResourceName(key(i))] = resource.MustParse(amount)
 		}
 	}
 }
 
-// podInputs are what each pod of a gang may have.
+// podInputs are the inputs of each pod of a gang.
 var podInputs = map[string]tenantInput{
 	"labels of pods": {fits: 20_000, pod: func(pod *v1.Pod, n int) {
 		for i := range n {

@@ -33,29 +33,29 @@ tiers:
 
 const (
 	workNodes, workPods = 24, 16
-	// workCycles is how often the same is found. The first few cycles tell of it.
+	// workCycles is the number of cycles with the same findings. Only the first few cycles report them.
 	workCycles = 20
-	// measuredCycles is of how many cycles the one with the least work counts.
+	// measuredCycles is the number of cycles that are measured. The smallest work counts.
 	measuredCycles = 3
-	// workNoise is how much more than in proportion a cycle's work may grow: maps and slices double.
+	// workNoise is how far a cycle's work may exceed linear growth, since maps and slices double.
 	workNoise = 1.6
-	// mostOfHead is what a line of the log has beside a message: when, where, and of which object.
+	// mostOfHead is the maximum length of a log line without its message: time, source and object.
 	mostOfHead = 176
 )
 
-// work is what a cycle does, as far as it is the same on every machine: allocations, and their bytes.
+// work is the work of a cycle in measures that do not depend on the machine: allocations, and their bytes.
 type work struct{ allocations, bytes uint64 }
 
-// least is the work of a cycle without a tenant's input, which is left out of account.
+// least is the work of a cycle without a tenant's input. Smaller amounts are ignored.
 var least = work{allocations: 15_000, bytes: 3 << 20}
 
-// tenantRun is a scheduler with a gang of which some pods fit, and a tenant's input of some size.
+// tenantRun is a scheduler with a gang that fits in part, and a tenant's input of some size.
 type tenantRun struct {
 	t       *testing.T
 	in      tenantInput
 	cluster *schedtest.Cluster
 	s       *scheduler
-	// started is how many pods of another tenant have started.
+	// started is the number of pods of another tenant that have started.
 	started int
 }
 
@@ -88,7 +88,7 @@ func newTenantRun(t *testing.T, in tenantInput, n int) *tenantRun {
 	return &tenantRun{t: t, in: in, cluster: cluster, s: newTestScheduler(t, cluster, loaded(t, workConf))}
 }
 
-// beforeCycle has, with changing, a pod of another tenant start, and waits until the scheduler knows it.
+// beforeCycle starts a pod of another tenant if changing is set, and waits until the scheduler knows it.
 func (r *tenantRun) beforeCycle() {
 	if !r.in.changing {
 		return
@@ -102,7 +102,7 @@ func (r *tenantRun) beforeCycle() {
 	r.started++
 }
 
-// work is that of the least of a few cycles: what else the process does at the time comes on top.
+// work returns the smallest work of a few cycles, because other work of the process adds to each measurement.
 func (r *tenantRun) work() work {
 	r.beforeCycle()
 	r.s.cycle()
@@ -119,8 +119,9 @@ func (r *tenantRun) work() work {
 	return least
 }
 
-// worksLike holds a cycle's work with most of the input against that with some of it, and returns how many cycles it took. On a
-// busy machine others' work is in every figure now and then, so it is measured again before it counts.
+// worksLike compares a cycle's work with the largest input and its work with a smaller one, and returns the number of
+// cycles that it ran. Other work on a busy machine may affect each figure, so it measures several times before it
+// fails.
 func (r *tenantRun) worksLike(some work, n, most int) (cycles int) {
 	r.t.Helper()
 	var much work
@@ -133,9 +134,10 @@ func (r *tenantRun) worksLike(some work, n, most int) (cycles int) {
 	return cycles
 }
 
-// TestACyclesWorkIsLinearInATenantsInput: an object within the API server's limits that makes a cycle do more than in proportion
-// to it, or for each node and each member what is in proportion to it, keeps all others waiting. It counts allocations, which
-// are others under the race detector: `make test-unit` runs it without.
+// TestACyclesWorkIsLinearInATenantsInput checks that a cycle's work is linear in a tenant's input. An object within
+// the API server's limits must not cost more than that, nor cost that for each pair of a node and a member, since all
+// others would wait. The test counts allocations, which the race detector changes, so `make test-unit` runs it
+// without.
 func TestACyclesWorkIsLinearInATenantsInput(t *testing.T) {
 	logged := captureLog(t)
 	inputs := maps.Clone(groupInputs)
@@ -166,13 +168,14 @@ func TestACyclesWorkIsLinearInATenantsInput(t *testing.T) {
 	}
 }
 
-// within is true if it is no more than so many times the other.
+// within reports whether the work is at most the given multiple of the other.
 func (w work) within(other work, times float64) bool {
 	return float64(w.allocations) <= times*float64(max(other.allocations, least.allocations)) &&
 		float64(w.bytes) <= times*float64(max(other.bytes, least.bytes))
 }
 
-// staysBrief has more cycles find the same, of which nobody is told again, and holds all that is told against its limit.
+// staysBrief runs more cycles with the same findings, which must not be reported again, and checks that all messages
+// are short enough.
 func (r *tenantRun) staysBrief(cycles int) {
 	r.t.Helper()
 	for range cycles {
@@ -209,7 +212,7 @@ func (r *tenantRun) brief(what, message string) {
 	}
 }
 
-// captured holds the length of the longest line of each place in the source that logs.
+// captured has the length of the longest line of each log statement.
 type captured struct {
 	mu      sync.Mutex
 	longest map[string]int
@@ -224,7 +227,8 @@ func (c *captured) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// captureLog takes the process's log for good: informers that log are still ending when the test does.
+// captureLog redirects the log for the rest of the process, because informers that log may still be stopping when the
+// test ends.
 func captureLog(t *testing.T) *captured {
 	c := &captured{longest: map[string]int{}}
 	var flags flag.FlagSet
@@ -238,7 +242,7 @@ func captureLog(t *testing.T) *captured {
 	return c
 }
 
-// brief holds what was logged against the limit of a message, with room for the names of its object.
+// brief checks that no logged line exceeds the limit of a message and the length of its head.
 func (c *captured) brief(t *testing.T) {
 	t.Helper()
 	klog.Flush()

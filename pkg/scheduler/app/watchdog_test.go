@@ -25,7 +25,7 @@ func TestHealth(t *testing.T) {
 		story func(w *watchdog)
 		code  int
 		says  string
-		// gives says why the process gives up; nil when it does not.
+		// gives is the error with which the process ends, or nil if it goes on.
 		gives error
 	}{
 		"standing by for long": {story: func(*watchdog) { time.Sleep(time.Hour) }, code: 200, says: "ok"},
@@ -131,13 +131,13 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// calmCycler is the part of a cycler that nothing happens in.
+// calmCycler is a cycler in which nothing waits.
 type calmCycler struct{}
 
 func (calmCycler) waiting() bool { return false }
 func (calmCycler) idle()         {}
 
-// stuckCycler hangs in its cycle until it is let go.
+// stuckCycler hangs in its cycle until free is closed.
 type stuckCycler struct {
 	calmCycler
 	free chan struct{}
@@ -145,7 +145,8 @@ type stuckCycler struct {
 
 func (c *stuckCycler) cycle() bool { <-c.free; return false }
 
-// TestALoopThatHangsIsLeftBehind, so that the process gives its lease up.
+// TestALoopThatHangsIsLeftBehind checks that a loop that hangs is left behind, so that the process releases its
+// lease.
 func TestALoopThatHangsIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -158,13 +159,13 @@ func TestALoopThatHangsIsLeftBehind(t *testing.T) {
 			t.Errorf("it returned %v after %s, want %v after %s", err, took, errHung, cycleLimit)
 		}
 		if ctx.Err() == nil {
-			t.Error("the loop is not told to end")
+			t.Error("the loop's context has not ended")
 		}
 		close(stuck.free)
 	})
 }
 
-// panickingCycler is a loop whose cycles all panic after a while.
+// panickingCycler is a cycler whose cycles panic after 12 seconds.
 type panickingCycler struct {
 	calmCycler
 	dog     *watchdog
@@ -179,7 +180,8 @@ func (c *panickingCycler) cycle() bool {
 	return true
 }
 
-// TestALoopThatOnlyPanicsIsEnded: what comes after it is not done beside a cycle.
+// TestALoopThatOnlyPanicsIsEnded checks that a loop whose cycles only panic is ended, and that no cycle is running
+// afterwards.
 func TestALoopThatOnlyPanicsIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -12,8 +12,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Bind follows the pod's script of replies, and is a well-behaved API server after its end.
-func (w *world) Bind(ctx context.Context, m *Member) error {
+// Bind replies as the pod's script says. After the end of the script, it behaves like a working API server.
+func (w *harness) Bind(ctx context.Context, m *Member) error {
 	p := w.pod(m)
 	var r reply
 	w.at(p, func() {
@@ -39,12 +39,12 @@ func (w *world) Bind(ctx context.Context, m *Member) error {
 	return err
 }
 
-func (w *world) answer(p *pod, r reply) error {
+func (w *harness) answer(p *pod, r reply) error {
 	if r.overtaken && p.on == "" && !p.gone {
 		p.on = "elsewhere"
 	}
 	switch {
-	case errors.Is(r.err, errForbidden), errors.Is(r.err, errInvalid): // an admission plugin comes before the storage
+	case errors.Is(r.err, errForbidden), errors.Is(r.err, errInvalid): // An admission plugin runs before the storage.
 		return r.err
 	case p.gone:
 		return errNotFound
@@ -61,8 +61,8 @@ func (w *world) answer(p *pod, r reply) error {
 	return r.err
 }
 
-// apply is the moment in which the pod is bound.
-func (w *world) apply(p *pod) {
+// apply binds the pod.
+func (w *harness) apply(p *pod) {
 	if p.gone || p.on != "" {
 		return
 	}
@@ -70,9 +70,9 @@ func (w *world) apply(p *pod) {
 	p.on = p.Node
 }
 
-// expectQuorum checks, at the first Binding of a transaction, that its gang makes its minimum with those members
-// whose steps all went well and who were not cancelled.
-func (w *world) expectQuorum(p *pod) {
+// expectQuorum checks, at the first Binding of a transaction, that the members that passed all steps and were not
+// cancelled reach the minimum of their gang.
+func (w *harness) expectQuorum(p *pod) {
 	tx := w.inProgress[p.Task.Job]
 	if tx == nil || !slices.Contains(tx.Members, p.Member) {
 		w.expect(p, false, "bind outside the transaction's turn")
@@ -94,7 +94,7 @@ func (w *world) expectQuorum(p *pod) {
 		w.expect(p, !terms.Strict || terms.Count == CountSatisfied || have == all, "first bind with %d of %d members of strict gang %s", have, all, gang)
 		if terms.Count == CountBound {
 			for _, q := range w.pods {
-				if q.Task.Job == gang && q.bound { // also those deleted since, which is not the engine's doing
+				if q.Task.Job == gang && q.bound { // including pods deleted since, which the engine did not cause
 					have++
 				}
 			}
@@ -103,8 +103,8 @@ func (w *world) expectQuorum(p *pod) {
 	}
 }
 
-// GetBinding fails as scripted, and then returns the actual state.
-func (w *world) GetBinding(_ context.Context, m *Member) (fate PodBinding, err error) {
+// GetBinding fails as scripted, and afterwards returns the actual state.
+func (w *harness) GetBinding(_ context.Context, m *Member) (fate PodBinding, err error) {
 	p := w.pod(m)
 	w.at(p, func() {
 		p.log("lookup")
@@ -121,7 +121,7 @@ func (w *world) GetBinding(_ context.Context, m *Member) (fate PodBinding, err e
 }
 
 // deletePod deletes the pod in the API server, and then notifies the engine.
-func (w *world) deletePod(id api.TaskID, cause error) {
+func (w *harness) deletePod(id api.TaskID, cause error) {
 	w.mu.Lock()
 	p := w.pods[id]
 	p.gone, p.on = true, ""
@@ -129,21 +129,21 @@ func (w *world) deletePod(id api.TaskID, cause error) {
 	w.cancel(id, cause)
 }
 
-// cancel counts the pod as cancelled from when Cancel has returned.
-func (w *world) cancel(id api.TaskID, cause error) {
+// cancel cancels the pod in the engine. The pod counts as cancelled once Cancel has returned.
+func (w *harness) cancel(id api.TaskID, cause error) {
 	p := w.pods[id]
 	w.engine.Cancel(p.Task.Job, id, cause)
 	w.at(p, func() { p.cancel() })
 }
 
-// cancel notes that the engine knows that the pod is not to be bound.
+// cancel records that the engine knows that the pod must not be bound.
 func (p *pod) cancel() {
 	if p.submitted {
 		p.cancelled = time.Now()
 	}
 }
 
-func (w *world) deleteNode(node string, cause error) {
+func (w *harness) deleteNode(node string, cause error) {
 	w.engine.CancelNode(node, cause)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,26 +154,26 @@ func (w *world) deleteNode(node string, cause error) {
 	}
 }
 
-func (w *world) abort() {
+func (w *harness) abort() {
 	w.engine.Abort()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.aborted = time.Now()
 }
 
-func (w *world) pod(m *Member) *pod {
+func (w *harness) pod(m *Member) *pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.pods[m.Task.UID]
 }
 
-// submit hands the members to the engine. A gang's first transaction in line is the one that may be at work.
-func (w *world) submit(gang api.JobID, members ...*Member) error {
+// submit submits the members to the engine. Only the first transaction in the queue of a gang may run.
+func (w *harness) submit(gang api.JobID, members ...*Member) error {
 	return w.submitGangGroup(gang, nil, members...)
 }
 
-// submitGangGroup does so for a gang group. The gang is its first.
-func (w *world) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ...*Member) error {
+// submitGangGroup does the same for a gang group. The gang is the first of the group.
+func (w *harness) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ...*Member) error {
 	t := &Transaction{Gang: gang, GangGroup: gangGroup, Members: members, Lost: map[*Member]error{}}
 	w.mu.Lock()
 	for _, m := range members {
@@ -198,8 +198,8 @@ func (w *world) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ..
 	return nil
 }
 
-// advance is called with mu held.
-func (w *world) advance(gangs ...api.JobID) {
+// advance records the transaction of each gang that may run now. The caller holds mu.
+func (w *harness) advance(gangs ...api.JobID) {
 	for _, gang := range gangs {
 		i := slices.IndexFunc(w.queue, func(t *Transaction) bool { return slices.Contains(t.Gangs(), gang) })
 		if i < 0 {
@@ -210,7 +210,7 @@ func (w *world) advance(gangs ...api.JobID) {
 	}
 }
 
-func (w *world) Bound(m *Member) {
+func (w *harness) Bound(m *Member) {
 	p := w.pod(m)
 	inFlight := w.engine.InFlight(p.Task.Job)
 	w.at(p, func() {
@@ -222,7 +222,7 @@ func (w *world) Bound(m *Member) {
 	})
 }
 
-func (w *world) Released(m *Member, cause error) {
+func (w *harness) Released(m *Member, cause error) {
 	p := w.pod(m)
 	rollingBack := w.engine.Failing(p.Task.Job)
 	w.at(p, func() {
@@ -236,7 +236,7 @@ func (w *world) Released(m *Member, cause error) {
 	})
 }
 
-func (w *world) Ended(r Result) {
+func (w *harness) Ended(r Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range w.inProgress[r.Gang].Members {
@@ -256,8 +256,9 @@ func (w *world) Ended(r Result) {
 	w.advance(r.Gangs...)
 }
 
-// expectFair checks that members were given up for the sake of the gang only when the gang was lost, and then all.
-func (w *world) expectFair(r Result) {
+// expectFair checks that members fail for lack of a quorum only if their gang cannot be bound, and that then no
+// member is bound.
+func (w *harness) expectFair(r Result) {
 	givenUp := 0
 	for _, f := range r.Failed {
 		p := w.pods[f.Member.Task.UID]
@@ -274,9 +275,9 @@ func (w *world) expectFair(r Result) {
 	w.expect(p, w.lacks(r) || transient(r.QuorumErr), "given up with %d members left, for %v", givenUp, r.QuorumErr)
 }
 
-// lacks reports whether a gang of the gang group could not have been bound: too few of its members did not fail themselves, or it is strict
-// and one of its members failed.
-func (w *world) lacks(r Result) bool {
+// lacks reports whether a gang of the gang group cannot be bound: too few of its members remain without a failure of
+// their own, or it is strict and one of its members failed.
+func (w *harness) lacks(r Result) bool {
 	tx := w.inProgress[r.Gang]
 	for _, gang := range tx.Gangs() {
 		well, lost := 0, 0
@@ -299,15 +300,15 @@ func (w *world) lacks(r Result) bool {
 
 func (e *Engine) going() bool { return e.ctx.Err() == nil }
 
-func (w *world) StepDone(plugin string, err error, _ time.Duration) {
+func (w *harness) StepDone(plugin string, err error, _ time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stepsDone[plugin]++
 }
 
-func (w *world) RollbackDone(string, error) {}
+func (w *harness) RollbackDone(string, error) {}
 
-func (w *world) Delayed(m *Member, d Delay) {
+func (w *harness) Delayed(m *Member, d Delay) {
 	p := w.pod(m)
 	w.at(p, func() {
 		what := fmt.Sprintf("%s in %s", d.Kind, d.Plugin)
@@ -315,13 +316,13 @@ func (w *world) Delayed(m *Member, d Delay) {
 		p.delayed = what
 		w.delays = append(w.delays, d.String())
 		w.expect(p, !p.released && !p.bound, "told to wait after the end: %s", what)
-		running := p.running || p.stopped.Equal(time.Now()) // the engine may not know yet of one that stops at this very moment
+		running := p.running || p.stopped.Equal(time.Now()) // The engine may not know yet that a step stops at this very moment.
 		w.expect(p, d.Kind == RollbackStuck || d.Kind == BindWaits || running, "told that a step runs: %s", what)
 		w.expect(p, d.Kind != BindWaits || p.well == len(p.steps), "told to wait for its bind: %s", what)
 	})
 }
 
-func (w *world) DelayEnded(m *Member, cause error) {
+func (w *harness) DelayEnded(m *Member, cause error) {
 	p := w.pod(m)
 	w.at(p, func() {
 		w.expect(p, p.delayed != "", "told that no wait has ended")
@@ -331,15 +332,15 @@ func (w *world) DelayEnded(m *Member, cause error) {
 	})
 }
 
-func (w *world) TransactionDone(Result) {}
+func (w *harness) TransactionDone(Result) {}
 
-func (w *world) InFlight(n int) {
+func (w *harness) InFlight(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.inFlight = n
 }
 
-// kind is an error in the words of a trace.
+// kind returns the name of the error in a trace.
 func kind(err error) string {
 	var step *StepError
 	var refusal *BindError

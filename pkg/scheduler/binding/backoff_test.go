@@ -13,7 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// withBackoff runs f with a Backoff of 1 s to 60 s without jitter, and the number of wake-ups so far.
+// withBackoff runs f with a Backoff of 1 s to 60 s without jitter, and a counter of the wake-ups.
 func withBackoff(t *testing.T, f func(t *testing.T, b *Backoff, wakes func() int64)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestBackoffDoesNotWakeAfterStop(t *testing.T) {
 func TestRetrySoonKeepsTheFirstWait(t *testing.T) {
 	tests := map[string]struct {
 		failures int
-		// after is when RetrySoon is called, counted from the last failure.
+		// after is the time between the last failure and the call of RetrySoon.
 		after, want time.Duration
 	}{
 		"at once after a failure, the wait shrinks to a first one": {failures: 4, after: 0, want: time.Second},
@@ -208,8 +208,8 @@ func TestRetrySoonKeepsTheFirstWait(t *testing.T) {
 	}
 }
 
-// TestChangeDuringATryMakesTheNextWaitShort: a change that comes while the gang is being tried may be what the try did
-// not see.
+// TestChangeDuringATryMakesTheNextWaitShort checks that a change during a try makes the next wait short, because the
+// try may not have seen the change.
 func TestChangeDuringATryMakesTheNextWaitShort(t *testing.T) {
 	tests := map[string]struct {
 		change func(b *Backoff)
@@ -227,7 +227,7 @@ func TestChangeDuringATryMakesTheNextWaitShort(t *testing.T) {
 				for range 3 {
 					b.Failed(gang, "no room", "n")
 				}
-				b.RetryNow(gang) // it is being tried from here on
+				b.RetryNow(gang) // The gang is being tried from here on.
 				tt.change(b)
 				if got := time.Until(b.Failed(gang, "no room", "n")); got != tt.want {
 					t.Errorf("the next wait is %v, want %v", got, tt.want)
@@ -240,11 +240,12 @@ func TestChangeDuringATryMakesTheNextWaitShort(t *testing.T) {
 	}
 }
 
-// TestChangesByTheClockDoNotMakeALoop: an agent that writes to the node every 5 s, or the gang's own step at each try, made
-// for a try every 5 s, or without any pause.
+// TestChangesByTheClockDoNotMakeALoop checks that periodic changes do not make a loop. An agent that writes to the
+// node every 5 s used to cause a try every 5 s. The gang's own step, which writes at each try, used to cause tries
+// without a pause.
 func TestChangesByTheClockDoNotMakeALoop(t *testing.T) {
 	tests := map[string]struct {
-		// change is called at each try, and every so often.
+		// try is called at each try, and tick every 5 s.
 		try, tick func(b *Backoff)
 		most      int
 	}{
@@ -272,7 +273,7 @@ func TestChangesByTheClockDoNotMakeALoop(t *testing.T) {
 					}
 					b.Failed(gang, "no room", "n")
 					if tt.try != nil {
-						tt.try(b) // its undo writes too
+						tt.try(b) // The rollback writes too.
 					}
 				}
 				if tries > tt.most {
@@ -283,7 +284,8 @@ func TestChangesByTheClockDoNotMakeALoop(t *testing.T) {
 	}
 }
 
-// TestAChangeOfANodeEndsTheWaitSoon also where an agent has written to the node all the time.
+// TestAChangeOfANodeEndsTheWaitSoon checks that a change of a node ends the wait soon, even if an agent has written
+// to the node all the time.
 func TestAChangeOfANodeEndsTheWaitSoon(t *testing.T) {
 	withBackoff(t, func(t *testing.T, b *Backoff, _ func() int64) {
 		for range 4 {
@@ -338,7 +340,8 @@ func TestNodesToAvoid(t *testing.T) {
 	}
 }
 
-// TestAnAvoidedNodeThatChangesEndsTheWait of a gang whose last failure was on another one.
+// TestAnAvoidedNodeThatChangesEndsTheWait checks that a change of an avoided node ends the wait of a gang whose last
+// failure was on another node.
 func TestAnAvoidedNodeThatChangesEndsTheWait(t *testing.T) {
 	withBackoff(t, func(t *testing.T, b *Backoff, wakes func() int64) {
 		b.Failed(gang, "no room", "n1")
@@ -351,8 +354,8 @@ func TestAnAvoidedNodeThatChangesEndsTheWait(t *testing.T) {
 	})
 }
 
-// TestTheLeastThatAWaitLasts grows with each wait that is cut short, shrinks with each that runs its time, and is a first wait
-// again after what the gang's own steps have not done.
+// TestTheLeastThatAWaitLasts checks that the minimum wait grows with each wait that is cut short and shrinks with
+// each full wait. It is the first wait again after a change that the gang's own steps did not cause.
 func TestTheLeastThatAWaitLasts(t *testing.T) {
 	withBackoff(t, func(t *testing.T, b *Backoff, _ func() int64) {
 		wait := func() time.Duration {

@@ -29,7 +29,7 @@ func (instant) DelayEnded(*Member, error)                               {}
 func (instant) TransactionDone(Result)                                  {}
 func (instant) InFlight(int)                                            {}
 
-// BenchmarkTransaction is what the engine itself costs for a gang of 50, from its submission to its end.
+// BenchmarkTransaction measures the engine's own cost for a gang of 50, from submission to the end.
 func BenchmarkTransaction(b *testing.B) {
 	nothing := func(context.Context, *api.TaskInfo, string) error { return nil }
 	for _, steps := range []int{0, 1, 3} {

@@ -90,7 +90,7 @@ func TestBindHonoursRetryAfter(t *testing.T) {
 	scenario{
 		minimum: 1,
 		pods:    []script{{binds: []reply{{err: errThrottled, lost: true}}}},
-		events: map[time.Duration]func(*testing.T, *world){
+		events: map[time.Duration]func(*testing.T, *harness){
 			7*time.Second - 1: traceIs("p0", "bind"),
 		},
 		want: []string{"bind bind bound"},
@@ -100,7 +100,7 @@ func TestBindHonoursRetryAfter(t *testing.T) {
 
 func TestBindIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(withBindParallelism(8))
+		w := newHarness(withBindParallelism(8))
 		slow := script{binds: []reply{{takes: 900 * time.Millisecond}}}
 		if err := w.submit(gang, w.members(gang, slow, slow, slow, slow, slow)...); err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestBindIsBounded(t *testing.T) {
 
 func TestResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		w.minimum[gang] = 1
 		members := w.members(gang,
 			script{binds: []reply{{takes: time.Second}}},
@@ -144,7 +144,7 @@ func TestResult(t *testing.T) {
 
 func TestNoQuorumResultNamesMissingMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		w.minimum[gang] = 3
 		if err := w.submit(gang, w.members(gang, script{}, script{})...); err != nil {
 			t.Fatal(err)
@@ -162,7 +162,8 @@ func TestNoQuorumResultNamesMissingMembers(t *testing.T) {
 	})
 }
 
-// An annotation that the pod already has is staged too, because it may be removed before the pod is bound.
+// TestStagedAnnotationsIncludeExistingAnnotations checks that an annotation that the pod already has is staged too,
+// because it may be removed before the pod is bound.
 func TestStagedAnnotationsIncludeExistingAnnotations(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"same": "v", "other": "v"}}}
 	m := NewMember(api.NewTaskInfo(pod), "n", nil)
@@ -175,7 +176,7 @@ func TestStagedAnnotationsIncludeExistingAnnotations(t *testing.T) {
 
 func TestStagedAnnotationsComeFromTheSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		m := w.member(gang, "p", "n", script{steps: steps("a")})
 		if err := w.submit(gang, m); err != nil {
 			t.Fatal(err)

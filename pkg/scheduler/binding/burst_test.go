@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// countingGate counts how often it is asked.
+// countingGate counts the calls of the gate.
 type countingGate struct {
 	Gatekeeper
 	asked atomic.Int32
@@ -22,10 +22,11 @@ func (g *countingGate) Quorum(ctx context.Context, tx *Transaction, passed []*Me
 	return g.Gatekeeper.Quorum(ctx, tx, passed)
 }
 
-// TestAGangIsJudgedOncePerBurst: of a gang that can spare them all, a hundred members are lost within a tenth of a second.
+// TestAGangIsJudgedOncePerBurst checks that the gate is called once per burst of losses. A gang loses a hundred
+// members above its minimum within a tenth of a second.
 func TestAGangIsJudgedOncePerBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(withMemberParallelism(200))
+		w := newHarness(withMemberParallelism(200))
 		gate := &countingGate{Gatekeeper: w}
 		w.engine.gate = gate
 		w.setMinimum("ns/A", 1)
@@ -51,7 +52,8 @@ func TestAGangIsJudgedOncePerBurst(t *testing.T) {
 	})
 }
 
-// TestALossSoonAfterAVerdictIsJudged: the other members of the gang do not wait for its slowest member.
+// TestALossSoonAfterAVerdictIsJudged checks that the gate is called for a loss soon after its last call, so the other
+// members do not wait for the slowest member.
 func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
 	const ms = time.Millisecond
 	tests := map[string][]time.Duration{
@@ -61,7 +63,7 @@ func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
 	for name, losses := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(withMemberParallelism(200))
+				w := newHarness(withMemberParallelism(200))
 				w.setMinimum("ns/A", 2)
 				members := []*Member{w.member("ns/A", "last", "n0", script{steps: []act{{plugin: "a", takes: 10 * time.Second}}})}
 				for i, lost := range losses {
@@ -84,21 +86,21 @@ func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
 	}
 }
 
-// TestCancelGang: its members are rolled back at once.
+// TestCancelGang checks that the members of a cancelled gang are rolled back at once.
 func TestCancelGang(t *testing.T) {
 	slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
 	playAll(t, map[string]scenario{
 		"in pre-bind": {
 			minimum: 2,
 			pods:    []script{slow, slow},
-			events:  map[time.Duration]func(*testing.T, *world){time.Second: func(_ *testing.T, w *world) { w.engine.CancelGang(gang, errDeleted) }},
+			events:  map[time.Duration]func(*testing.T, *harness){time.Second: func(_ *testing.T, w *harness) { w.engine.CancelGang(gang, errDeleted) }},
 			want:    []string{"a -a released(deleted)", "a -a released(deleted)"},
 			took:    time.Second,
 		},
 		"each member of many fails of that": {
 			minimum: 60,
 			pods:    slices.Repeat([]script{slow}, 60),
-			events:  map[time.Duration]func(*testing.T, *world){time.Second: func(_ *testing.T, w *world) { w.engine.CancelGang(gang, errDeleted) }},
+			events:  map[time.Duration]func(*testing.T, *harness){time.Second: func(_ *testing.T, w *harness) { w.engine.CancelGang(gang, errDeleted) }},
 			want:    slices.Repeat([]string{"a -a released(deleted)"}, 60),
 			took:    time.Second,
 		},

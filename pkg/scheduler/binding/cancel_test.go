@@ -13,16 +13,16 @@ import (
 
 var errDeleted = errors.New("deleted")
 
-func deletePod(id api.TaskID) func(*testing.T, *world) {
-	return func(_ *testing.T, w *world) { w.deletePod(id, errDeleted) }
+func deletePod(id api.TaskID) func(*testing.T, *harness) {
+	return func(_ *testing.T, w *harness) { w.deletePod(id, errDeleted) }
 }
 
-func cancelPod(id api.TaskID) func(*testing.T, *world) {
-	return func(_ *testing.T, w *world) { w.cancel(id, errDeleted) }
+func cancelPod(id api.TaskID) func(*testing.T, *harness) {
+	return func(_ *testing.T, w *harness) { w.cancel(id, errDeleted) }
 }
 
 func TestCancel(t *testing.T) {
-	type events = map[time.Duration]func(*testing.T, *world)
+	type events = map[time.Duration]func(*testing.T, *harness)
 	slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
 	playAll(t, map[string]scenario{
 		"a waiting member never begins": {
@@ -131,7 +131,7 @@ func TestCancel(t *testing.T) {
 		"unknown gangs and pods are no matter": {
 			minimum: 1,
 			pods:    []script{slow},
-			events: events{time.Second: func(_ *testing.T, w *world) {
+			events: events{time.Second: func(_ *testing.T, w *harness) {
 				w.engine.Cancel("ns/other", "p0", errDeleted)
 				w.engine.Cancel(gang, "p9", errDeleted)
 				w.engine.CancelNode("n9", errDeleted)
@@ -141,7 +141,7 @@ func TestCancel(t *testing.T) {
 		"a deleted node fails its members": {
 			minimum: 1,
 			pods:    []script{slow, slow},
-			events: events{time.Second: func(_ *testing.T, w *world) {
+			events: events{time.Second: func(_ *testing.T, w *harness) {
 				w.deleteNode("n0", errDeleted)
 			}},
 			want: []string{"a -a released(deleted)", "a bind bound"},
@@ -149,7 +149,9 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// The API is busy with another gang's bind when the gang passes its barrier; then one of its pods is deleted.
+// TestCancelBetweenBarrierAndFirstBindJudgesAgain checks that the gate is called again if a pod is deleted between
+// the barrier and the first bind. The only API call is in use by another gang's bind when the gang passes its
+// barrier.
 func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 	tests := map[string]struct {
 		minimum int
@@ -166,7 +168,7 @@ func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
+			bubble(t, func(t *testing.T, w *harness) {
 				w.mustSubmit(t, "ns/busy", "p", 1, script{binds: []reply{{takes: slotTime}}})
 				synctest.Wait()
 				w.mustSubmit(t, gang, "q", tc.minimum, script{steps: steps("a")}, script{steps: steps("a")})
@@ -181,10 +183,11 @@ func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 	}
 }
 
-// A pod is deleted while the gate makes up its mind: what it then says is about members that are no more.
+// TestCancelDuringTheVerdictJudgesAgain checks that the gate is called again if a pod is deleted while the gate
+// decides, because its result then counts a deleted member.
 func TestCancelDuringTheVerdictJudgesAgain(t *testing.T) {
 	for range 20 {
-		bubble(t, func(t *testing.T, w *world) {
+		bubble(t, func(t *testing.T, w *harness) {
 			w.gate = []error{errServer}
 			w.mustSubmit(t, gang, "p", 2, script{}, script{})
 			time.Sleep(50 * time.Millisecond)
@@ -196,7 +199,7 @@ func TestCancelDuringTheVerdictJudgesAgain(t *testing.T) {
 }
 
 func TestCancelWhileWaitingForItsTurnToBind(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		slow := script{binds: []reply{{takes: slotTime}}}
 		w.mustSubmit(t, gang, "p", 1, slow, slow)
 		time.Sleep(slotTime / 2)

@@ -104,7 +104,8 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// What a plugin did before the chain, such as to assume a volume, is undone for every member that is not bound.
+// TestUnbegunStepIsRolledBack checks that the effects of a plugin before the chain, such as an assumed volume, are
+// rolled back for every member that is not bound.
 func TestUnbegunStepIsRolledBack(t *testing.T) {
 	assumes := act{plugin: "v", placed: true}
 	slow := act{plugin: "a", takes: 10 * time.Second}
@@ -128,8 +129,8 @@ func TestUnbegunStepIsRolledBack(t *testing.T) {
 		"when the member is cancelled while an earlier step runs, once that has returned": {
 			minimum: 1,
 			pods:    []script{{steps: []act{{plugin: "a", takes: 10 * time.Second, deaf: true}, assumes}}},
-			events: map[time.Duration]func(*testing.T, *world){
-				time.Second:        func(_ *testing.T, w *world) { w.cancel("p0", errDeleted) },
+			events: map[time.Duration]func(*testing.T, *harness){
+				time.Second:        func(_ *testing.T, w *harness) { w.cancel("p0", errDeleted) },
 				10*time.Second - 1: traceIs("p0", "a"),
 			},
 			want: []string{"a -v -a released(deleted)"},
@@ -138,8 +139,8 @@ func TestUnbegunStepIsRolledBack(t *testing.T) {
 			minimum: 1,
 			opts:    []Option{withMemberParallelism(1)},
 			pods:    []script{{steps: []act{slow}}, {steps: []act{assumes}}},
-			events: map[time.Duration]func(*testing.T, *world){
-				placeTime / 2:   func(_ *testing.T, w *world) { w.cancel("p1", errDeleted) },
+			events: map[time.Duration]func(*testing.T, *harness){
+				placeTime / 2:   func(_ *testing.T, w *harness) { w.cancel("p1", errDeleted) },
 				placeTime/2 + 1: traceIs("p1", "-v released(deleted)"),
 			},
 			want: []string{"a bind bound", "-v released(deleted)"},
@@ -163,7 +164,7 @@ func TestUnbegunStepIsRolledBack(t *testing.T) {
 }
 
 func TestUnbegunStepOfAQueuedTransactionIsRolledBack(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
 		w.mustSubmit(t, gang, "q", 1, script{steps: []act{{plugin: "v", placed: true}}})
 		w.deletePod("q0", errDeleted)
@@ -174,14 +175,14 @@ func TestUnbegunStepOfAQueuedTransactionIsRolledBack(t *testing.T) {
 }
 
 func TestAbortLeavesUnbegunStepsToTheNextLeader(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
 		w.mustSubmit(t, gang, "q", 1, script{steps: []act{{plugin: "v", placed: true}}}, script{steps: steps("a")})
 		synctest.Wait()
 		w.abort()
 		w.drain(t)
 		w.wantTraces(t, "a", "", "released("+ErrAborted.Error()+")")
-		var abandoned []string // by whichever transaction ended first
+		var abandoned []string // by the transaction that ended first
 		for _, result := range w.results {
 			for _, left := range result.Abandoned {
 				abandoned = append(abandoned, left.Member.Task.Name)
@@ -189,7 +190,7 @@ func TestAbortLeavesUnbegunStepsToTheNextLeader(t *testing.T) {
 		}
 		slices.Sort(abandoned)
 		if diff := cmp.Diff([]string{"p0", "q0"}, abandoned); diff != "" {
-			t.Errorf("abandoned are not those with something to undo (-want +got):\n%s", diff)
+			t.Errorf("abandoned members are not the ones with a step to roll back (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -200,7 +201,7 @@ func TestOverdueStep(t *testing.T) {
 		"the member fails at the deadline, and is rolled back once the late step has returned": {
 			minimum: 1,
 			pods:    []script{{steps: then(steps("a"), overdue)}, {steps: steps("a")}},
-			events: map[time.Duration]func(*testing.T, *world){
+			events: map[time.Duration]func(*testing.T, *harness){
 				10*time.Second - 1: traceIs("p1", "a"),
 				10*time.Second + 1: traceIs("p1", "a bind bound"),
 				40*time.Second - 1: traceIs("p0", "a b"),
@@ -211,7 +212,7 @@ func TestOverdueStep(t *testing.T) {
 		"the rest of a gang that is lost does not wait for the late step": {
 			minimum: 2,
 			pods:    []script{{steps: then(steps("a"), overdue)}, {steps: steps("a")}},
-			events: map[time.Duration]func(*testing.T, *world){
+			events: map[time.Duration]func(*testing.T, *harness){
 				10*time.Second + 1: traceIs("p1", "a -a released(no quorum)"),
 			},
 			want: []string{"a b -b -a released(b overdue)", "a -a released(no quorum)"},
@@ -221,7 +222,7 @@ func TestOverdueStep(t *testing.T) {
 			minimum: 1,
 			opts:    []Option{withMemberParallelism(1)},
 			pods:    []script{{steps: []act{overdue}}, {steps: steps("a")}},
-			events: map[time.Duration]func(*testing.T, *world){
+			events: map[time.Duration]func(*testing.T, *harness){
 				10*time.Second + 1: traceIs("p1", "a bind bound"),
 			},
 			want: []string{"b -b released(b overdue)", "a bind bound"},
@@ -263,7 +264,7 @@ func TestRollbackIsRetried(t *testing.T) {
 
 func TestLongWaitsAreReported(t *testing.T) {
 	manyTimes := slices.Repeat([]error{errStep}, 12)
-	const begin = "2000-01-01T00:00:00Z" // of a bubble's clock
+	const begin = "2000-01-01T00:00:00Z" // the start of the clock in a synctest bubble
 	tests := map[string]struct {
 		steps []act
 		want  []string
@@ -319,7 +320,7 @@ func TestLongWaitsAreReported(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(withStuckAfter(time.Minute))
+				w := newHarness(withStuckAfter(time.Minute))
 				if err := w.submit(gang, w.members(gang, script{steps: tc.steps})...); err != nil {
 					t.Fatal(err)
 				}
@@ -335,7 +336,7 @@ func TestLongWaitsAreReported(t *testing.T) {
 
 func TestStepErrorNamesPluginPodNodeAndStack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		if err := w.submit(gang, w.members(gang, script{steps: []act{{plugin: "a", panics: true}}})...); err != nil {
 			t.Fatal(err)
 		}

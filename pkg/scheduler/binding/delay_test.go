@@ -15,7 +15,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestASlowBindIsReported: whatever it waits for, it holds its node.
+// TestASlowBindIsReported checks that a slow bind is reported, whatever it waits for, because it keeps its node's
+// resources reserved.
 func TestASlowBindIsReported(t *testing.T) {
 	const (
 		waits = "binding to node n0 pending since 2000-01-01T00:00:00Z"
@@ -26,9 +27,10 @@ func TestASlowBindIsReported(t *testing.T) {
 	tests := map[string]struct {
 		script
 		gate []error
-		// patient reports whether calls have a time limit of ten minutes, one slot, and another slot for a call that hangs.
+		// patient reports whether calls have a time limit of ten minutes, one slot, and one extra slot for a call
+		// that hangs.
 		patient bool
-		// hogs are Bindings of others that hang.
+		// hogs is the number of other gangs' Bindings that hang.
 		hogs int
 		// deleted reports whether the pod is deleted after two minutes.
 		deleted bool
@@ -71,7 +73,7 @@ func TestASlowBindIsReported(t *testing.T) {
 				if tt.patient {
 					opts = append(opts, withCallTimeout(10*time.Minute), withBindParallelism(1))
 				}
-				w := newWorld(opts...)
+				w := newHarness(opts...)
 				w.gate = tt.gate
 				for i := range tt.hogs {
 					w.mustSubmit(t, []api.JobID{"x/hog", "y/hog"}[i], []string{"x", "y"}[i], 1, script{binds: []reply{{takes: 2 * time.Minute}}})
@@ -84,7 +86,7 @@ func TestASlowBindIsReported(t *testing.T) {
 					time.AfterFunc(100*time.Second, func() { w.deletePod("p0", errDeleted) })
 				}
 				w.drain(t)
-				reported := slices.DeleteFunc(w.reportedDelays(), func(text string) bool { return strings.Contains(text, "node-") }) // those of the hogs
+				reported := slices.DeleteFunc(w.reportedDelays(), func(text string) bool { return strings.Contains(text, "node-") }) // without the reports about the hogs
 				if diff := cmp.Diff(tt.want, slices.Compact(reported), cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("unexpected reports (-want +got):\n%s", diff)
 				}

@@ -16,18 +16,18 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// bubble runs the test with a world under a fake clock, and then fails for each violation.
-func bubble(t *testing.T, f func(t *testing.T, w *world), opts ...Option) {
+// bubble runs the test with a harness under a fake clock, and then fails for each violation.
+func bubble(t *testing.T, f func(t *testing.T, w *harness), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(opts...)
+		w := newHarness(opts...)
 		f(t, w)
 		w.noViolations(t)
 	})
 }
 
 // mustSubmit submits a transaction of pods named after the prefix.
-func (w *world) mustSubmit(t *testing.T, gang api.JobID, prefix string, minimum int, scripts ...script) {
+func (w *harness) mustSubmit(t *testing.T, gang api.JobID, prefix string, minimum int, scripts ...script) {
 	t.Helper()
 	w.setMinimum(gang, minimum)
 	var members []*Member
@@ -40,7 +40,7 @@ func (w *world) mustSubmit(t *testing.T, gang api.JobID, prefix string, minimum 
 	}
 }
 
-func (w *world) wantTraces(t *testing.T, want ...string) {
+func (w *harness) wantTraces(t *testing.T, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, w.traces()); diff != "" {
 		t.Errorf("unexpected traces (-want +got):\n%s", diff)
@@ -50,7 +50,7 @@ func (w *world) wantTraces(t *testing.T, want ...string) {
 func slowStep(d time.Duration) script { return script{steps: []act{{plugin: "a", takes: d}}} }
 
 func TestSlowStepDoesNotDelayAnotherGang(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		hung := script{steps: []act{{plugin: "a", takes: time.Hour, deaf: true}}}
 		for i := range 100 {
 			w.mustSubmit(t, gang, "p"+string(rune('A'+i)), 1, hung)
@@ -63,7 +63,7 @@ func TestSlowStepDoesNotDelayAnotherGang(t *testing.T) {
 }
 
 func TestTransactionsOfAGangRunInTurn(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
 		w.mustSubmit(t, gang, "q", 1, slowStep(10*time.Second))
 		w.mustSubmit(t, gang, "r", 1, slowStep(10*time.Second))
@@ -75,7 +75,7 @@ func TestTransactionsOfAGangRunInTurn(t *testing.T) {
 }
 
 func TestNextTransactionWaitsForTheRollbacksOfTheFormer(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", err: errStep, undoTakes: 10 * time.Second}}})
 		w.mustSubmit(t, gang, "q", 1, script{})
 		time.Sleep(10*time.Second - 1)
@@ -86,7 +86,7 @@ func TestNextTransactionWaitsForTheRollbacksOfTheFormer(t *testing.T) {
 }
 
 func TestQueuedMemberIsReleasedWithoutWaiting(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
 		w.mustSubmit(t, gang, "q", 1, script{})
 		w.mustSubmit(t, gang, "r", 1, script{})
@@ -99,7 +99,7 @@ func TestQueuedMemberIsReleasedWithoutWaiting(t *testing.T) {
 }
 
 func TestInFlightAndFailing(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		type state struct{ InFlight, Failing bool }
 		want := func(want state) {
 			t.Helper()
@@ -116,27 +116,28 @@ func TestInFlightAndFailing(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		want(state{InFlight: true, Failing: true})
 		time.Sleep(2 * time.Second)
-		want(state{InFlight: true, Failing: true}) // released, and the gang's backoff has not begun
+		want(state{InFlight: true, Failing: true}) // The member is released, and the gang's backoff has not begun.
 		time.Sleep(2 * time.Second)
 		want(state{})
 	})
 }
 
-// lastWord is a ledger that asks about the gang when its transaction ends.
+// lastWord is a ledger that reads the state of the gang when its transaction ends.
 type lastWord struct {
-	*world
+	*harness
 	inFlight []bool
 }
 
 func (l *lastWord) Ended(r Result) {
 	l.inFlight = append(l.inFlight, l.engine.InFlight(r.Gang))
-	l.world.Ended(r)
+	l.harness.Ended(r)
 }
 
-// TestAGangIsNotInFlightWhenItsEndIsReported: the gang is no longer being bound when the result is reported.
+// TestAGangIsNotInFlightWhenItsEndIsReported checks that the gang is no longer in flight when the end of its
+// transaction is reported.
 func TestAGangIsNotInFlightWhenItsEndIsReported(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		l := &lastWord{world: w}
+	bubble(t, func(t *testing.T, w *harness) {
+		l := &lastWord{harness: w}
 		w.engine.ledger = l
 		w.mustSubmit(t, gang, "p", 1, slowStep(time.Second))
 		w.drain(t)
@@ -147,7 +148,7 @@ func TestAGangIsNotInFlightWhenItsEndIsReported(t *testing.T) {
 }
 
 func TestChainsOfOneGangAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		quick := slowStep(placeTime / 2)
 		w.mustSubmit(t, gang, "p", 1, quick, quick, quick, quick, quick)
 		w.drain(t)
@@ -157,9 +158,10 @@ func TestChainsOfOneGangAreBounded(t *testing.T) {
 	}, withMemberParallelism(2))
 }
 
-// A gang of 512 whose volumes take 30 s each to be made does not wait for them in eight rounds.
+// TestWaitingStepsTakeNoPlace: The volumes of a gang of 512 take 30 s each to be created. The gang must not wait for
+// them in eight rounds.
 func TestWaitingStepsTakeNoPlace(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 512, slices.Repeat([]script{slowStep(29 * time.Second)}, 512)...)
 		w.drain(t)
 		if took := w.results[0].Took; took > 30*time.Second {
@@ -168,9 +170,9 @@ func TestWaitingStepsTakeNoPlace(t *testing.T) {
 	})
 }
 
-// A step that was cancelled while it waited does not free a second place.
+// TestAStepThatWaitsFreesOnePlace checks that a step that was cancelled while it waited does not free a second place.
 func TestAStepThatWaitsFreesOnePlace(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		waits, quick := slowStep(20*time.Second), slowStep(placeTime/2)
 		w.mustSubmit(t, gang, "p", 1, waits, waits, quick, quick, quick, quick, quick, quick)
 		time.Sleep(placeTime + placeTime/4)
@@ -189,7 +191,7 @@ func TestAStepThatWaitsFreesOnePlace(t *testing.T) {
 }
 
 func TestDrainLetsTransactionsFinish(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 1, slowStep(10*time.Second))
 		w.mustSubmit(t, gang, "q", 1, script{})
 		w.drain(t)
@@ -197,12 +199,12 @@ func TestDrainLetsTransactionsFinish(t *testing.T) {
 		if err := w.submit(gang, w.member(gang, "r0", "n", script{})); !errors.Is(err, ErrDraining) {
 			t.Errorf("Submit after Drain returned %v, want ErrDraining", err)
 		}
-		w.drain(t) // again, at once
+		w.drain(t) // again, without any wait
 	})
 }
 
 func TestDrainCutShort(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, "ns/binding", "b", 1, script{binds: []reply{{takes: 4 * time.Second, err: errThrottled}}})
 		w.mustSubmit(t, "ns/preparing", "p", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", takes: 20 * time.Second}}})
 		w.mustSubmit(t, "ns/preparing", "q", 1, script{})
@@ -216,7 +218,7 @@ func TestDrainCutShort(t *testing.T) {
 }
 
 func TestDrainReturnsAndNamesUnfinishedMembers(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", takes: time.Hour, deaf: true}}}, script{})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -228,19 +230,19 @@ func TestDrainReturnsAndNamesUnfinishedMembers(t *testing.T) {
 			t.Errorf("Drain returned %v, want %s", err, want)
 		}
 		if len(w.reportedDelays()) != 1 || !strings.Contains(want, w.reportedDelays()[0]) {
-			t.Errorf("told %q, want that the step has not returned", w.reportedDelays())
+			t.Errorf("reported %q, want that the step has not returned", w.reportedDelays())
 		}
 		if took := time.Since(start); took != 25*time.Second {
 			t.Errorf("Drain took %v, want 25s", took)
 		}
-		w.drain(t) // the late step ends
+		w.drain(t) // The late step ends.
 		w.wantTraces(t, "a", "released("+ErrDraining.Error()+")")
 	})
 }
 
-// A wait that a drain reported may still end before the process does.
+// TestAWaitThatADrainReportedMayEnd checks that a wait that a drain reported may still end before the process ends.
 func TestAWaitThatADrainReportedMayEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", takes: 5 * time.Second, deaf: true, noUndo: true}}})
 		synctest.Wait()
 		cut, cancel := context.WithCancel(t.Context())
@@ -251,14 +253,15 @@ func TestAWaitThatADrainReportedMayEnd(t *testing.T) {
 		w.drain(t)
 		w.wantTraces(t, "a released("+ErrDraining.Error()+")")
 		if got := len(w.reportedDelays()); got != 2 || w.reportedDelays()[1] != "ended" {
-			t.Errorf("told %q, want a wait and its end", w.reportedDelays())
+			t.Errorf("reported %q, want a wait and its end", w.reportedDelays())
 		}
 	}, withDrainLimit(time.Second))
 }
 
-// A drain reports a rollback that then ends, and another that is left to the next leader.
+// TestUnfinishedWorkAfterADrainIsReported checks that unfinished work is reported after a drain: a rollback that ends
+// later, and another one that is left to the next leader.
 func TestUnfinishedWorkAfterADrainIsReported(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", err: errStep, undoTakes: 5 * time.Second}}})
 		synctest.Wait()
 		cut, cancel := context.WithCancel(t.Context())
@@ -274,13 +277,13 @@ func TestUnfinishedWorkAfterADrainIsReported(t *testing.T) {
 			plugins = append(plugins, plugin)
 		}
 		if diff := cmp.Diff([]string{"b", "a"}, plugins); diff != "" {
-			t.Errorf("plugins whose rollback was told of (-want +got):\n%s", diff)
+			t.Errorf("plugins with a reported rollback (-want +got):\n%s", diff)
 		}
 	}, withDrainLimit(time.Second))
 }
 
 func TestDrainNamesFewOfManyThatAreLeft(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		for i := range 300 {
 			w.mustSubmit(t, api.JobID(fmt.Sprintf("ns/g%03d", i)), fmt.Sprintf("p%03d-", i), 1, script{steps: []act{{plugin: "a", takes: time.Hour, deaf: true}}})
 		}
@@ -296,7 +299,7 @@ func TestDrainNamesFewOfManyThatAreLeft(t *testing.T) {
 }
 
 func TestAbort(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, "ns/preparing", "a", 1, script{steps: []act{{plugin: "a"}, {plugin: "b", takes: 20 * time.Second}, {plugin: "c"}}})
 		w.mustSubmit(t, "ns/nothing-to-undo", "b", 1, script{}, script{steps: []act{{plugin: "a", takes: 20 * time.Second, noUndo: true}}})
 		w.mustSubmit(t, "ns/binding", "c", 1, script{binds: []reply{{takes: 8 * time.Second}}}, script{binds: []reply{{err: errThrottled, lost: true}}})
@@ -335,7 +338,7 @@ func TestAbort(t *testing.T) {
 }
 
 func TestUndoOfARefusedTransaction(t *testing.T) {
-	refused := func(t *testing.T, w *world, undo ...error) *Member {
+	refused := func(t *testing.T, w *harness, undo ...error) *Member {
 		t.Helper()
 		m := w.member(gang, "p0", "n", script{steps: []act{
 			{plugin: "v", placed: true}, {plugin: "a"}, {plugin: "w", placed: true, undo: undo}, {plugin: "x", placed: true, noUndo: true},
@@ -345,14 +348,14 @@ func TestUndoOfARefusedTransaction(t *testing.T) {
 		}
 		return m
 	}
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.drain(t)
 		if err := w.engine.Undo(refused(t, w, errNotFound)); err != nil {
 			t.Error(err)
 		}
 		w.wantTraces(t, "-w -v")
 	})
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.drain(t)
 		want := "rolling back pre-bind plugin w for pod ns/p0 on node n: no room"
 		if err := w.engine.Undo(refused(t, w, errStep)); err == nil || err.Error() != want {
@@ -360,7 +363,7 @@ func TestUndoOfARefusedTransaction(t *testing.T) {
 		}
 		w.wantTraces(t, "-w!")
 	})
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.abort()
 		m := refused(t, w)
 		time.Sleep(time.Second)
@@ -371,9 +374,10 @@ func TestUndoOfARefusedTransaction(t *testing.T) {
 	})
 }
 
-// TestUndoIsBounded: a session waits for it, whatever time the step has.
+// TestUndoIsBounded checks that a rollback has a time limit of its own, whatever the timeout of the step, because a
+// session waits for it.
 func TestUndoIsBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		m := w.member(gang, "p0", "n", script{})
 		m.Steps = []Step{{
 			Plugin: "v", RollbackIfNotRun: true, Timeout: time.Hour,
@@ -389,9 +393,10 @@ func TestUndoIsBounded(t *testing.T) {
 	})
 }
 
-// TestNoMemberPassesTheBarrierAfterAbort, although Abort has not come to failing the members yet: they have nothing to settle.
+// TestNoMemberPassesTheBarrierAfterAbort checks that no member passes the barrier after Abort, although Abort has not
+// failed the members yet: they have no binding to settle.
 func TestNoMemberPassesTheBarrierAfterAbort(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		r := newRun(w.engine, &Transaction{Gang: gang, Members: w.members(gang, script{})})
 		w.engine.abort(ErrAborted)
 		if r.roster.commit(w.engine.ctx, r.roster.members, 0) {
@@ -401,7 +406,7 @@ func TestNoMemberPassesTheBarrierAfterAbort(t *testing.T) {
 }
 
 func TestTransactionWithoutMembersEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 0)
 		w.drain(t)
 		if len(w.results) != 1 {

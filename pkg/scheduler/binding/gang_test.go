@@ -50,7 +50,7 @@ func TestShortOf(t *testing.T) {
 	tests := map[string]struct {
 		group *schedtest.PodGroupBuilder
 		tasks tasks
-		// passed are the numbers of the tasks that are about to be bound.
+		// passed are the indices of the tasks that are about to be bound.
 		passed []int
 		want   string
 	}{
@@ -145,7 +145,7 @@ func TestShortOf(t *testing.T) {
 				got = err.Error()
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("what the gang is short of (-want +got):\n%s", diff)
+				t.Errorf("missing minima of the gang (-want +got):\n%s", diff)
 			}
 			want := fmt.Sprint(ShortOf(job, &job.PodGroup.Spec, CountsAsBound))
 			if got := fmt.Sprint(ShortOfBound(job)); got != want {
@@ -155,10 +155,10 @@ func TestShortOf(t *testing.T) {
 	}
 }
 
-// TestShortOfBoundCountsAsShortOf for tasks of each status.
+// TestShortOfBoundCountsAsShortOf checks that ShortOfBound counts tasks of each status as ShortOf does.
 func TestShortOfBoundCountsAsShortOf(t *testing.T) {
 	all := tasks{}
-	for status := api.Pending; status <= api.Unknown; status <<= 1 { // each status is a bit
+	for status := api.Pending; status <= api.Unknown; status <<= 1 { // Each status is a bit.
 		all = append(all, struct {
 			role, sub string
 			status    api.TaskStatus
@@ -173,12 +173,12 @@ func TestShortOfBoundCountsAsShortOf(t *testing.T) {
 	}
 }
 
-// TestShortOfTakesTheSpecItIsGiven: the live spec counts, not the one in the cache.
+// TestShortOfTakesTheSpecItIsGiven checks that ShortOf uses the given, live spec, not the spec in the cache.
 func TestShortOfTakesTheSpecItIsGiven(t *testing.T) {
 	job := jobOf(t, schedtest.MakePodGroup().MinMember(1), tasks{{status: api.Bound}, {status: api.Pending}})
 	live := &scheduling.PodGroupSpec{MinMember: 2}
 	if err := ShortOf(job, live, CountsAsBound); err == nil {
-		t.Error("the cached minimum was taken for the live one")
+		t.Error("the cached minimum was used in place of the live one")
 	}
 	if err := ShortOf(job, &job.PodGroup.Spec, CountsAsBound); err != nil {
 		t.Errorf("unexpected error: %v", err)

@@ -30,16 +30,17 @@ func gangGroupOf(terms ...GangTerms) *GangGroup {
 	return gangGroup
 }
 
-// TestGangGroup: how many members of two gangs are bound, by their settings and the failed members. The names of the cases use Koordinator's words.
+// TestGangGroup compares the number of bound members of two gangs, by their settings and the failed members. The
+// names of the cases use Koordinator's words.
 func TestGangGroup(t *testing.T) {
 	well, fails := script{steps: []act{{plugin: "a"}}}, script{steps: []act{{plugin: "a"}, {plugin: "b", err: errStep}}}
 	tests := map[string]struct {
 		gangGroup  *GangGroup
 		minX, minY int
-		// ran are bound before.
+		// ranX and ranY are the numbers of members bound before.
 		ranX, ranY int
 		x, y       []script
-		// bound is how many of x and y are bound now.
+		// bound is the numbers of members of x and y that are bound now.
 		bound [2]int
 	}{
 		"only-waiting counts no running member (G13)":        {gangGroupOf(GangTerms{gangX, false, CountNone}), 3, 0, 2, 0, []script{well}, nil, [2]int{0, 0}},
@@ -61,7 +62,7 @@ func TestGangGroup(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newHarness()
 				w.setMinimum(gangX, 0)
 				w.setMinimum(gangY, 0)
 				ran := append(w.of(gangX, "ran-x", make([]script, test.ranX)...), w.of(gangY, "ran-y", make([]script, test.ranY)...)...)
@@ -96,19 +97,19 @@ func TestGangGroup(t *testing.T) {
 	}
 }
 
-// of makes members of the gang, one for each script.
-func (w *world) of(gang api.JobID, name string, scripts ...script) (members []*Member) {
+// of returns members of the gang, one for each script.
+func (w *harness) of(gang api.JobID, name string, scripts ...script) (members []*Member) {
 	for i, s := range scripts {
 		members = append(members, w.member(gang, name+string(rune('0'+i)), "n", s))
 	}
 	return members
 }
 
-// A transaction of several gangs waits for a former one of any of them, is in flight for each, and keeps the next one of any
-// waiting.
+// TestGangGroupsTakeTurns: A transaction of several gangs waits for an earlier one of any of them, is in flight for
+// each, and delays the next one of any of them.
 func TestGangGroupsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
 		group := gangGroupOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY})
 		y1, both, x2 := w.of(gangY, "y1-", slow), append(w.of(gangX, "x1-", slow), w.of(gangY, "y2-", slow)...), w.of(gangX, "x2-", slow)
@@ -147,10 +148,11 @@ func TestGangGroupsTakeTurns(t *testing.T) {
 	})
 }
 
-// A PodGroup of a group is deleted: its own members are lost, and with them the group.
+// TestGangGroupLosesAGang: If a PodGroup of a gang group is deleted, its members are lost, and therefore the whole
+// group.
 func TestGangGroupLosesAGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		w.setMinimum(gangX, 1)
 		w.setMinimum(gangY, 1)
 		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
@@ -187,7 +189,7 @@ func TestBindingInfo(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newHarness()
 				members := append(w.of(gangX, "x", make([]script, test.x)...), w.of(gangY, "y", make([]script, test.y)...)...)
 				if err := w.submitGangGroup(gangX, test.gangGroup, members...); err != nil {
 					t.Fatal(err)

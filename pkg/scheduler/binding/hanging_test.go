@@ -13,9 +13,10 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestHangingCallsGiveTheirSlotsBack, and their namespace has few of these from then on, until its calls end again.
+// TestHangingCallsGiveTheirSlotsBack checks that calls that hang give their slots back, and that their namespace has
+// few slots until these calls end.
 func TestHangingCallsGiveTheirSlotsBack(t *testing.T) {
-	c := newCrowd(128)
+	c := newSlotUsers(128)
 	c.want("slow/1", 300)
 	c.want("quick/1", 300)
 	for range 60 {
@@ -42,7 +43,7 @@ func TestHangingCallsGiveTheirSlotsBack(t *testing.T) {
 }
 
 func TestNoMoreCallsHangWithoutASlotThanThereAreSlots(t *testing.T) {
-	c := newCrowd(8)
+	c := newSlotUsers(8)
 	for i := range 6 {
 		gang := api.JobID(fmt.Sprintf("%c/1", 'a'+i))
 		c.want(gang, 10)
@@ -61,11 +62,12 @@ func TestNoMoreCallsHangWithoutASlotThanThereAreSlots(t *testing.T) {
 	}
 }
 
-// Bindings hang until their timeout, behind a slow admission webhook of one namespace, say. Nobody else waits for that.
+// TestHangingBindingsDelayNoOtherGang checks that Bindings that hang until their timeout, for example behind a slow
+// admission webhook of one namespace, delay no other gang.
 func TestHangingBindingsDelayNoOtherGang(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		hangs := script{binds: slices.Repeat([]reply{{takes: time.Hour}}, 10)}
-		for i := range 4 { // the youngest reaches the barrier first
+		for i := range 4 { // The youngest gang reaches the barrier first.
 			gang := api.JobID(fmt.Sprintf("slow/%d", i))
 			hangs.steps = []act{{plugin: "a", takes: time.Duration(4-i) * time.Second}}
 			w.mustSubmit(t, gang, fmt.Sprintf("h%d-", i), 100, slices.Repeat([]script{hangs}, 100)...)
@@ -86,11 +88,12 @@ func TestHangingBindingsDelayNoOtherGang(t *testing.T) {
 	})
 }
 
-// TestHangingBindingsOfManyNamespacesDelayNoOther, whether they begin to hang together or one after the other.
+// TestHangingBindingsOfManyNamespacesDelayNoOther checks that hanging Bindings of many namespaces delay no other
+// gang, whether they begin to hang together or one after the other.
 func TestHangingBindingsOfManyNamespacesDelayNoOther(t *testing.T) {
 	for name, apart := range map[string]time.Duration{"together": 0, "one after the other": 700 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
+			bubble(t, func(t *testing.T, w *harness) {
 				hangs := script{binds: slices.Repeat([]reply{{takes: time.Hour}}, 10)}
 				for i := range 20 {
 					time.Sleep(apart)

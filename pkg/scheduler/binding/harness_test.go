@@ -25,10 +25,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
-// world is the environment of an engine: plugins, gate, API server, ledger and observer. All of them follow scripts. It
-// keeps a trace for each pod, and a list of violations.
-type world struct {
-	// minimum of each gang, and how the gate fails before it gives its first verdicts.
+// harness is the environment of an engine: plugins, gate, API server, ledger and observer. All of them follow
+// scripts. It keeps a trace for each pod, and a list of violations.
+type harness struct {
+	// minimum is the minimum of each gang. gate has the errors of the gate's first calls.
 	minimum map[api.JobID]int
 	gate    []error
 
@@ -47,7 +47,7 @@ type world struct {
 	engine     *Engine
 }
 
-// script is how everything around one pod behaves.
+// script is the behaviour of everything around one pod.
 type script struct {
 	// lost is why the member was lost before it was submitted.
 	lost    error
@@ -59,32 +59,32 @@ type script struct {
 // act scripts one step.
 type act struct {
 	plugin string
-	// takes is how long PreBind runs; a deaf one runs on when its context ends.
+	// takes is how long PreBind runs. A deaf PreBind ignores the end of its context.
 	takes   time.Duration
 	deaf    bool
 	err     error
 	panics  bool
 	timeout time.Duration
 	noUndo  bool
-	// placed reports whether the plugin did something before the chain, which its rollback undoes.
+	// placed reports whether the plugin had an effect before the chain, which its rollback reverts.
 	placed bool
-	// notified reports whether the step is notified of the bind, and notifyPanics whether it panics then.
+	// notified reports whether the step is notified of the bind, and notifyPanics whether it then panics.
 	notified, notifyPanics bool
-	// undo are the failures of the first rollbacks; undoTakes is how long each runs.
+	// undo has the errors of the first rollbacks. undoTakes is how long each of them runs.
 	undo      []error
 	undoTakes time.Duration
 }
 
-// reply scripts one answer of the API server to a Binding. The write is applied unless lost is set; when late is
-// set, that is so long after the answer.
+// reply scripts one answer of the API server to a Binding. The write is applied unless lost is set. It is applied
+// that much later than the answer if late is set.
 type reply struct {
 	takes time.Duration
 	err   error
 	lost  bool
 	late  time.Duration
-	// terminates lets the pod's deletion begin right after.
+	// terminates makes the pod's deletion begin right after the answer.
 	terminates bool
-	// overtaken lets another scheduler bind the pod elsewhere first.
+	// overtaken makes another scheduler bind the pod to another node first.
 	overtaken bool
 }
 
@@ -92,7 +92,8 @@ type pod struct {
 	*Member
 	script
 	trace []string
-	// running is set while a step runs, and stopped when one did last; begun counts the steps begun, and undone are those rolled back.
+	// running reports whether a step runs, and stopped is when the last one ended. begun is the number of started
+	// steps, and undone has the steps that were rolled back.
 	running bool
 	stopped time.Time
 	begun   int
@@ -100,7 +101,7 @@ type pod struct {
 	well    int
 	calls   struct{ binds, lookups int }
 	undos   map[int]int
-	// on is the node the API server has the pod on.
+	// on is the node to which the pod is bound in the API server.
 	on        string
 	gone      bool
 	cancelled time.Time
@@ -113,14 +114,14 @@ type pod struct {
 }
 
 var (
-	_ Gatekeeper = (*world)(nil)
-	_ Binder     = (*world)(nil)
-	_ Ledger     = (*world)(nil)
-	_ Observer   = (*world)(nil)
+	_ Gatekeeper = (*harness)(nil)
+	_ Binder     = (*harness)(nil)
+	_ Ledger     = (*harness)(nil)
+	_ Observer   = (*harness)(nil)
 )
 
-func newWorld(opts ...Option) *world {
-	w := &world{
+func newHarness(opts ...Option) *harness {
+	w := &harness{
 		minimum:    map[api.JobID]int{},
 		pods:       map[api.TaskID]*pod{},
 		inProgress: map[api.JobID]*Transaction{},
@@ -131,8 +132,8 @@ func newWorld(opts ...Option) *world {
 	return w
 }
 
-// member makes a pod of the gang that follows the script.
-func (w *world) member(gang api.JobID, name, node string, s script) *Member {
+// member adds a pod of the gang that follows the script.
+func (w *harness) member(gang api.JobID, name, node string, s script) *Member {
 	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
 	p := &pod{script: s, held: true, undone: map[int]bool{}, undos: map[int]int{}}
 	var steps []Step
@@ -154,7 +155,7 @@ func (w *world) member(gang api.JobID, name, node string, s script) *Member {
 	return p.Member
 }
 
-func (w *world) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
+func (w *harness) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
 	return func(ctx context.Context, task *api.TaskInfo, node string) error {
 		begin := time.Now()
 		w.at(p, func() {
@@ -185,7 +186,7 @@ func (w *world) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInf
 	}
 }
 
-func (w *world) tell(p *pod, a act) func(context.Context, *api.TaskInfo, string) {
+func (w *harness) tell(p *pod, a act) func(context.Context, *api.TaskInfo, string) {
 	return func(ctx context.Context, _ *api.TaskInfo, node string) {
 		_, bounded := ctx.Deadline()
 		w.at(p, func() {
@@ -199,7 +200,7 @@ func (w *world) tell(p *pod, a act) func(context.Context, *api.TaskInfo, string)
 	}
 }
 
-func (w *world) rollback(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
+func (w *harness) rollback(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
 	return func(ctx context.Context, _ *api.TaskInfo, _ string) error {
 		var err error
 		w.at(p, func() {
@@ -227,7 +228,7 @@ func (w *world) rollback(p *pod, i int, a act) func(context.Context, *api.TaskIn
 	}
 }
 
-// spend takes the time, or until ctx ends; a deaf one does not look at ctx.
+// spend waits for the duration, or until ctx ends. It ignores ctx if deaf is set.
 func spend(ctx context.Context, d time.Duration, deaf bool) error {
 	if deaf {
 		ctx = context.Background()
@@ -238,7 +239,7 @@ func spend(ctx context.Context, d time.Duration, deaf bool) error {
 	return nil
 }
 
-func (w *world) Quorum(_ context.Context, tx *Transaction, members []*Member) error {
+func (w *harness) Quorum(_ context.Context, tx *Transaction, members []*Member) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.gate) > 0 {
@@ -258,8 +259,8 @@ func (w *world) Quorum(_ context.Context, tx *Transaction, members []*Member) er
 	return nil
 }
 
-// enough is nil when so many members of the gang, bound together, are what it asks for.
-func (w *world) enough(terms GangTerms, have int) error {
+// enough returns an error if this number of members, bound together, is below the minimum of the gang.
+func (w *harness) enough(terms GangTerms, have int) error {
 	if terms.Count == CountBound {
 		have += w.boundIn(terms.Gang)
 	}
@@ -269,8 +270,8 @@ func (w *world) enough(terms GangTerms, have int) error {
 	return nil
 }
 
-// boundIn counts the gang's pods that the API server has on a node.
-func (w *world) boundIn(gang api.JobID) int {
+// boundIn returns the number of the gang's bound pods in the API server.
+func (w *harness) boundIn(gang api.JobID) int {
 	n := 0
 	for _, p := range w.pods {
 		if p.Task.Job == gang && p.on != "" && p.bound {
@@ -280,21 +281,21 @@ func (w *world) boundIn(gang api.JobID) int {
 	return n
 }
 
-// at does f under the lock, as an event of the pod.
-func (w *world) at(_ *pod, f func()) {
+// at runs f under the lock, as an event of the pod.
+func (w *harness) at(_ *pod, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
 }
 
-// reportedDelays returns the delays that were reported, and their ends.
-func (w *world) reportedDelays() []string {
+// reportedDelays returns the reported delays and the reported ends of delays.
+func (w *harness) reportedDelays() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.delays)
 }
 
-// owed is the last step that is to be rolled back before the pod is released, -1 when there is none.
+// owed returns the last step that must be rolled back before the pod is released, or -1.
 func (p *pod) owed() int {
 	for i, a := range slices.Backward(p.steps) {
 		if !a.noUndo && !p.undone[i] && (i < p.begun || a.placed) {
@@ -308,8 +309,8 @@ func (p *pod) log(event string) { p.trace = append(p.trace, event) }
 
 func trace(p *pod) string { return strings.Join(p.trace, " ") }
 
-// expect notes a violation unless ok.
-func (w *world) expect(p *pod, ok bool, format string, args ...any) {
+// expect records a violation unless ok.
+func (w *harness) expect(p *pod, ok bool, format string, args ...any) {
 	if ok {
 		return
 	}
@@ -320,13 +321,13 @@ func (w *world) expect(p *pod, ok bool, format string, args ...any) {
 	w.violations = append(w.violations, about+fmt.Sprintf(format, args...))
 }
 
-// expectGoing notes a violation when something starts later than an Abort.
-func (w *world) expectGoing(p *pod, what string) {
+// expectGoing records a violation if something starts after an Abort.
+func (w *harness) expectGoing(p *pod, what string) {
 	w.expect(p, w.aborted.IsZero() || !time.Now().After(w.aborted), "%s after Abort", what)
 }
 
 // started reports whether the pod's transaction is the one of its gang that may run.
-func (w *world) started(p *pod) bool {
+func (w *harness) started(p *pod) bool {
 	t := w.inProgress[p.Task.Job]
 	if t == nil || !slices.Contains(t.Members, p.Member) {
 		return false
@@ -334,8 +335,8 @@ func (w *world) started(p *pod) bool {
 	return !slices.ContainsFunc(t.Gangs(), func(gang api.JobID) bool { return w.inProgress[gang] != t })
 }
 
-// traces are the traces of all pods in the order of their names.
-func (w *world) traces() []string {
+// traces returns the traces of all pods, sorted by pod name.
+func (w *harness) traces() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []string
@@ -345,8 +346,8 @@ func (w *world) traces() []string {
 	return out
 }
 
-// noViolations fails the test with what must not have happened by the end.
-func (w *world) noViolations(t *testing.T) {
+// noViolations fails the test for each recorded violation.
+func (w *harness) noViolations(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -354,14 +355,14 @@ func (w *world) noViolations(t *testing.T) {
 		t.Error(v)
 	}
 	if w.inFlight != 0 {
-		t.Errorf("%d transactions are said to be in flight at the end", w.inFlight)
+		t.Errorf("%d transactions are reported in flight at the end", w.inFlight)
 	}
 	if diff := cmp.Diff(w.stepsBegun, w.stepsDone); diff != "" {
 		t.Errorf("steps begun and steps reported differ (-begun +reported):\n%s", diff)
 	}
 }
 
-// The errors that API servers and the way to them are known for.
+// Errors that API servers, and the connections to them, commonly return.
 var (
 	errForbidden    = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no"))
 	errInvalid      = apierrors.NewInvalid(schema.GroupKind{Kind: "Binding"}, "p", nil)
@@ -375,7 +376,7 @@ var (
 	errGateway      = apierrors.NewGenericServerResponse(http.StatusBadGateway, "POST", schema.GroupResource{}, "p", "", 0, true)
 )
 
-func (w *world) setMinimum(gang api.JobID, minimum int) {
+func (w *harness) setMinimum(gang api.JobID, minimum int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.minimum[gang] = minimum

@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestMessages has the texts of this package that users read on PodGroups and pods.
+// TestMessages compares the messages of this package that users read on PodGroups and pods.
 func TestMessages(t *testing.T) {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	gang := &Transaction{GangGroup: &GangGroup{Gangs: []GangTerms{{Gang: "a/x"}, {Gang: "a/y"}}}}
@@ -63,11 +63,12 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesOfBinds has the errors of pods of which the API server tells, or does not tell, that they are not bound.
+// TestMessagesOfBinds compares the errors for pods that the API server reports as not bound, and for pods without any
+// report.
 func TestMessagesOfBinds(t *testing.T) {
 	got := map[string]string{}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		w.minimum["ns/first"], w.minimum["ns/unknown"] = 1, 1
 		first := w.member("ns/first", "p", "n", script{binds: []reply{{overtaken: true}}})
 		unknown := w.member("ns/unknown", "q", "n", script{binds: []reply{{err: errCut}}, lookups: slices.Repeat([]error{errServer}, 1000)})

@@ -34,7 +34,8 @@ func TestLeastMembers(t *testing.T) {
 	}
 }
 
-// TestApplyMinimum: upstream's functions come to the rule of ShortOf, also where sub-groups ask for more members than minMember.
+// TestApplyMinimum checks that upstream's functions agree with ShortOf after ApplyMinimum, also if sub-groups need
+// more members than minMember.
 func TestApplyMinimum(t *testing.T) {
 	group := func() *schedtest.PodGroupBuilder {
 		return schedtest.MakePodGroup().MinTaskMember("leader", 1).MinTaskMember("worker", 1)
@@ -64,7 +65,8 @@ func TestApplyMinimum(t *testing.T) {
 	}
 }
 
-// TestShortOfDividesByTheLivePolicies: the sub-groups of the cached spec are others.
+// TestShortOfDividesByTheLivePolicies checks that ShortOf divides tasks by the live policies, although the cached
+// spec has other sub-groups.
 func TestShortOfDividesByTheLivePolicies(t *testing.T) {
 	tests := map[string]struct {
 		live *schedtest.PodGroupBuilder
@@ -88,7 +90,7 @@ func TestShortOfDividesByTheLivePolicies(t *testing.T) {
 	}
 }
 
-// TestBoundFor: only members that are bound now count.
+// TestBoundFor checks that only members that are bound now count.
 func TestBoundFor(t *testing.T) {
 	list := tasks{{status: api.Bound}, {status: api.Running}, {status: api.Pending}, {status: api.Failed}, {status: api.Bound}}
 	job := jobOf(t, schedtest.MakePodGroup(), list)
@@ -96,14 +98,15 @@ func TestBoundFor(t *testing.T) {
 		minimum := map[string]string{"p0": "2", "p1": "4", "p2": "8", "p3": "16", "p4": "many"}[task.Name]
 		task.Pod.Annotations[MinimumAnnotation] = minimum
 	}
-	for range 100 { // whichever member is looked at last
+	for range 100 { // whichever member is checked last
 		if got := BoundFor(job); got != 4 {
 			t.Fatalf("the gang was bound for %d members, want the 4 of the member that runs", got)
 		}
 	}
 }
 
-// TestRecordMinimum: what a user, or the binding of a former pod that this one was copied from, wrote there does not count.
+// TestRecordMinimum checks that RecordMinimum overwrites an annotation that a user wrote, or that was copied from a
+// former, bound pod.
 func TestRecordMinimum(t *testing.T) {
 	tests := map[string]struct {
 		written string
@@ -130,7 +133,8 @@ func TestRecordMinimum(t *testing.T) {
 	}
 }
 
-// TestRecordQueue: the default queue needs no annotation, and one that a user wrote does not count.
+// TestRecordQueue checks that RecordQueue writes no annotation for the default queue and removes one that a user
+// wrote.
 func TestRecordQueue(t *testing.T) {
 	tests := map[string]struct{ written, queue, want string }{
 		"the default queue":             {queue: DefaultQueue},

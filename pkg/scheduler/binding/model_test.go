@@ -26,15 +26,16 @@ var (
 )
 
 // TestModel plays random sequences of step results, panics, timeouts, late returns, lost, late and rejected binds,
-// pod and node deletions, cancellations, drains and aborts, and checks, as they go and at their end, that
+// pod and node deletions, cancellations, drains and aborts. During and after each sequence it checks that
 //
-//   - no member is bound while a gang of its gang group is under its minimum, or a strict one lost a member, because of us,
-//   - each step of an unbound member that had begun, or that undoes an effect from before the chain, was rolled back with
-//     success exactly once, in reverse order and while no step ran, and nothing of a bound member was,
+//   - no member is bound while the engine keeps a gang of its gang group below its minimum, or has lost a member of a
+//     strict gang,
+//   - each started step of an unbound member, and each step that reverts an effect from before the chain, was rolled
+//     back successfully exactly once, in reverse order and while no step ran, and that no step of a bound member was,
 //   - the members that hold resources are those bound or in flight,
-//   - every transaction ends, and the transactions of a gang run in turn.
+//   - every transaction ends, and the transactions of a gang run one after the other.
 //
-// A sequence is drawn from its seed before it begins.
+// The seed determines the whole sequence before it begins.
 func TestModel(t *testing.T) {
 	if *modelSeed > 0 {
 		playSeed(t, *modelSeed)
@@ -50,7 +51,7 @@ func playSeed(t *testing.T, seed uint64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := dice{rand.New(rand.NewPCG(seed, 0))}
-		w := newWorld(d.options()...)
+		w := newHarness(d.options()...)
 		d.gangs(w)
 		d.accidents(w)
 		if err := d.end(w); err != nil {
@@ -68,13 +69,13 @@ func playSeed(t *testing.T, seed uint64) {
 	})
 }
 
-// dice draw everything that is random.
+// dice makes all random choices.
 type dice struct{ *rand.Rand }
 
 func (d dice) chance(percent int) bool { return d.IntN(100) < percent }
 
-// span is zero half of the time, and else up to longest. Its odd nanoseconds make that two things happen at once
-// only when both begin at once.
+// span returns zero half of the time, and otherwise up to longest. With its odd nanoseconds, two events happen at
+// once only if both begin at once.
 func (d dice) span(longest time.Duration) time.Duration {
 	if d.chance(50) {
 		return 0
@@ -82,7 +83,7 @@ func (d dice) span(longest time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(longest))) | 1
 }
 
-// some are up to most errors of these, and mostly none.
+// some returns at most most of these errors, and usually none.
 func (d dice) some(most int, of ...error) []error {
 	if d.chance(75) {
 		return nil
@@ -104,8 +105,9 @@ func (d dice) options() []Option {
 	}
 }
 
-// gangs submits up to three transactions for each of up to four gangs within some minutes, some of them of several gangs at once.
-func (d dice) gangs(w *world) {
+// gangs submits up to three transactions for each of up to four gangs within some minutes. Some of them contain
+// several gangs.
+func (d dice) gangs(w *harness) {
 	if d.chance(30) {
 		w.gate = d.some(8, errServer, errTimeout)
 	}
@@ -136,7 +138,7 @@ func (d dice) gangs(w *world) {
 
 func gangName(g int) api.JobID { return api.JobID(fmt.Sprintf("ns/%c", 'A'+g)) }
 
-// gangGroup is one of so many gangs, mostly without terms of its own, or some of them as a group.
+// gangGroup chooses one gang, mostly with default terms, or several gangs as a group.
 func (d dice) gangGroup(gangs int) *GangGroup {
 	first, n := d.IntN(gangs), 1
 	if d.chance(40) {
@@ -153,8 +155,8 @@ func (d dice) gangGroup(gangs int) *GangGroup {
 	return gangGroup
 }
 
-// submitOrDrop does not mind that the engine is draining.
-func (w *world) submitOrDrop(gangGroup *GangGroup, members []*Member) {
+// submitOrDrop submits the members and ignores that the engine may be draining.
+func (w *harness) submitOrDrop(gangGroup *GangGroup, members []*Member) {
 	err := w.submitGangGroup(members[0].Task.Job, gangGroup, members...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,8 +228,8 @@ func (d dice) reply() reply {
 	return r
 }
 
-// accidents are deletions and cancellations at random times.
-func (d dice) accidents(w *world) {
+// accidents adds deletions and cancellations at random times.
+func (d dice) accidents(w *harness) {
 	ids := slices.Sorted(maps.Keys(w.pods))
 	window := []time.Duration{time.Second, 10 * time.Second, time.Minute}[d.IntN(3)]
 	for range d.IntN(10) {
@@ -247,8 +249,8 @@ func (d dice) accidents(w *world) {
 	}
 }
 
-// end lets the sequence run for a while, or cuts it short in one of several ways, and waits for its end.
-func (d dice) end(w *world) error {
+// end lets the sequence run for a while, or stops it early in one of several ways, and waits for its end.
+func (d dice) end(w *harness) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
 	defer cancel()
 	switch d.IntN(5) {
@@ -262,13 +264,13 @@ func (d dice) end(w *world) error {
 		w.abort()
 		return w.engine.Drain(ctx)
 	}
-	time.Sleep(2 * time.Minute) // all is submitted by then
+	time.Sleep(2 * time.Minute) // All transactions have been submitted.
 	return w.engine.Drain(ctx)
 }
 
-// checkEnd looks at the world once all transactions have ended.
-func (w *world) checkEnd() {
-	time.Sleep(time.Hour) // what comes late has come, and what is not submitted yet was refused
+// checkEnd checks the harness once all transactions have ended.
+func (w *harness) checkEnd() {
+	time.Sleep(time.Hour) // Late results have arrived, and later submissions were refused.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.pods {

@@ -16,14 +16,14 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// outage is a world whose API server is away for a while: calls fail by then, after a moment.
+// outage is a harness whose API server cannot be reached before the time back. Calls fail after a moment until then.
 type outage struct {
-	*world
+	*harness
 	back time.Time
 	err  error
 }
 
-// call is one to the API server. The answer is that of when it was called.
+// call is one request to the API server. The time of the call decides on the answer.
 func (o *outage) call(ctx context.Context) error {
 	away := time.Now().Before(o.back)
 	if err := spend(ctx, rand.N(time.Second), false); err != nil {
@@ -39,20 +39,20 @@ func (o *outage) Bind(ctx context.Context, m *Member) error {
 	if err := o.call(ctx); err != nil {
 		return err
 	}
-	return o.world.Bind(ctx, m)
+	return o.harness.Bind(ctx, m)
 }
 
 func (o *outage) GetBinding(ctx context.Context, m *Member) (PodBinding, error) {
 	if err := o.call(ctx); err != nil {
 		return PodBinding{}, err
 	}
-	return o.world.GetBinding(ctx, m)
+	return o.harness.GetBinding(ctx, m)
 }
 
-// step is one that asks the API server, as its rollback does.
+// step calls the API server. It is also the step's rollback.
 func (o *outage) step(ctx context.Context, _ *api.TaskInfo, _ string) error { return o.call(ctx) }
 
-// minimum asks the API server for the gang's minimum.
+// minimum reads the gang's minimum from the API server.
 type minimum struct{ *outage }
 
 func (m minimum) Quorum(ctx context.Context, tx *Transaction, members []*Member) error {
@@ -62,11 +62,12 @@ func (m minimum) Quorum(ctx context.Context, tx *Transaction, members []*Member)
 	return m.outage.Quorum(ctx, tx, members)
 }
 
-// TestTransactionsGoOnSoonAfterAnOutage, however long the waits between their tries are by then.
+// TestTransactionsGoOnSoonAfterAnOutage checks that transactions continue soon after an outage, however long the
+// waits between their tries have become.
 func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 	const (
 		rounds = 100
-		// soon is time for three calls.
+		// soon is long enough for three calls.
 		soon = 3 * time.Second
 	)
 	inAMinute := apierrors.NewTimeoutError("come again later", 60)
@@ -91,8 +92,8 @@ func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 			for range rounds {
 				synctest.Test(t, func(t *testing.T) {
 					away := 5*time.Second + rand.N(time.Minute)
-					o := &outage{world: newWorld(), back: time.Now().Add(away), err: tt.err}
-					var gate Gatekeeper = o.world
+					o := &outage{harness: newHarness(), back: time.Now().Add(away), err: tt.err}
+					var gate Gatekeeper = o.harness
 					if tt.reads {
 						gate = minimum{o}
 					}
@@ -127,14 +128,15 @@ func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestTheGateIsAskedAgain: without a limit while the API server does not answer and a member can be bound, otherwise about five
-// times. The count starts again when the API server returns.
+// TestTheGateIsAskedAgain checks that the gate is called again without a limit while the API server does not answer
+// and a member can be bound, and about five times otherwise. The count starts again when the API server returns.
 func TestTheGateIsAskedAgain(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}
 	unauthorized := apierrors.NewUnauthorized("the server starts")
 	tests := map[string]struct {
 		gate []error
-		// back is how often the API server comes back, a second apart, and deleted says that the pod is deleted after a minute.
+		// back is the number of times that the API server returns, a second apart. deleted reports that the pod is
+		// deleted after a minute.
 		back    int
 		deleted bool
 		want    string
@@ -150,7 +152,7 @@ func TestTheGateIsAskedAgain(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
+			bubble(t, func(t *testing.T, w *harness) {
 				w.gate = tt.gate
 				w.mustSubmit(t, gang, "p", 1, script{steps: steps("a")})
 				for range tt.back {
@@ -170,9 +172,10 @@ func TestTheGateIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestAGangThatFailedDoesNotWaitForTheGate: no member can be bound, so the number of calls is limited although the API server does not answer.
+// TestAGangThatFailedDoesNotWaitForTheGate checks that a gang that failed does not wait for the gate. No member can
+// be bound, so the number of calls is limited although the API server does not answer.
 func TestAGangThatFailedDoesNotWaitForTheGate(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.gate = slices.Repeat([]error{errCut}, 1000)
 		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", err: errStep}}})
 		time.Sleep(time.Minute)
@@ -185,9 +188,10 @@ func TestAGangThatFailedDoesNotWaitForTheGate(t *testing.T) {
 	})
 }
 
-// TestWaitsStartOverAfterRetryNow: it is as if what failed had failed for the first time.
+// TestWaitsStartOverAfterRetryNow checks that waits start over after RetryNow, as if the failed call had failed for
+// the first time.
 func TestWaitsStartOverAfterRetryNow(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		var tries []time.Time
 		m := w.member(gang, "p0", "n", script{})
 		m.Steps = []Step{{Plugin: "a", PreBind: func(context.Context, *api.TaskInfo, string) error {
@@ -215,12 +219,12 @@ func TestWaitsStartOverAfterRetryNow(t *testing.T) {
 		}
 		w.drain(t)
 		if pause, first := tries[before+1].Sub(tries[before]), defaultOptions().rollback.Duration; pause > 2*first {
-			t.Errorf("the next wait is %v, want one of a first failure, about %v", pause, first)
+			t.Errorf("the next wait is %v, want the wait of a first failure, about %v", pause, first)
 		}
 	})
 }
 
-// starting is an API server that comes back from an outage and forbids all Bindings while it does not know its roles yet.
+// starting is an API server that returns from an outage and forbids all Bindings until it knows its roles.
 type starting struct {
 	*outage
 	roles time.Time
@@ -234,11 +238,12 @@ func (s *starting) Bind(ctx context.Context, m *Member) error {
 	if forbidden {
 		return errForbidden
 	}
-	return s.world.Bind(ctx, m)
+	return s.harness.Bind(ctx, m)
 }
 
-// TestAnAPIServerThatStartsLeavesNoGangPartiallyBound: its first answers were taken for good, after the barrier, and the members
-// that asked later were bound.
+// TestAnAPIServerThatStartsLeavesNoGangPartiallyBound checks that a starting API server leaves no gang partially
+// bound. Its first rejections, after the barrier, used to count as final, and the members that were sent later were
+// bound.
 func TestAnAPIServerThatStartsLeavesNoGangPartiallyBound(t *testing.T) {
 	const members, rounds = 300, 20
 	for name, unread := range map[string]bool{"away at the barrier": true, "away while binding": false} {
@@ -246,9 +251,9 @@ func TestAnAPIServerThatStartsLeavesNoGangPartiallyBound(t *testing.T) {
 			for round := range rounds {
 				synctest.Test(t, func(t *testing.T) {
 					away := 5*time.Second + time.Duration(round)*500*time.Millisecond
-					s := &starting{&outage{world: newWorld(), back: time.Now().Add(away), err: errCut}, time.Now().Add(away + 500*time.Millisecond)}
-					s.world.minimum[gang] = members
-					var gate Gatekeeper = s.world
+					s := &starting{&outage{harness: newHarness(), back: time.Now().Add(away), err: errCut}, time.Now().Add(away + 500*time.Millisecond)}
+					s.harness.minimum[gang] = members
+					var gate Gatekeeper = s.harness
 					if unread {
 						gate = minimum{s.outage}
 					}

@@ -10,7 +10,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestLastLook: what a step found may have changed while the gang waited for its slowest member.
+// TestLastLook checks the pre-commit check: the findings of a step may have changed while the gang waited for its
+// slowest member.
 func TestLastLook(t *testing.T) {
 	tests := map[string]struct {
 		minimum int
@@ -37,8 +38,8 @@ func TestLastLook(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				var waited atomic.Bool // until the slowest member has passed
+			bubble(t, func(t *testing.T, w *harness) {
+				var waited atomic.Bool // set when the slowest member is about to pass
 				w.looking(t, tt.minimum, 20*time.Second, func(task *api.TaskInfo) error {
 					if !waited.Load() {
 						return nil
@@ -54,9 +55,10 @@ func TestLastLook(t *testing.T) {
 	}
 }
 
-// TestLastLookAfterTheWaitForASlot: so that nothing comes between it and the Bindings but the Bindings before.
+// TestLastLookAfterTheWaitForASlot checks that the pre-commit check runs after the wait for a slot, so only earlier
+// Bindings of the gang come between it and a Binding.
 func TestLastLookAfterTheWaitForASlot(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, "ns/first", "a", 1, script{binds: []reply{{takes: 10 * time.Second}}})
 		var left atomic.Bool
 		w.looking(t, 3, slotTime/2, func(*api.TaskInfo) error {
@@ -65,7 +67,7 @@ func TestLastLookAfterTheWaitForASlot(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(slotTime - 1) // all members have passed, and wait for the slot
+		time.Sleep(slotTime - 1) // All members have passed and wait for the slot.
 		left.Store(true)
 		w.drain(t)
 		w.wantTraces(t, "bind bound", "a -a released(a failed)", "a -a released(a failed)", "a -a released(a failed)")
@@ -81,8 +83,9 @@ func refusing(pod string) func(*api.TaskInfo) error {
 	}
 }
 
-// looking submits a gang of three, the last of which takes so long to prepare, with a step that looks once more.
-func (w *world) looking(t *testing.T, minimum int, slowest time.Duration, look func(*api.TaskInfo) error) {
+// looking submits a gang of three, whose last member takes that long to prepare, with a step that has a pre-commit
+// check.
+func (w *harness) looking(t *testing.T, minimum int, slowest time.Duration, look func(*api.TaskInfo) error) {
 	t.Helper()
 	w.setMinimum(gang, minimum)
 	var members []*Member

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Each test in this file shows a defect of upstream's bind path. TestRegressionMapOrder is for the defect map-order in
-// docs/internals/upstream-defects.md, and so on.
+// Each test in this file is for a defect of upstream's bind path. TestRegressionMapOrder is for the defect map-order
+// in docs/internals/upstream-defects.md, and so on.
 
-// Upstream keeps pre-binders in a map and ranges over it, so that their order, and that of their rollbacks, differs
-// from pod to pod. Here eight plugins run in the order given, in every one of fifty pods.
+// TestRegressionMapOrder: Upstream keeps pre-binders in a map and ranges over it, so their order, and that of their
+// rollbacks, differs from pod to pod. Here eight plugins run in the given order in each of fifty pods.
 func TestRegressionMapOrder(t *testing.T) {
 	var pods []script
 	var want []string
@@ -22,8 +22,8 @@ func TestRegressionMapOrder(t *testing.T) {
 	scenario{minimum: 1, pods: pods, want: want}.play(t)
 }
 
-// Upstream rolls back the pre-binders before the one that failed, but not that one, though it may have done half
-// of its work: here a reservation that was written before the error came.
+// TestRegressionNoSelfRollback: Upstream rolls back the pre-binders before the one that failed, but not the failed
+// one, which may have done half of its work. In this test it wrote a reservation before the error.
 func TestRegressionNoSelfRollback(t *testing.T) {
 	reserved := act{plugin: "reserve", takes: time.Second, err: errStep}
 	scenario{
@@ -33,8 +33,8 @@ func TestRegressionNoSelfRollback(t *testing.T) {
 	}.play(t)
 }
 
-// In upstream each pod of a gang binds by itself: of a gang of four that needs four, three are bound and stay when
-// the pre-bind of one fails. Here the barrier keeps all back.
+// TestRegressionPartialGang: In upstream each pod of a gang is bound by itself. If the pre-bind of one pod fails in a
+// gang of four that needs four, three are bound and stay. Here the barrier holds all of them back.
 func TestRegressionPartialGang(t *testing.T) {
 	well := script{steps: steps("a")}
 	scenario{

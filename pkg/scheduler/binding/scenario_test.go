@@ -15,31 +15,31 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(klog.Logger{}) // the tests provoke what is logged
+	klog.SetLogger(klog.Logger{}) // The tests provoke the logged errors.
 	os.Exit(m.Run())
 }
 
 const gang api.JobID = "ns/gang"
 
-// scenario is one gang whose pods p0, p1, ... go to nodes n0, n1, ...
+// scenario has one gang whose pods p0, p1, ... are placed on nodes n0, n1, ...
 type scenario struct {
 	minimum int
 	pods    []script
 	gate    []error
 	opts    []Option
-	// events happen so long after the transaction was submitted.
-	events map[time.Duration]func(t *testing.T, w *world)
-	// want is the trace of each pod: a step by its name, a rollback by -name, with a ! when it failed.
+	// events are run at these times after the submission of the transaction.
+	events map[time.Duration]func(t *testing.T, w *harness)
+	// want is the trace of each pod: the name of a step, -name for its rollback, and a ! after one that failed.
 	want []string
-	// took, when set, is how long the transaction takes.
+	// took is how long the transaction takes. 0 means that the test does not check it.
 	took time.Duration
 }
 
-// play runs the scenario in a bubble with a fake clock, to its end.
+// play runs the scenario to its end in a synctest bubble.
 func (s scenario) play(t *testing.T) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(s.opts...)
+		w := newHarness(s.opts...)
 		w.minimum[gang], w.gate = s.minimum, s.gate
 		if err := w.submit(gang, w.members(gang, s.pods...)...); err != nil {
 			t.Fatal(err)
@@ -65,8 +65,8 @@ func playAll(t *testing.T, scenarios map[string]scenario) {
 	}
 }
 
-// members makes pods p0, p1, ... on nodes n0, n1, ...
-func (w *world) members(gang api.JobID, scripts ...script) []*Member {
+// members returns pods p0, p1, ... on nodes n0, n1, ...
+func (w *harness) members(gang api.JobID, scripts ...script) []*Member {
 	var members []*Member
 	for i, s := range scripts {
 		members = append(members, w.member(gang, fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i), s))
@@ -74,15 +74,15 @@ func (w *world) members(gang api.JobID, scripts ...script) []*Member {
 	return members
 }
 
-// drain waits until all transactions have ended by themselves.
-func (w *world) drain(t *testing.T) {
+// drain waits until all transactions have ended without an abort.
+func (w *harness) drain(t *testing.T) {
 	t.Helper()
 	if err := w.engine.Drain(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// steps are well-behaved steps of these plugins.
+// steps returns steps of these plugins that succeed.
 func steps(plugins ...string) []act {
 	var acts []act
 	for _, plugin := range plugins {
@@ -94,9 +94,9 @@ func steps(plugins ...string) []act {
 // then appends a step.
 func then(acts []act, last act) []act { return append(acts, last) }
 
-// traceIs is an event that checks a pod's trace.
-func traceIs(id api.TaskID, want string) func(*testing.T, *world) {
-	return func(t *testing.T, w *world) {
+// traceIs returns an event that checks a pod's trace.
+func traceIs(id api.TaskID, want string) func(*testing.T, *harness) {
+	return func(t *testing.T, w *harness) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if got := trace(w.pods[id]); got != want {

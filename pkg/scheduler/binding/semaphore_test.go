@@ -13,8 +13,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// crowd are requesters, by gang, and who of them was granted a slot, in the order of it.
-type crowd struct {
+// slotUsers are requesters, by gang, and the gangs that were granted slots, in order.
+type slotUsers struct {
 	*prioritySemaphore
 	gangs   map[api.JobID]*requester
 	waiters []*waiter
@@ -23,15 +23,15 @@ type crowd struct {
 	gangOf  map[*requester]api.JobID
 }
 
-func newCrowd(slots int) *crowd {
-	return &crowd{
+func newSlotUsers(slots int) *slotUsers {
+	return &slotUsers{
 		prioritySemaphore: newPrioritySemaphore(slots),
 		gangs:             map[api.JobID]*requester{}, calls: map[api.JobID][]*waiter{}, gangOf: map[*requester]api.JobID{},
 	}
 }
 
-// want joins that many times for the gang; a gang is the older the earlier it came first.
-func (c *crowd) want(gang api.JobID, slots int) {
+// want joins the given number of times for the gang. A gang that first joins earlier is older.
+func (c *slotUsers) want(gang api.JobID, slots int) {
 	if c.gangs[gang] == nil {
 		c.came(gang)
 	}
@@ -41,16 +41,16 @@ func (c *crowd) want(gang api.JobID, slots int) {
 	}
 }
 
-// came makes the gangs, that many, which ask for nothing yet, the oldest first.
-func (c *crowd) came(gangs ...api.JobID) {
+// came adds the gangs, oldest first, without any request.
+func (c *slotUsers) came(gangs ...api.JobID) {
 	for _, gang := range gangs {
 		c.gangs[gang] = newRequester(gang, int64(len(c.gangs)))
 		c.gangOf[c.gangs[gang]] = gang
 	}
 }
 
-// note writes down who was granted a slot since the last time.
-func (c *crowd) note() {
+// note records the slots granted since the last call.
+func (c *slotUsers) note() {
 	c.waiters = slices.DeleteFunc(c.waiters, func(w *waiter) bool {
 		select {
 		case <-w.granted:
@@ -65,7 +65,7 @@ func (c *crowd) note() {
 }
 
 // end ends the gang's last call.
-func (c *crowd) end(gang api.JobID) {
+func (c *slotUsers) end(gang api.JobID) {
 	last := len(c.calls[gang]) - 1
 	w := c.calls[gang][last]
 	c.calls[gang] = c.calls[gang][:last]
@@ -73,8 +73,8 @@ func (c *crowd) end(gang api.JobID) {
 	c.note()
 }
 
-// hang has all calls of the gang hang that do not yet.
-func (c *crowd) hang(gang api.JobID) {
+// hang makes all calls of the gang hang.
+func (c *slotUsers) hang(gang api.JobID) {
 	for _, w := range c.calls[gang] {
 		if !w.lent {
 			c.lend(w)
@@ -83,8 +83,8 @@ func (c *crowd) hang(gang api.JobID) {
 	c.note()
 }
 
-// held is what each gang that holds slots has.
-func (c *crowd) held() map[api.JobID]int {
+// held returns the number of slots that each gang holds, without gangs that hold none.
+func (c *slotUsers) held() map[api.JobID]int {
 	held := map[api.JobID]int{}
 	for gang, requester := range c.gangs {
 		if requester.held > 0 {
@@ -105,7 +105,7 @@ func TestNamespacesLeaveSlotsForLaterNamespaces(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := newCrowd(128)
+			c := newSlotUsers(128)
 			for _, gang := range tc.wants {
 				c.want(gang, 100)
 			}
@@ -116,9 +116,10 @@ func TestNamespacesLeaveSlotsForLaterNamespaces(t *testing.T) {
 	}
 }
 
-// TestGangsOfANamespaceAreServedOneAfterTheOther: a few are served beside the oldest, so that none waits for a long one.
+// TestGangsOfANamespaceAreServedOneAfterTheOther checks that gangs of a namespace are served one after the other. A
+// few are served beside the oldest, so none waits for a long one.
 func TestGangsOfANamespaceAreServedOneAfterTheOther(t *testing.T) {
-	c := newCrowd(128)
+	c := newSlotUsers(128)
 	gangs := []api.JobID{"a/0", "a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7", "a/8", "a/9", "a/10"}
 	for _, gang := range gangs {
 		c.want(gang, 100)
@@ -143,7 +144,7 @@ func TestGangsOfANamespaceAreServedOneAfterTheOther(t *testing.T) {
 }
 
 func TestAnOlderGangThatComesLateIsServedBeforeYoungerOnes(t *testing.T) {
-	c := newCrowd(128)
+	c := newSlotUsers(128)
 	c.came("a/old")
 	for _, gang := range []api.JobID{"a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7", "a/8", "a/9"} {
 		c.want(gang, 100)
@@ -162,13 +163,13 @@ func TestAnOlderGangThatComesLateIsServedBeforeYoungerOnes(t *testing.T) {
 }
 
 func TestNamespacesEndWithEqualShares(t *testing.T) {
-	c := newCrowd(128)
+	c := newSlotUsers(128)
 	for n := range 3 {
 		for g := range 8 {
 			c.want(api.JobID(fmt.Sprintf("%c/%d", 'a'+n, g)), 40)
 		}
 	}
-	for range 50 { // calls of all gangs end, one after the other
+	for range 50 { // The calls of all gangs end, one after the other.
 		for _, gang := range []api.JobID{"a/0", "b/0", "c/0", "a/1", "b/1", "a/2"} {
 			if c.gangs[gang].held > 0 {
 				c.end(gang)
@@ -182,7 +183,7 @@ func TestNamespacesEndWithEqualShares(t *testing.T) {
 }
 
 func TestNamespacesAreServedInTurn(t *testing.T) {
-	c := newCrowd(2)
+	c := newSlotUsers(2)
 	c.want("a/1", 9)
 	for _, gang := range []api.JobID{"b/1", "c/1", "d/1", "c/2"} {
 		c.want(gang, 1)
@@ -214,19 +215,20 @@ func TestSemaphoreGivesUpWithoutLosingASlot(t *testing.T) {
 	granted := s.join(of(4))
 	s.release(holder)
 	<-granted.granted
-	s.leave(granted) // granted meanwhile: leaving gives the slot back
+	s.leave(granted) // The slot was granted in the meantime, so leaving gives it back.
 	if s.acquire(t.Context(), of(5)) == nil {
 		t.Error("the slot was lost")
 	}
 }
 
-// TestSemaphoreHoldsItsBounds plays random joins, leaves, ends and hangs of calls of gangs of several namespaces, and checks after
-// each that no gang holds more slots than the rules allow, that no gang waits for a slot that it may have, and at the end that no slot is lost.
+// TestSemaphoreHoldsItsBounds plays random joins, leaves, ends and hangs of calls of gangs in several namespaces.
+// After each it checks that no gang holds more slots than the rules allow, and that no gang waits for a slot that it
+// may have. At the end it checks that no slot is lost.
 func TestSemaphoreHoldsItsBounds(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 1))
 		slots := 1 + d.IntN(40)
-		c := newCrowd(slots)
+		c := newSlotUsers(slots)
 		var gangs []api.JobID
 		for range 1 + d.IntN(12) {
 			gangs = append(gangs, api.JobID(fmt.Sprintf("%c/%d", 'a'+d.IntN(1+d.IntN(5)), len(gangs))))
@@ -253,7 +255,7 @@ func TestSemaphoreHoldsItsBounds(t *testing.T) {
 	}
 }
 
-func (c *crowd) act(d *rand.Rand, gang api.JobID) {
+func (c *slotUsers) act(d *rand.Rand, gang api.JobID) {
 	switch calls := c.calls[gang]; {
 	case d.IntN(3) == 0:
 		c.want(gang, 1+d.IntN(3))
@@ -273,8 +275,8 @@ func (c *crowd) act(d *rand.Rand, gang api.JobID) {
 	}
 }
 
-// check compares the semaphore with the rules, computed independently.
-func (c *crowd) check(t *testing.T, slots int) {
+// check compares the semaphore with the rules, which it computes independently.
+func (c *slotUsers) check(t *testing.T, slots int) {
 	t.Helper()
 	total, held, lent := 0, map[string]int{}, 0
 	for gang, requester := range c.gangs {

@@ -20,7 +20,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// claim is a claim that comes after its pods, or goes.
+// claim creates a claim after its pods, or deletes it.
 func (h *history) claim() {
 	name := fmt.Sprintf("c%d", h.rng.IntN(2))
 	h.truth.claims[name] = !h.truth.claims[name]
@@ -52,7 +52,7 @@ func (h *history) hideNode() {
 	h.books.Nodes.Hide(name)
 }
 
-// csiNode limits volumes, which no pod here reaches.
+// csiNode adds or removes a volume limit, which the pods of this test never reach.
 func (h *history) csiNode() {
 	node := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: h.nodeName()}}
 	node.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "csi", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(100))}}}
@@ -64,7 +64,7 @@ func (h *history) csiNode() {
 	h.books.Nodes.ShowCSI(node)
 }
 
-// load is a measurement, also of nodes that are gone by then.
+// load reports a measurement, possibly of a node that was deleted.
 func (h *history) load() {
 	name, usage := h.nodeName(), &api.NodeUsage{CPUUsageAvg: map[string]float64{"10m": float64(h.rng.IntN(100))}}
 	h.note("node %s is loaded by %v", name, usage.CPUUsageAvg)
@@ -87,14 +87,14 @@ func (h *history) hideNUMA() {
 	h.books.Nodes.HideNUMA(name)
 }
 
-// takeCPUs is what a session has given away, also of what the node does not have.
+// takeCPUs records CPUs that a session has assigned, possibly CPUs that the node does not have.
 func (h *history) takeCPUs() {
 	name := h.nodeName()
 	h.note("take CPU 0 of %s", name)
 	h.books.Nodes.TakeCPUs(map[string]api.ResNumaSets{name: {"cpu": cpuset.New(0), "example.com/unknown": cpuset.New(0)}})
 }
 
-// noteHyperNode is what a session notes of a gang, which may be gone by then.
+// noteHyperNode records the HyperNode that a session has chosen for a gang, which may have been deleted.
 func (h *history) noteHyperNode() {
 	decided := &api.JobInfo{UID: api.JobID(schedtest.Namespace + "/" + h.groupName()), AllocatedHyperNode: h.fresh("leaf")}
 	if group := h.truth.groups[strings.TrimPrefix(string(decided.UID), schedtest.Namespace+"/")]; group != nil {

@@ -17,14 +17,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// open returns what the next session sees.
+// open returns the snapshot of the next session.
 func (b *Books) open() *api.ClusterInfo {
 	b.Lock()
 	defer b.Unlock()
 	return b.Snapshot(api.NewHyperNodesInfo(nil))
 }
 
-// TestImagesAreCounted on the nodes that have them now, when the node is shown.
+// TestImagesAreCounted checks that images are counted on the nodes that have them when the node is shown.
 func TestImagesAreCounted(t *testing.T) {
 	b := newBooks(t)
 	show := func(name string, images ...string) {
@@ -50,14 +50,15 @@ func TestImagesAreCounted(t *testing.T) {
 	}
 	show("m", "i")
 	b.Nodes.Hide("m")
-	b.Nodes.ShowCSI(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}) // makes the entry again
+	b.Nodes.ShowCSI(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}) // Showing the CSINode creates the entry again.
 	show("n", "i")
 	if got := counts("n"); got != 1 {
-		t.Errorf("the other node with the image is gone, and this one is shown %d", got)
+		t.Errorf("the other node with the image was deleted, and this one is shown %d", got)
 	}
 }
 
-// TestARecreatedEntryKeepsItsReport of it beside its Node.
+// TestARecreatedEntryKeepsItsReport checks that an entry that is created again keeps the reports about its node, such
+// as its load and its CSINode.
 func TestARecreatedEntryKeepsItsReport(t *testing.T) {
 	b := newBooks(t)
 	node := schedtest.MakeNode().Name("n").Obj()
@@ -76,7 +77,7 @@ func TestARecreatedEntryKeepsItsReport(t *testing.T) {
 	}
 	b.Nodes.HideCSI("n")
 	if got, limited := b.open().Nodes["n"].Allocatable.ScalarResources[AttachLimit("csi")]; limited {
-		t.Errorf("the node attaches %v volumes although its CSINode is gone", got)
+		t.Errorf("the node attaches %v volumes although its CSINode was deleted", got)
 	}
 	b.Nodes.SetUsage(map[string]*api.NodeUsage{"n": {CPUUsageAvg: map[string]float64{"p": 8}}})
 	if got := b.open().Nodes["n"].ResourceUsage.CPUUsageAvg["p"]; got != 8 {
@@ -84,8 +85,8 @@ func TestARecreatedEntryKeepsItsReport(t *testing.T) {
 	}
 }
 
-// TestFewerCPUsAreSeenAtOnce, and more as well; what sessions have given away stays so while there are fewer, also if the node is shown again
-// before the next session.
+// TestFewerCPUsAreSeenAtOnce checks that a change of the number of CPUs is seen at once. CPUs assigned by sessions
+// stay assigned while the node reports fewer, also if the node is shown again before the next session.
 func TestFewerCPUsAreSeenAtOnce(t *testing.T) {
 	b := newBooks(t)
 	show := func(cpus string) {
@@ -102,15 +103,16 @@ func TestFewerCPUsAreSeenAtOnce(t *testing.T) {
 	b.Nodes.TakeCPUs(map[string]api.ResNumaSets{"n": {"cpu": cpuset.New(0, 1, 2)}})
 	show("0-2")
 	if got := free(); got != "3" {
-		t.Errorf("CPUs %s are free of fewer, want 3 as long as the agent has not counted what was given away", got)
+		t.Errorf("CPUs %s are free after the decrease, want 3 until the agent counts the assigned ones", got)
 	}
 	show("0-5")
 	if got := free(); got != "0-5" {
-		t.Errorf("CPUs %s are free of more, want 0-5", got)
+		t.Errorf("CPUs %s are free after the increase, want 0-5", got)
 	}
 }
 
-// TestTables: the lowest of several global defaults counts, and the last quota of a namespace takes the namespace with it.
+// TestTables: The lowest of several global default priorities counts. The removal of a namespace's last quota removes
+// the namespace.
 func TestTables(t *testing.T) {
 	tables := newTables()
 	for name, value := range map[string]int32{"a": 5, "b": 3, "c": 9} {
@@ -136,7 +138,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestASessionSeesTheHyperNodeThatWasNoted, in the field and in the annotation, which may be noted apart.
+// TestASessionSeesTheHyperNodeThatWasNoted checks that a session sees the recorded HyperNode of a gang in the field
+// and in the annotation, which may be recorded separately.
 func TestASessionSeesTheHyperNodeThatWasNoted(t *testing.T) {
 	b := newBooks(t)
 	b.Tables.Queues[schedtest.Queue] = &api.QueueInfo{UID: schedtest.Queue, Name: schedtest.Queue}
@@ -144,7 +147,7 @@ func TestASessionSeesTheHyperNodeThatWasNoted(t *testing.T) {
 	decided.AllocatedHyperNode = "leaf"
 	b.Jobs.NoteHyperNodes(decided)
 	if got := b.open().Jobs[gang].AllocatedHyperNode; got != "leaf" {
-		t.Errorf("the gang lies in %q, want leaf", got)
+		t.Errorf("the gang's HyperNode is %q, want leaf", got)
 	}
 	decided.PodGroup.Annotations[api.JobAllocatedHyperNode] = "leaf"
 	b.Jobs.NoteHyperNode(decided)

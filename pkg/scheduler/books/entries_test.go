@@ -26,7 +26,8 @@ func newBooks(t *testing.T) *Books {
 	return b
 }
 
-// TestAReplacedPodGroupStartsOver: where the former gang of its name was placed is none of its own, be its end shown or missed.
+// TestAReplacedPodGroupStartsOver checks that a PodGroup that replaces another of the same name does not inherit its
+// HyperNode, whether or not the watch showed the deletion.
 func TestAReplacedPodGroupStartsOver(t *testing.T) {
 	tests := map[string]struct {
 		between func(*Books)
@@ -51,13 +52,14 @@ func TestAReplacedPodGroupStartsOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := b.Jobs.Get(gang).AllocatedHyperNode; got != tt.want {
-				t.Errorf("the gang lies in %q, want %q", got, tt.want)
+				t.Errorf("the gang's HyperNode is %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestOwnersOfAnOrphanedPodStay: its controller was deleted without its pods. The informer's object is not written to.
+// TestOwnersOfAnOrphanedPodStay checks that the owners of an orphaned pod stay after its controller was deleted
+// without its pods. The informer's object is not changed.
 func TestOwnersOfAnOrphanedPodStay(t *testing.T) {
 	b := newBooks(t)
 	owned := schedtest.MakePod().Name("p").Group("g").Obj()
@@ -74,7 +76,8 @@ func TestOwnersOfAnOrphanedPodStay(t *testing.T) {
 	}
 }
 
-// TestADecisionForAResourceThatTheNodeLacksIsSurvived: a tenant may write the annotation, and upstream panics at it.
+// TestADecisionForAResourceThatTheNodeLacksIsSurvived checks that a NUMA decision for a resource that the node lacks
+// does not panic. A tenant may write the annotation, and upstream panics on it.
 func TestADecisionForAResourceThatTheNodeLacksIsSurvived(t *testing.T) {
 	b := newBooks(t)
 	b.Nodes.ShowNUMA(&nodeinfov1alpha1.Numatopology{
@@ -93,7 +96,8 @@ func TestADecisionForAResourceThatTheNodeLacksIsSurvived(t *testing.T) {
 	}
 }
 
-// TestANoteIsOfItsPodGroup: the PodGroup of the session that notes where a gang lies may have ended since, and another may have its name.
+// TestANoteIsOfItsPodGroup checks that a recorded HyperNode applies to its PodGroup only. The PodGroup of the session
+// that records it may have been deleted, and another may have its name.
 func TestANoteIsOfItsPodGroup(t *testing.T) {
 	tests := map[string]func(*Books) error{
 		"another is shown": showOther,
@@ -116,7 +120,7 @@ func TestANoteIsOfItsPodGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := b.Jobs.Get(gang).AllocatedHyperNode; got != "" {
-				t.Errorf("the gang lies in %q, which is where the former one was", got)
+				t.Errorf("the gang has HyperNode %q of the former gang", got)
 			}
 		})
 	}

@@ -12,9 +12,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAHugeRequestMakesNoEventSlow: a tenant may write one into a pod of a gang of thousands, or name a node in thousands of pods, which its kubelet
-// refuses one after the other. Were the gang or the node added up again with each event, as many events as it has pods would hold the mutex for
-// minutes.
+// TestAHugeRequestMakesNoEventSlow checks that a huge request makes no event slow. A tenant may write one into a pod
+// of a gang of thousands, or name a node in thousands of pods, which the kubelet rejects one after the other. If each
+// event recomputed the sums of the gang or the node, these events would hold the mutex for minutes.
 func TestAHugeRequestMakesNoEventSlow(t *testing.T) {
 	const pods, tries = 2000, 20
 	tests := map[string]func(*schedtest.PodBuilder) *schedtest.PodBuilder{
@@ -48,7 +48,8 @@ func TestAHugeRequestMakesNoEventSlow(t *testing.T) {
 	}
 }
 
-// TestAnEntryKeepsNoResourcesOfPodsThatEnded: each pod may request another resource.
+// TestAnEntryKeepsNoResourcesOfPodsThatEnded checks that an entry keeps no resource names of pods that ended, since
+// each pod may request a different resource.
 func TestAnEntryKeepsNoResourcesOfPodsThatEnded(t *testing.T) {
 	b := newBooks(t)
 	for i := range 10 {

@@ -18,7 +18,7 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// deletedUntil returns a pod that runs on node n and whose grace period ends then.
+// deletedUntil returns a pod that runs on node n and whose grace period ends at that time.
 func deletedUntil(name string, due time.Time) *v1.Pod {
 	pod := schedtest.MakePod().Name(name).Group("g").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj()
 	at := metav1.NewTime(due)
@@ -26,18 +26,19 @@ func deletedUntil(name string, due time.Time) *v1.Pod {
 	return pod
 }
 
-// TestADeletedPodLeavesWhenItIsDue: its resources count as released soon only around the end of its grace period, and for a victim some minutes
-// from the eviction. It never counts in its gang. Against its queue it counts, unless it leaves and ran for long.
+// TestADeletedPodLeavesWhenItIsDue checks that the resources of a deleted pod count as releasing only around the end
+// of its grace period, and for a victim only for some minutes after the eviction. The pod never counts in its gang.
+// It counts against its queue unless it is leaving and had run for long.
 func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 	begin := time.Unix(1_000_000, 0)
 	tests := map[string]struct {
-		grace   time.Duration // 0: not deleted
+		grace   time.Duration // 0 means not deleted
 		evicted bool
-		// leaves are the minutes, of the first 30, in which it leaves.
+		// from and to are the minutes, of the first 30, between which the pod is leaving.
 		from, to int
-		// ran is for how long it ran before it was deleted.
+		// ran is how long the pod ran before its deletion.
 		ran time.Duration
-		// freeFrom and freeTo are the minutes in which it does not count against its queue.
+		// freeFrom and freeTo are the minutes between which the pod does not count against its queue.
 		freeFrom, freeTo int
 	}{
 		"at once":                         {grace: time.Second, from: 0, to: 1, freeFrom: -1, freeTo: -1},
@@ -86,7 +87,7 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 			}
 			b.Pods.Hide(pod)
 			if len(b.Pods.deleted)+len(b.Pods.changes)+len(b.Nodes.Get("n").Tasks) > 0 {
-				t.Errorf("of a pod that ended are left: %v, %v, %v", b.Pods.deleted, b.Pods.changes, b.Nodes.Get("n").Tasks)
+				t.Errorf("remains of a pod that ended: %v, %v, %v", b.Pods.deleted, b.Pods.changes, b.Nodes.Get("n").Tasks)
 			}
 		})
 	}
@@ -99,8 +100,9 @@ func statuses(b *Books) (of []api.TaskStatus) {
 	return of
 }
 
-// TestChangesByTimeAreInOrder: pods whose grace periods end one after the other leave one after the other, in whatever order they were shown, and
-// each has one entry however often it is shown. A session's node is copied again when one of them begins to leave.
+// TestChangesByTimeAreInOrder checks that changes by time are in order. Pods leave in the order in which their grace
+// periods end, in whatever order they were shown, and each has one entry however often it is shown. A session's node
+// is copied again when one of its pods begins to leave.
 func TestChangesByTimeAreInOrder(t *testing.T) {
 	begin := time.Unix(1_000_000, 0)
 	now := begin
@@ -136,7 +138,8 @@ func TestChangesByTimeAreInOrder(t *testing.T) {
 	}
 }
 
-// TestPodsThatAreDueTogetherLeaveTogether: as those of a gang that is deleted do.
+// TestPodsThatAreDueTogetherLeaveTogether checks that pods that are due at the same time leave at the same time, such
+// as the pods of a deleted gang.
 func TestPodsThatAreDueTogetherLeaveTogether(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	b := New(Config{DefaultQueue: schedtest.Queue, Now: func() time.Time { return now }})
@@ -152,7 +155,8 @@ func TestPodsThatAreDueTogetherLeaveTogether(t *testing.T) {
 	}
 }
 
-// TestADeletedPodWithoutANodeCountsNowhere: a finalizer keeps it, and it holds nothing.
+// TestADeletedPodWithoutANodeCountsNowhere checks that a deleted pod without a node counts nowhere. A finalizer keeps
+// it, and it uses no resources.
 func TestADeletedPodWithoutANodeCountsNowhere(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	b := New(Config{DefaultQueue: schedtest.Queue, Now: func() time.Time { return now }})

@@ -13,13 +13,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestMessages has the errors of reservations and evictions that the books refuse. The ledger puts the pod and the node before them.
+// TestMessages compares the errors of reservations and evictions that the books refuse. The ledger adds the pod and
+// the node in front of them.
 func TestMessages(t *testing.T) {
 	pod := func() *schedtest.PodBuilder {
 		return schedtest.MakePod().Name("p").Group("g").Req(schedtest.Resources{"cpu": "4", "memory": "1Gi"})
 	}
 	owned := func(*api.TaskInfo) (Reservation, error) { return Reservation{Owner: t, NUMA: &api.TopologyInfo{}}, nil }
-	// booksOf has the pod, and a node with room for it.
+	// booksOf returns books with the pod, and with a node that has room for it.
 	booksOf := func(shown *v1.Pod) (*Books, *api.TaskInfo) {
 		b := newBooks(t)
 		b.Nodes.Show(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "memory": "8Gi", "pods": "10"}).Obj())

@@ -11,7 +11,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAMovedGangLeavesNoMetrics: a tenant may name any queue in a PodGroup, and another one as often as the tenant likes.
+// TestAMovedGangLeavesNoMetrics checks that a gang that moved to another queue leaves no metrics. A tenant may write
+// any queue into a PodGroup as often as it likes.
 func TestAMovedGangLeavesNoMetrics(t *testing.T) {
 	b := New(Config{DefaultQueue: schedtest.Queue})
 	for i := range 10 {

@@ -28,7 +28,7 @@ var (
 	firstSeed = rounds.Flag("books.first", 0, 0, "the seed of the first history")
 )
 
-// events is how many events a history has.
+// events is the number of events in a history.
 const events = 60
 
 // history plays random events on books and on the reference.
@@ -40,13 +40,14 @@ type history struct {
 	given *api.ClusterInfo
 	born  int
 	log   []string
-	// trusted is true if sessions change tasks only by the methods of jobs and nodes, and the books know that.
+	// trusted reports whether sessions change tasks only by the methods of jobs and nodes. The books have the same
+	// setting.
 	trusted bool
 }
 
-// TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that come, change, go and are replaced while the watch looks away,
-// late claims, reservations, binds, releases, evictions, and sessions that leave their copies changed. After each event the books and now and
-// then the snapshots are what the reference adds up.
+// TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that are added, changed, deleted and
+// replaced during gaps of the watch; late claims; reservations, binds, releases and evictions; and sessions that
+// change their copies. After each event the books, and sometimes the snapshots, must equal the sums of the reference.
 func TestBooksFollowTheReference(t *testing.T) {
 	first, n := firstSeed.Of(t), histories.Of(t)
 	for seed := first; seed < first+n; seed++ {
@@ -95,7 +96,7 @@ func (h *history) check() bool {
 	defer h.books.Unlock()
 	h.books.Pods.lapse()
 	inexact := slices.ContainsFunc(slices.Collect(maps.Values(h.books.Nodes.entries)), func(e *node) bool { return e.inexact })
-	if inexact && h.rng.IntN(3) > 0 { // what comes of several events is compared as well
+	if inexact && h.rng.IntN(3) > 0 { // Sometimes the effect of several events is compared at once.
 		return !h.t.Failed()
 	}
 	for _, e := range h.books.Nodes.entries {
@@ -118,7 +119,7 @@ func (h *history) fresh(kind string) string {
 	return fmt.Sprintf("%s%d", kind, h.born)
 }
 
-// any returns a key of the map; false if it has none.
+// pick returns a random key of the map, and false if the map is empty.
 func pick[T any](h *history, from map[string]T) (string, bool) {
 	if len(from) == 0 {
 		return "", false
@@ -130,7 +131,7 @@ func (h *history) nodeName() string { return fmt.Sprintf("n%d", h.rng.IntN(3)) }
 
 func (h *history) groupName() string { return fmt.Sprintf("g%d", h.rng.IntN(3)) }
 
-// show has the books and the reference see the pod.
+// show shows the pod to the books and to the reference.
 func (h *history) show(pod *v1.Pod) {
 	h.note("show pod %s %s group %q node %q phase %s deleted %v cpu %v", pod.Name, pod.UID, pod.Annotations[v1beta1.KubeGroupNameAnnotationKey],
 		pod.Spec.NodeName, pod.Status.Phase, pod.DeletionTimestamp != nil, cpuOf(pod))
@@ -147,7 +148,7 @@ func (h *history) show(pod *v1.Pod) {
 	h.books.Pods.Show(pod)
 }
 
-// endHold drops the hold of a pod that is bound, once the watch shows it on a node, or its end.
+// endHold drops the reservation of a bound pod once the watch has shown it on a node, or its deletion.
 func (h *history) endHold(name string) {
 	held, pod := h.truth.holds[name], h.truth.pods[name]
 	if held != nil && held.bound && (pod == nil || pod.UID != held.uid || pod.Spec.NodeName != "") {
@@ -203,7 +204,7 @@ func (h *history) endPod() {
 	h.change(func(pod *v1.Pod) { pod.DeletionTimestamp = &due })
 }
 
-// pass lets some time go by, of which the books take note when they are next asked for a snapshot.
+// pass advances the clock. The books notice this at the next snapshot.
 func (h *history) pass() {
 	d := time.Duration(h.rng.IntN(8)) * time.Minute
 	h.note("%s go by", d)
@@ -221,14 +222,14 @@ func (h *history) regroupPod() {
 	})
 }
 
-// replacePod is the end of a pod and the start of another one of its name, of which the watch shows only the latter.
+// replacePod deletes a pod and starts another one with its name. The watch shows only the new pod.
 func (h *history) replacePod() {
 	if name, ok := pick(h, h.truth.pods); ok {
 		h.show(h.newPod(name))
 	}
 }
 
-// hideFormerPod shows late the end of a pod that another one has replaced.
+// hideFormerPod shows the late deletion of a pod that another one has replaced.
 func (h *history) hideFormerPod() {
 	if name, ok := pick(h, h.truth.pods); ok {
 		former := h.truth.pods[name].DeepCopy()
@@ -290,7 +291,7 @@ func (h *history) bind() {
 	h.books.Pods.Bind(schedtest.Namespace+"/"+api.TaskID(name), held.uid)
 	held.bound = true
 	h.endHold(name)
-	if pod := h.truth.pods[name]; pod != nil && h.truth.holds[name] == nil { // the watch showed it on a node before
+	if pod := h.truth.pods[name]; pod != nil && h.truth.holds[name] == nil { // The watch showed the pod on a node before.
 		h.truth.settle(pod, true)
 	}
 }
@@ -309,7 +310,7 @@ func (h *history) release() {
 	}
 }
 
-// seeBound has the watch show a held pod on a node: its own, or another one to which another client bound it.
+// seeBound lets the watch show a reserved pod on a node: its own, or another one to which another client bound it.
 func (h *history) seeBound() {
 	name, ok := pick(h, h.truth.holds)
 	if !ok || h.truth.pods[name] == nil || h.truth.pods[name].Spec.NodeName != "" {

@@ -25,8 +25,9 @@ func withFourCPUs(t *testing.T) *Books {
 	return b
 }
 
-// TestASessionSurvivesADecisionForAResourceThatTheNodeLacks: a tenant may write the annotation, and upstream panics at it when the session places or
-// evicts the pod.
+// TestASessionSurvivesADecisionForAResourceThatTheNodeLacks checks that a session survives a NUMA decision for a
+// resource that the node lacks. A tenant may write the annotation, and upstream panics on it when the session places
+// or evicts the pod.
 func TestASessionSurvivesADecisionForAResourceThatTheNodeLacks(t *testing.T) {
 	b := withFourCPUs(t)
 	const unknown = `{"numa":{"0":{"example.com/unknown":"1"}}}`
@@ -44,7 +45,8 @@ func TestASessionSurvivesADecisionForAResourceThatTheNodeLacks(t *testing.T) {
 	}
 }
 
-// TestDecisionsLeaveNothing: a tenant may write another NUMA node into the annotation as often as the tenant likes.
+// TestDecisionsLeaveNothing checks that NUMA decisions leave nothing behind. A tenant may write another NUMA node
+// into the annotation as often as it likes.
 func TestDecisionsLeaveNothing(t *testing.T) {
 	b := withFourCPUs(t)
 	for i := range 10 {

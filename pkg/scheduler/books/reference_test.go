@@ -19,8 +19,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// reference is the truth in its plainest form: what the watch shows and what transactions and evictions did. All that the books should say is
-// added up from it each time.
+// reference is the expected state in its simplest form: the objects that the watch shows, and the actions of
+// transactions and evictions. The test computes all expected sums from it each time.
 type reference struct {
 	pods    map[string]*v1.Pod
 	nodes   map[string]*v1.Node
@@ -30,15 +30,16 @@ type reference struct {
 	classes map[string]int32
 	// claims are the claims that exist.
 	claims map[string]bool
-	// read are the pods whose claims could be read at least once. unread are those whose claims could not be read the last time.
+	// read has the pods whose claims could be read at least once, and unread those whose claims could not be read the
+	// last time.
 	read    map[types.UID]bool
 	unread  map[types.UID]bool
 	holds   map[string]*heldPod
 	victims map[types.UID]bool
-	// evicted is when victims were evicted.
+	// evicted has the eviction time of each victim.
 	evicted map[types.UID]time.Time
 	now     time.Time
-	// gangs are the gangs of pods, and inQueue the queues of gangs as the last session had them.
+	// gangs has the gang of each pod, and inQueue the queue of each gang in the last session.
 	gangs   map[types.UID]string
 	inQueue map[string]string
 }
@@ -81,8 +82,8 @@ func (r *reference) where(pod *v1.Pod) (node string, status api.TaskStatus) {
 	}
 }
 
-// onNode returns the status that the pod has on its node: one that is being deleted, and is neither about to go nor was evicted a moment ago, does
-// not count as released soon.
+// onNode returns the status that the pod has on its node. A deleted pod does not count as releasing unless its grace
+// period is about to end or it was evicted a moment ago.
 func (r *reference) onNode(pod *v1.Pod) api.TaskStatus {
 	_, status := r.where(pod)
 	due := pod.DeletionTimestamp
@@ -101,8 +102,8 @@ func (r *reference) holdsNode(pod *v1.Pod) bool {
 	return node != "" && status != api.Succeeded && status != api.Failed
 }
 
-// settle reads the claim of the pod and decides on its gang, as the books do with each change of it but an eviction and a reservation. placed is
-// true if it had a node before.
+// settle reads the claim of the pod and decides on its gang, as the books do for each change of the pod except
+// evictions and reservations. placed reports whether the pod had a node before.
 func (r *reference) settle(pod *v1.Pod, placed bool) {
 	if len(pod.Spec.Volumes) > 0 {
 		exists := r.claims[pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName]
@@ -111,7 +112,7 @@ func (r *reference) settle(pod *v1.Pod, placed bool) {
 	r.regroup(pod, placed)
 }
 
-// regroup has the pod be of the gang that it names, unless it holds a node and that gang is in another queue than its own.
+// regroup moves the pod to the gang that it names, unless it holds a node and that gang is in another queue.
 func (r *reference) regroup(pod *v1.Pod, placed bool) {
 	former, named := r.gangs[pod.UID], pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
 	if node, _ := r.where(pod); node == "" || !placed || former == "" || r.inQueue[former] == r.inQueue[named] {
@@ -119,7 +120,7 @@ func (r *reference) regroup(pod *v1.Pod, placed bool) {
 	}
 }
 
-// settleGangs forgets the queues of gangs that ended, and gives a queue to those that have none.
+// settleGangs removes the queues of gangs that ended, and gives a queue to gangs that have none.
 func (r *reference) settleGangs() {
 	there := map[string]bool{}
 	for _, pod := range r.pods {
@@ -131,7 +132,8 @@ func (r *reference) settleGangs() {
 	}
 }
 
-// requeue is what a session does: gangs of which no pod holds resources go to the queue that their PodGroup names, as do those whose queue does not exist.
+// requeue does the work of a session: gangs without a pod that holds resources move to the queue that their PodGroup
+// names, as do gangs whose queue does not exist.
 func (r *reference) requeue() {
 	placed := map[string]bool{}
 	for _, pod := range r.pods {
@@ -146,7 +148,7 @@ func (r *reference) requeue() {
 	}
 }
 
-// used is the CPU that pods hold on the node, in milli-CPU, and how much of it is being released.
+// used returns the CPU of the pods on the node in milli-CPU, and the part of it that is releasing.
 func (r *reference) used(node string) (used, releasing float64) {
 	for _, pod := range r.sortedPods() {
 		on, _ := r.where(pod)
@@ -161,7 +163,7 @@ func (r *reference) used(node string) (used, releasing float64) {
 	return used, releasing
 }
 
-// sortedPods returns the pods by request, the smallest first, so that sums are as exact as they can be.
+// sortedPods returns the pods sorted by request, smallest first, so that sums are as exact as possible.
 func (r *reference) sortedPods() []*v1.Pod {
 	return slices.SortedFunc(maps.Values(r.pods), func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(cpuOf(a), cpuOf(b)), cmp.Compare(a.Name, b.Name))
@@ -180,12 +182,12 @@ func (r *reference) attached(pod *v1.Pod) int {
 	return 0
 }
 
-// line is how both sides say what a task is.
+// line describes a task in the same way for both sides.
 func line(uid api.TaskID, status api.TaskStatus, node string, attached int) string {
 	return fmt.Sprintf("%s %s on %q attaches %d", uid, status, node, attached)
 }
 
-// amount is a sum; beside one that is huge, smaller ones are lost in any order of adding up.
+// amount returns the sum as text. Beside a huge number, smaller ones are lost, in whatever order they are added.
 func amount(milliCPU float64) string {
 	if math.Abs(milliCPU) > 1<<50 {
 		return "huge"
@@ -193,7 +195,8 @@ func amount(milliCPU float64) string {
 	return fmt.Sprint(milliCPU)
 }
 
-// view says what the books should have: lines of jobs and nodes. Of a session only jobs and nodes that sessions see are in it.
+// view returns the expected contents of the books as lines about jobs and nodes. With session set, it returns only
+// the jobs and nodes that sessions see.
 func (r *reference) view(session bool) []string {
 	var lines []string
 	jobs := map[string][]string{}
@@ -218,7 +221,7 @@ func (r *reference) view(session bool) []string {
 			continue
 		}
 		head := "job " + name
-		if session { // an entry of the books does not keep sums
+		if session { // An entry of the books keeps no sums.
 			head += " allocated " + amount(allocated[name])
 		}
 		if group != nil {
@@ -274,7 +277,7 @@ func (r *reference) nodeLines(session bool) (lines []string) {
 	return lines
 }
 
-// viewOf says what the jobs and nodes are, in the words of the reference, and what contradicts itself in them.
+// viewOf describes the jobs and nodes in the same form as the reference, and their inconsistencies.
 func viewOf(jobs map[api.JobID]*api.JobInfo, nodes map[string]*api.NodeInfo, session bool) []string {
 	var lines []string
 	for id, job := range jobs {

@@ -12,7 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// session opens a session, which gets what the reference adds up, and the same as a reader of everything.
+// session opens a session, which must equal the reference and a full copy of the books.
 func (h *history) session() {
 	h.note("open a session")
 	hyperNodes := api.NewHyperNodesInfo(nil)
@@ -39,7 +39,7 @@ func (h *history) session() {
 	}
 }
 
-// wholeEntries compares all fields of jobs, nodes and tasks. Pods and Nodes are shared with the books.
+// wholeEntries compares all fields of jobs, nodes and tasks. Sessions share Pods and Nodes with the books.
 var wholeEntries = cmp.Options{
 	cmp.Comparer(func(a, b *v1.Node) bool { return a == b }),
 	cmp.Comparer(func(a, b *v1.Pod) bool { return a == b }),
@@ -48,7 +48,7 @@ var wholeEntries = cmp.Options{
 	cmpopts.IgnoreUnexported(api.NodeInfo{}, api.JobInfo{}, api.SubJobInfo{}, api.TaskInfo{}),
 }
 
-// sameAmounts compares sums in any order of adding up.
+// sameAmounts compares sums that may have been added in different orders.
 func sameAmounts(a, b *api.Resource) bool {
 	if a == nil || b == nil || len(a.ScalarResources) != len(b.ScalarResources) {
 		return a == b

@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// changeCopies does to the session's copies what sessions do to them, and leaves them so.
+// changeCopies changes the session's copies as sessions do, without reverting the changes.
 func (h *history) changeCopies() {
 	if h.given == nil || len(h.given.Jobs) == 0 {
 		return

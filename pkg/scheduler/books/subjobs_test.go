@@ -12,8 +12,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestSubJobsEndWithTheirTasks: a tenant may give a pod another label as often as the tenant likes, and each value makes a sub-job. What a session
-// noted of a sub-job stays while it has a task.
+// TestSubJobsEndWithTheirTasks checks that sub-jobs end with their tasks. A tenant may give a pod another label as
+// often as it likes, and each value creates a sub-job. A session's record about a sub-job stays while the sub-job has
+// a task.
 func TestSubJobsEndWithTheirTasks(t *testing.T) {
 	b := newBooks(t)
 	group := schedtest.MakePodGroup().Name("g").Obj()
@@ -40,7 +41,7 @@ func TestSubJobsEndWithTheirTasks(t *testing.T) {
 	}
 	for _, sub := range subs {
 		if len(sub.Tasks) == 1 && sub.AllocatedHyperNode != "leaf" {
-			t.Errorf("the sub-job that stays lies in %q, want leaf", sub.AllocatedHyperNode)
+			t.Errorf("the HyperNode of the remaining sub-job is %q, want leaf", sub.AllocatedHyperNode)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestJobsAreViewedInTurns: the mutex is released after so many tasks, and each job is seen once.
+// TestJobsAreViewedInTurns checks that jobs are viewed in batches: the mutex is released after a number of tasks, and
+// each job is seen once.
 func TestJobsAreViewedInTurns(t *testing.T) {
 	b := New(Config{DefaultQueue: schedtest.Queue})
 	for i := range 3 * viewedAtOnce / 4 {
@@ -40,8 +41,8 @@ func TestJobsAreViewedInTurns(t *testing.T) {
 	}
 }
 
-// TestAnyWaiting: what sessions do not see must not be taken for nothing. In the outage that this comes from, pods waited for
-// a PodGroup that was long in coming, no session had them, and the loop went idle for ever.
+// TestAnyWaiting checks that AnyWaiting also counts pods that sessions do not see. In the outage that led to this
+// test, pods waited for a late PodGroup, no session had them, and the loop went idle for ever.
 func TestAnyWaiting(t *testing.T) {
 	pod := func() *schedtest.PodBuilder { return schedtest.MakePod().Name("p0").Group("g") }
 	group := func(phase v1beta1.PodGroupPhase) *v1beta1.PodGroup {

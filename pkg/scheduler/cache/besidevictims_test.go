@@ -12,13 +12,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAGangRunsBesideItsVictimsWithinTheQueue: a gang evicts a pod of its queue and has room on other nodes. It runs there beside the pod, which takes
-// minutes to end, if the queue has room for both.
+// TestAGangRunsBesideItsVictimsWithinTheQueue checks that a gang runs beside its victims within the queue's limit. It
+// evicts a pod of its queue and has room on other nodes. It runs there while the pod, which takes minutes to
+// terminate, still runs, if the queue has room for both.
 func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		for capability, want := range map[string]bool{"64": false, "127": false, "128": true} {
 			t.Run(fmt.Sprint(plugin, " ", capability), func(t *testing.T) {
-				inWorld(t, func(t *testing.T, w *world) {
+				withHarness(t, func(t *testing.T, w *harness) {
 					s := preempting(w, "capacity", "64")
 					limits := []string{"priority", "gang", "predicates", plugin}
 					if plugin == "podlimit" {
@@ -42,7 +43,7 @@ func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
 					w.add(queue.Obj())
 					cordoned := nodeOf8(0).Label(v1.LabelHostname, "n00").Obj()
 					cordoned.Spec.Unschedulable = true
-					w.add(cordoned, nodeOf8(1).Label(v1.LabelHostname, "n00").Obj()) // the gang has to run on another node
+					w.add(cordoned, nodeOf8(1).Label(v1.LabelHostname, "n00").Obj()) // The gang has to run on another node.
 					s.settle(year, pods...)
 					if got := w.nodeOf("g-0") != ""; got != want {
 						t.Errorf("the gang runs beside its victim: %t, want %t: %s", got, want, s.says())
@@ -58,10 +59,11 @@ func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
 	}
 }
 
-// TestASmallMemberTakesNoRoomOfALargeVictim: a pod of 1 cpu evicts a pod that fills the queue, and holds its node. Another pod of its gang would fill the
-// rest of the queue on another node, while the victim takes minutes to end.
+// TestASmallMemberTakesNoRoomOfALargeVictim checks that a small member does not free a large victim's share of the
+// queue. A pod of 1 CPU evicts a pod that fills the queue, and holds its node. Another pod of its gang would fill the
+// rest of the queue on another node, while the victim takes minutes to terminate.
 func TestASmallMemberTakesNoRoomOfALargeVictim(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		s := preempting(w, "capacity", "64")
 		pods := []string{"victim-0", "g-0", "g-1"}
 		w.submits("victim", "q", "64", 0, "n00")

@@ -22,8 +22,8 @@ type entry struct {
 	Status string
 }
 
-// entries are the tasks of all jobs.
-func (w *world) entries() []entry {
+// entries returns the tasks of all jobs.
+func (w *harness) entries() []entry {
 	w.t.Helper()
 	w.books.Lock()
 	defer w.books.Unlock()
@@ -36,10 +36,11 @@ func (w *world) entries() []entry {
 	return all
 }
 
-// The watch is two PodGroups ahead of the reservation, and one ahead of upstream's cache. If the task were not found in
-// its present job, sessions would see it pending, and at the end it would be in two jobs.
+// TestTaskIsFoundInAnyJob checks that a task is found in any job. The watch is two PodGroups ahead of the
+// reservation, and one ahead of upstream's cache. If the task were not found in its present job, sessions would see
+// it pending, and at the end it would be in two jobs.
 func TestTaskIsFoundInAnyJob(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePodGroup().Name("third").Obj())
 		m := w.reserved()
 		w.add(pod(0).Group("other").Obj())
@@ -58,18 +59,19 @@ func TestTaskIsFoundInAnyJob(t *testing.T) {
 	})
 }
 
-// TestAPodIsNotLostToAnotherOfItsName: upstream's cache drops a pod whose node has another pod of the same name. It leaves a pod
-// on its node that was deleted while it was being bound and no longer named a PodGroup.
+// TestAPodIsNotLostToAnotherOfItsName checks that a pod is not lost to another pod of the same name. Upstream's cache
+// drops a pod whose node has another pod of the same name. It also leaves a pod on its node that was deleted while it
+// was being bound and no longer named a PodGroup.
 func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
-	tests := map[string]func(w *world, m *binding.Member){
-		"seen by a session":         func(*world, *binding.Member) {},
-		"the other one is released": func(w *world, m *binding.Member) { w.ledger.Released(m, errBroken) },
-		"the other one was bound":   func(w *world, m *binding.Member) { w.ledger.Bound(m) },
-		"seen, and it is released":  func(w *world, m *binding.Member) { w.Snapshot(); w.ledger.Released(m, errBroken) },
+	tests := map[string]func(w *harness, m *binding.Member){
+		"seen by a session":         func(*harness, *binding.Member) {},
+		"the other one is released": func(w *harness, m *binding.Member) { w.ledger.Released(m, errBroken) },
+		"the other one was bound":   func(w *harness, m *binding.Member) { w.ledger.Bound(m) },
+		"seen, and it is released":  func(w *harness, m *binding.Member) { w.Snapshot(); w.ledger.Released(m, errBroken) },
 	}
 	for name, ends := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				m := w.reserved()
 				orphan := pod(0).Obj()
 				delete(orphan.Annotations, v1beta1.KubeGroupNameAnnotationKey)
@@ -90,9 +92,10 @@ func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	}
 }
 
-// TestABoundPodIsPendingUntilTheWatchShowsIt: the watch shows it there, of which upstream's cache is about to hear.
+// TestABoundPodIsPendingUntilTheWatchShowsIt checks that a bound pod is pending until the watch shows it on its node,
+// an event that upstream's cache gets later.
 func TestABoundPodIsPendingUntilTheWatchShowsIt(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.listed(pod(0).Node("n").Obj())
 		w.again("n")
@@ -103,9 +106,10 @@ func TestABoundPodIsPendingUntilTheWatchShowsIt(t *testing.T) {
 	})
 }
 
-// TestAReservationFollowsAPodWithoutPodGroup: upstream's cache leaves on the node what the pod was when it named none first.
+// TestAReservationFollowsAPodWithoutPodGroup checks that a reservation follows a pod without a PodGroup. Upstream's
+// cache keeps the pod's former state on the node if the pod named no PodGroup at first.
 func TestAReservationFollowsAPodWithoutPodGroup(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.reserved()
 		for _, cpu := range []string{"1", "2"} {
 			orphan := pod(0).Req(schedtest.Resources{"cpu": cpu}).Obj()
@@ -114,29 +118,30 @@ func TestAReservationFollowsAPodWithoutPodGroup(t *testing.T) {
 			w.Snapshot()
 		}
 		if got := w.idleCPU("n"); got != 6000 {
-			t.Errorf("%v milli-cpu are idle, want 6000 with what the pod asks for now", got)
+			t.Errorf("%v milli-CPU are idle, want 6000 with the pod's present request", got)
 		}
 	})
 }
 
-// TestALateClaimIsCountedAtOnce: the volumes of a pod are counted once its claim is there, or, of a pod that is being bound then,
-// once its transaction has ended. What waits for a claim is tried no other time.
+// TestALateClaimIsCountedAtOnce checks that a late claim is counted at once. The volumes of a pod are counted once
+// its claim exists or, if the pod is being bound at that time, once its transaction has ended. A pod that waits for a
+// claim is not retried at any other time.
 func TestALateClaimIsCountedAtOnce(t *testing.T) {
 	const volumes = v1.ResourceName("attachable-volumes-csi-csi.example")
 	tests := map[string]struct {
 		reserve bool
-		end     func(w *world, m *binding.Member)
+		end     func(w *harness, m *binding.Member)
 	}{
-		"of a pod that waits":       {end: func(*world, *binding.Member) {}},
-		"of a pod that is released": {reserve: true, end: func(w *world, m *binding.Member) { w.ledger.Released(m, errBroken) }},
-		"of a pod that is bound": {reserve: true, end: func(w *world, m *binding.Member) {
+		"of a pod that waits":       {end: func(*harness, *binding.Member) {}},
+		"of a pod that is released": {reserve: true, end: func(w *harness, m *binding.Member) { w.ledger.Released(m, errBroken) }},
+		"of a pod that is bound": {reserve: true, end: func(w *harness, m *binding.Member) {
 			w.add(pod(0).Volume("late").Node("n").Obj())
 			w.ledger.Bound(m)
 		}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.known(schedtest.LateClass("late", "csi.example"))
 				w.add(pod(0).Volume("late").Obj(), pod(1).Volume("other").Obj())
@@ -162,8 +167,8 @@ func TestALateClaimIsCountedAtOnce(t *testing.T) {
 	}
 }
 
-// known puts a class or a claim where informers list it from.
-func (w *world) known(object runtime.Object) {
+// known adds a class or a claim to the informer's store.
+func (w *harness) known(object runtime.Object) {
 	w.t.Helper()
 	core, storage := w.SharedInformerFactory().Core().V1(), w.SharedInformerFactory().Storage().V1()
 	store := storage.StorageClasses().Informer().GetStore()

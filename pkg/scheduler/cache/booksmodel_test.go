@@ -31,15 +31,15 @@ var (
 	booksSteps = flag.Int("books.steps", 200, "how much happens in each sequence of TestBooksAreTrue")
 )
 
-// TestBooksAreTrue lets things happen to pods, nodes, claims and the watch at random while sessions place, and bind, and fail, with
-// upstream's own workers at work, and holds what comes of it against the API server:
+// TestBooksAreTrue plays random events of pods, nodes, claims and the watch while sessions place pods, and binds
+// succeed or fail, with upstream's own workers running. It then compares the result with the API server:
 //
-//   - no node has more on it than it holds,
-//   - a pod, by its name too, is in at most one transaction,
+//   - no node has more pods on it than fit,
+//   - a pod, identified by name as well, is in at most one transaction,
 //   - no step of a bound pod is rolled back, and no pod is bound whose steps are not done,
-//   - at rest the books are those of a cache that is started then.
+//   - without pending work, the books equal the books of a newly started cache.
 //
-// What happens is drawn from the seed; when it happens to the workers is not.
+// The seed determines the events, but not when the workers see them.
 func TestBooksAreTrue(t *testing.T) {
 	play := func(seed uint64) {
 		t.Run(fmt.Sprint("books.seed=", seed), func(t *testing.T) { newTruth(t, seed).play(*booksSteps) })
@@ -53,13 +53,13 @@ func TestBooksAreTrue(t *testing.T) {
 	}
 }
 
-// truth is what happens in the cluster, and what may never.
+// truth plays the events of the cluster and records violations of its invariants.
 type truth struct {
 	quiet
-	*liveWorld
+	*liveHarness
 	rng  *rand.Rand
 	born int
-	// away are the nodes that are deleted at the moment, late the claims that are not made yet.
+	// away are the nodes that are deleted at the moment, and late the claims that do not exist yet.
 	away []string
 	late []string
 
@@ -68,7 +68,7 @@ type truth struct {
 	violations []string
 }
 
-// prepared is what the steps of a transaction have done for the pod of a name.
+// prepared records the effects of a transaction's steps on the pod of one name.
 type prepared struct {
 	uid         api.TaskID
 	node        string
@@ -96,7 +96,7 @@ func newTruth(t *testing.T, seed uint64) *truth {
 		t.Fatal(err)
 	}
 	cluster.Kube.PrependReactor("create", "pods/binding", tr.bind)
-	tr.liveWorld = startLive(t, cluster, tr)
+	tr.liveHarness = startLive(t, cluster, tr)
 	return tr
 }
 
@@ -104,7 +104,7 @@ func truthNode(name string) *v1.Node {
 	return schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "4", "pods": "99", "attachable-volumes-csi-csi.example": "99"}).Obj()
 }
 
-// play lets so much happen, and looks at what has come of it.
+// play plays the given number of events, and checks the result.
 func (tr *truth) play(steps int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var sessions sync.WaitGroup
@@ -126,7 +126,7 @@ func (tr *truth) play(steps int) {
 	}
 }
 
-// pause gives others a moment, as the time between two things that happen does.
+// pause waits for a moment between two events.
 func (tr *truth) pause() { <-time.After(time.Duration(tr.rng.IntN(2000)) * time.Microsecond) }
 
 func (tr *truth) happen() {
@@ -144,7 +144,7 @@ func (tr *truth) newPod() {
 	tr.put(fmt.Sprintf("p%d", tr.born))
 }
 
-// put makes a pod, half of them with a claim that comes later.
+// put creates a pod. Half of the pods have a claim that is created later.
 func (tr *truth) put(name string) {
 	b := schedtest.MakePod().Name(name).UID(fmt.Sprintf("%s-%d", name, tr.born)).Group(fmt.Sprintf("g%d", tr.rng.IntN(3))).
 		Req(schedtest.Resources{"cpu": fmt.Sprint(1 + tr.rng.IntN(2))})
@@ -167,7 +167,7 @@ func (tr *truth) change(which func(*v1.Pod) bool, change func(*v1.Pod)) {
 	slices.SortFunc(pods, func(a, b *v1.Pod) int { return versionOf(a) - versionOf(b) })
 	pod := pods[tr.rng.IntN(len(pods))].DeepCopy()
 	change(pod)
-	_, _ = tr.cluster.Kube.CoreV1().Pods(pod.Namespace).Update(tr.t.Context(), pod, metav1.UpdateOptions{}) // it may have changed meanwhile
+	_, _ = tr.cluster.Kube.CoreV1().Pods(pod.Namespace).Update(tr.t.Context(), pod, metav1.UpdateOptions{}) // The pod may have changed in the meantime.
 }
 
 func onNode(pod *v1.Pod) bool  { return pod.Spec.NodeName != "" && !finished(pod) }
@@ -196,7 +196,7 @@ func (tr *truth) deletePod() {
 	tr.change(anyPod, func(pod *v1.Pod) { tr.cluster.Remove(pod) })
 }
 
-// replacePod deletes a pod and makes another one of its name, as a StatefulSet does.
+// replacePod deletes a pod and creates another one with its name, as a StatefulSet does.
 func (tr *truth) replacePod() {
 	var name string
 	tr.change(anyPod, func(pod *v1.Pod) {
@@ -252,7 +252,7 @@ func (tr *truth) schedule(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// place puts the task on the first node that has room for it.
+// place places the task on the first node that has room for it.
 func (tr *truth) place(snapshot *api.ClusterInfo, task *api.TaskInfo, rng *rand.Rand) {
 	for _, node := range snapshot.Nodes {
 		if task.Resreq.MilliCPU > node.Idle.MilliCPU || node.AddTask(task) != nil {
@@ -328,7 +328,7 @@ func (tr *truth) TransactionDone(result binding.Result) {
 	}
 }
 
-// bind looks at a Binding that comes to the API server, which takes it next.
+// bind checks a Binding before the API server applies it.
 func (tr *truth) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	bound := action.(clienttesting.CreateActionImpl).Object.(*v1.Binding)
 	tr.mu.Lock()

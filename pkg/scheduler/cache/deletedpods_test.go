@@ -22,18 +22,19 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestADeletedPodIsNoFailureOfItsGang: a gang that is bound without a surplus member has nothing to wait for, whenever and
-// however it is found out that the member's pod was deleted.
+// TestADeletedPodIsNoFailureOfItsGang checks that a deleted pod is no failure of its gang. A gang that is bound
+// without a surplus member has no reason to wait, whenever and however the scheduler learns that this member's pod
+// was deleted.
 func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 	tests := map[string]struct {
-		open, inFlight func(w *world)
+		open, inFlight func(w *harness)
 		step           binding.Step
 	}{
-		"deleted while the session goes on": {open: func(w *world) { w.remove(pod(2).Obj()) }},
-		"deleted, and only listed so yet":   {open: func(w *world) { w.unlist(pod(2).Obj()) }},
-		"deleted in pre-bind":               {inFlight: func(w *world) { w.remove(pod(2).Obj()) }},
-		"found gone by its bind":            {open: func(w *world) { w.cluster.Remove(pod(2).Obj()) }},
-		"found replaced by its bind":        {open: func(w *world) { w.cluster.Put(pod(2).UID("new").Obj()) }},
+		"deleted while the session goes on": {open: func(w *harness) { w.remove(pod(2).Obj()) }},
+		"deleted, and only listed so yet":   {open: func(w *harness) { w.unlist(pod(2).Obj()) }},
+		"deleted in pre-bind":               {inFlight: func(w *harness) { w.remove(pod(2).Obj()) }},
+		"found gone by its bind":            {open: func(w *harness) { w.cluster.Remove(pod(2).Obj()) }},
+		"found replaced by its bind":        {open: func(w *harness) { w.cluster.Put(pod(2).UID("new").Obj()) }},
 		"found gone by a step": {step: binding.Step{Plugin: "patch", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
 			if task.Name != "p2" {
 				return nil
@@ -43,7 +44,7 @@ func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(3, 2)
 				goOn := make(chan struct{})
 				steps := []binding.Step{waiting("slow", goOn)}
@@ -69,7 +70,7 @@ func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 				}
 				for _, event := range w.cluster.Events.Take() {
 					if strings.Contains(event, "Failed") {
-						t.Errorf("it was told: %s", event)
+						t.Errorf("an event was recorded: %s", event)
 					}
 				}
 			})
@@ -77,9 +78,9 @@ func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 	}
 }
 
-// TestADeletedPodDoesNotCountAsFailed beside one that did.
+// TestADeletedPodDoesNotCountAsFailed checks that a deleted pod does not count as failed beside a pod that failed.
 func TestADeletedPodDoesNotCountAsFailed(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(4, 2)
 		goOn := make(chan struct{})
 		w.mustPlace("n", []binding.Step{waiting("slow", goOn), failing("storage", "p3")}, "p0", "p1", "p2", "p3")
@@ -98,8 +99,8 @@ func TestADeletedPodDoesNotCountAsFailed(t *testing.T) {
 	})
 }
 
-// unlist takes the object from where informers list it, and lets no handler know.
-func (w *world) unlist(object k8sruntime.Object) {
+// unlist removes the object from the informers' stores without calling a handler.
+func (w *harness) unlist(object k8sruntime.Object) {
 	w.t.Helper()
 	w.cluster.Remove(object)
 	for _, informer := range w.informersOf(object) {
@@ -109,9 +110,10 @@ func (w *world) unlist(object k8sruntime.Object) {
 	}
 }
 
-// TestADeletedPodIsNotPrepared: it has left its transaction before that was sealed.
+// TestADeletedPodIsNotPrepared checks that a deleted pod is not prepared, because it left its transaction before the
+// transaction was sealed.
 func TestADeletedPodIsNotPrepared(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 1)
 		var prepared []string
 		step := binding.Step{Plugin: "p", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
@@ -131,9 +133,10 @@ func TestADeletedPodIsNotPrepared(t *testing.T) {
 	})
 }
 
-// TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction: the pod names another PodGroup when it is deleted.
+// TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction checks that a pod that left its PodGroup is cancelled in its
+// transaction. The pod names another PodGroup when it is deleted.
 func TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 1)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
 		w.SealTransactions()
@@ -147,9 +150,10 @@ func TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction(t *testing.T) {
 	})
 }
 
-// When the PodGroup of a gang in flight is deleted, the gang's resources are released at once.
+// TestGangWithoutItsPodGroupIsReleased checks that the resources of a gang in flight are released at once when its
+// PodGroup is deleted.
 func TestGangWithoutItsPodGroupIsReleased(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
 		w.SealTransactions()
@@ -166,34 +170,35 @@ func TestGangWithoutItsPodGroupIsReleased(t *testing.T) {
 			t.Errorf("%d things are remembered of the gang", left)
 		}
 		if _, blocked := w.Blocked(gang); blocked {
-			t.Error("the gang that is gone waits")
+			t.Error("the deleted gang waits")
 		}
 	})
 }
 
-// TestPodsDeletedBeforeSubmitAreNotPreBound: a PodGroup, or a node, that is deleted while the session goes on is known to
-// no transaction of the engine yet. Its members would hold their nodes until their steps time out, or be bound to no node.
+// TestPodsDeletedBeforeSubmitAreNotPreBound checks that pods deleted before the submission are not pre-bound. The
+// engine has no transaction yet when a PodGroup or a node is deleted during the session. Its members would hold their
+// nodes until their steps time out, or be bound to a missing node.
 func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 	tests := map[string]struct {
-		delete func(w *world)
+		delete func(w *harness)
 		want   []string
 	}{
 		"the PodGroup": {
-			delete: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) },
+			delete: func(w *harness) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) },
 			want:   []string{"Pending", "Pending"},
 		},
 		"the PodGroup, which upstream's own watch has not shown yet": {
-			delete: func(w *world) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) },
+			delete: func(w *harness) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) },
 			want:   []string{"Pending", "Pending"},
 		},
 		"a node": {
-			delete: func(w *world) { w.remove(schedtest.MakeNode().Name("m").Obj()) },
+			delete: func(w *harness) { w.remove(schedtest.MakeNode().Name("m").Obj()) },
 			want:   []string{"Binding on n", "Pending"},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 1)
 				w.add(schedtest.MakeNode().Name("m").Obj())
 				var prepared sync.Map
@@ -221,22 +226,24 @@ func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 	}
 }
 
-// deletedHereOnly deletes the PodGroup as the watch of this project's informers shows it, which upstream's do not yet.
-func (w *world) deletedHereOnly(pg *v1beta1.PodGroup) {
+// deletedHereOnly deletes the PodGroup as the watch of this project's informers shows it. Upstream's informers do not
+// show the deletion yet.
+func (w *harness) deletedHereOnly(pg *v1beta1.PodGroup) {
 	w.unlist(pg)
 	w.changes.podGroupDeleted(pg)
 }
 
-// TestADeletedGangIsForgottenThoughUpstreamLags: upstream's cache still has the PodGroup whose transaction ends because of its
-// deletion, and no further event reports the deletion.
+// TestADeletedGangIsForgottenThoughUpstreamLags checks that a deleted gang is forgotten although upstream's cache
+// lags. That cache still has the PodGroup whose transaction ends because of the deletion, and no further event
+// reports the deletion.
 func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 	slow := func() binding.Step { return waiting("slow", make(chan struct{})) }
 	tests := map[string]struct {
 		step func() binding.Step
-		ends func(w *world)
+		ends func(w *harness)
 	}{
-		"cancelled": {step: slow, ends: func(w *world) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) }},
-		"cancelled, and there again": {step: slow, ends: func(w *world) {
+		"cancelled": {step: slow, ends: func(w *harness) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) }},
+		"cancelled, and there again": {step: slow, ends: func(w *harness) {
 			w.changes.podGroupDeleted(schedtest.MakePodGroup().Name("g").Obj())
 		}},
 		"failed by itself": {
@@ -246,12 +253,12 @@ func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 					return errBroken
 				}}
 			},
-			ends: func(w *world) { w.unlist(schedtest.MakePodGroup().Name("g").Obj()); time.Sleep(time.Minute) },
+			ends: func(w *harness) { w.unlist(schedtest.MakePodGroup().Name("g").Obj()); time.Sleep(time.Minute) },
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				w.mustPlace("n", []binding.Step{tt.step()}, "p0", "p1")
 				w.SealTransactions()
@@ -272,10 +279,11 @@ func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
 	}
 }
 
-// TestTheRollbackOfADeletedPodIsRetried: its transaction was not sealed yet when it was deleted. As long as what a plugin
-// did for it stays, no other pod of its name is placed.
+// TestTheRollbackOfADeletedPodIsRetried checks that the rollback of a deleted pod is retried. The pod was deleted
+// before its transaction was sealed. As long as an effect of a plugin for it stays, no other pod of its name is
+// placed.
 func TestTheRollbackOfADeletedPodIsRetried(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 1)
 		tries := 0
 		step := binding.Step{
@@ -301,9 +309,10 @@ func TestTheRollbackOfADeletedPodIsRetried(t *testing.T) {
 	})
 }
 
-// TestADeletedGangIsForgotten: its failures, and how its pods came.
+// TestADeletedGangIsForgotten checks that the failures of a deleted gang, and its record of arriving pods, are
+// forgotten.
 func TestADeletedGangIsForgotten(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		job := w.Snapshot().Jobs[gang]
 		w.verdict(saysUnschedulable)
@@ -312,7 +321,7 @@ func TestADeletedGangIsForgotten(t *testing.T) {
 			t.Fatalf("%d things are remembered of the gang, want its arrival, its failure and two pods", got)
 		}
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
-		if _, err := w.UpdateJobStatus(job, true, false, false); err != nil { // a session that has it yet ends
+		if _, err := w.UpdateJobStatus(job, true, false, false); err != nil { // A session that still has the gang ends.
 			t.Fatal(err)
 		}
 		if left := w.reports.Remembered(); left > 0 {
@@ -321,9 +330,10 @@ func TestADeletedGangIsForgotten(t *testing.T) {
 	})
 }
 
-// TestAGangThatIsDeletedWhileItFailsIsForgotten, also what becomes known of its failure later.
+// TestAGangThatIsDeletedWhileItFailsIsForgotten checks that a gang that is deleted while it fails is forgotten,
+// including later reports of its failure.
 func TestAGangThatIsDeletedWhileItFailsIsForgotten(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		undo := make(chan struct{})
 		step := failing("bad", "p0")

@@ -16,45 +16,45 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// gpuPod asks for a GPU of a node that has two.
+// gpuPod returns a pod that requests a GPU of a node with two.
 func gpuPod() *schedtest.PodBuilder {
 	return pod(0).Limit(schedtest.Resources{gpushare.VolcanoGPUNumber: "1"})
 }
 
-// holders are the pods that have the node's second GPU.
+// holders returns the pods that use the node's second GPU.
 func holders(node *api.NodeInfo) []string {
 	return slices.Sorted(maps.Keys(node.Others[gpushare.DeviceName].(*gpushare.GPUDevices).Device[1].PodMap))
 }
 
-// TestBooksCountDevices: devices that a session has decided on are taken as long as the pod is on its node, in the cache and in
-// the next session.
+// TestBooksCountDevices checks that devices chosen by a session count as used while the pod is on its node, in the
+// cache and in the next session.
 func TestBooksCountDevices(t *testing.T) {
 	gpushare.GpuNumberEnable = true
 	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
-	bound := func(w *world, m *binding.Member) {
+	bound := func(w *harness, m *binding.Member) {
 		w.ledger.Bound(m)
 		w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
 	}
 	tests := map[string]struct {
-		then func(w *world, m *binding.Member)
+		then func(w *harness, m *binding.Member)
 		want []string
 	}{
-		"reserved":               {then: func(*world, *binding.Member) {}, want: []string{"ns-p0"}},
-		"released":               {then: func(w *world, m *binding.Member) { w.ledger.Released(m, errBroken) }},
-		"bound and not seen yet": {then: func(w *world, m *binding.Member) { w.ledger.Bound(m) }, want: []string{"ns-p0"}},
+		"reserved":               {then: func(*harness, *binding.Member) {}, want: []string{"ns-p0"}},
+		"released":               {then: func(w *harness, m *binding.Member) { w.ledger.Released(m, errBroken) }},
+		"bound and not seen yet": {then: func(w *harness, m *binding.Member) { w.ledger.Bound(m) }, want: []string{"ns-p0"}},
 		"bound":                  {then: bound, want: []string{"ns-p0"}},
-		"seen on its node before it is": {then: func(w *world, m *binding.Member) {
+		"seen on its node before it is": {then: func(w *harness, m *binding.Member) {
 			w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
 			w.ledger.Bound(m)
 		}, want: []string{"ns-p0"}},
-		"bound and deleted":                 {then: func(w *world, m *binding.Member) { bound(w, m); w.remove(pod(0).Obj()) }},
-		"deleted while it is being bound":   {then: func(w *world, m *binding.Member) { w.remove(pod(0).Obj()); w.ledger.Released(m, errBroken) }},
-		"changed while it is being bound":   {then: func(w *world, m *binding.Member) { w.add(gpuPod().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
-		"reserved when the node is changed": {then: func(w *world, m *binding.Member) { w.add(gpuNode().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
+		"bound and deleted":                 {then: func(w *harness, m *binding.Member) { bound(w, m); w.remove(pod(0).Obj()) }},
+		"deleted while it is being bound":   {then: func(w *harness, m *binding.Member) { w.remove(pod(0).Obj()); w.ledger.Released(m, errBroken) }},
+		"changed while it is being bound":   {then: func(w *harness, m *binding.Member) { w.add(gpuPod().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
+		"reserved when the node is changed": {then: func(w *harness, m *binding.Member) { w.add(gpuNode().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(gpuNode().Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), gpuPod().Obj())
 				m, err := w.reserve(w.decided("p0", "n"), map[string]string{gpushare.GPUIndex: "1"}, nil)
 				if err != nil {
@@ -79,10 +79,10 @@ func gpuNode() *schedtest.NodeBuilder {
 	return schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "pods": "10", gpushare.VolcanoGPUResource: "32", gpushare.VolcanoGPUNumber: "2"})
 }
 
-// TestDecisionsEndWithTheTransaction: a pod whose transaction failed is again what the API server has, and so nothing of the
-// decision is taken for the user's next time.
+// TestDecisionsEndWithTheTransaction checks that a device decision ends with its transaction. A pod whose transaction
+// failed equals the pod in the API server again, so no part of the decision is taken for a setting of the user.
 func TestDecisionsEndWithTheTransaction(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		m, err := w.reserve(w.decided("p0", "n"), map[string]string{"rank": "1"}, nil)
 		if err != nil {
@@ -102,11 +102,12 @@ func TestDecisionsEndWithTheTransaction(t *testing.T) {
 	})
 }
 
-// TestSessionsOwnTheirLedgers: what a session does to a node's devices is not seen by the cache nor by another session.
+// TestSessionsOwnTheirLedgers checks that a session's changes to a node's devices are visible neither to the cache
+// nor to another session.
 func TestSessionsOwnTheirLedgers(t *testing.T) {
 	gpushare.GpuNumberEnable = true
 	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(gpuNode().Obj())
 		first := w.Snapshot().Nodes["n"]
 		first.Others[gpushare.DeviceName].(*gpushare.GPUDevices).AddResource(gpuPod().Annotation(gpushare.GPUIndex, "1").Obj())

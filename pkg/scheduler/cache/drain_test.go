@@ -23,9 +23,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// refuseAtFirst lets the API server answer that many updates of pods, and as many of PodGroups and queues, with an error
-// that ends.
-func (w *world) refuseAtFirst(times int32) {
+// refuseAtFirst makes the API server reject this number of updates of pods, and as many of PodGroups and queues, with
+// a temporary error.
+func (w *harness) refuseAtFirst(times int32) {
 	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
 		var tried atomic.Int32
 		refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -39,9 +39,9 @@ func (w *world) refuseAtFirst(times int32) {
 	}
 }
 
-// desireAll desires a status of each kind: for the pod's condition, the PodGroup's counters and the queue's allocation. All
-// of them wait a moment before they are written.
-func (w *world) desireAll() {
+// desireAll requests a status of each kind: the pod's condition, the PodGroup's counters and the queue's allocation.
+// All of them are delayed before they are written.
+func (w *harness) desireAll() {
 	w.t.Helper()
 	told := w.cluster.Pod("p0").DeepCopy()
 	podutil.UpdatePodCondition(&told.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Full", Message: "no room"})
@@ -61,7 +61,8 @@ func (w *world) desireAll() {
 	synctest.Wait()
 }
 
-// TestDrainWritesTheDesiredStatuses: the grace has ended when statuses are asked for last.
+// TestDrainWritesTheDesiredStatuses checks that a drain writes the desired statuses. Its grace period has ended when
+// the last statuses are requested.
 func TestDrainWritesTheDesiredStatuses(t *testing.T) {
 	tests := map[string]struct{ refused int32 }{
 		"at once, what waits for a moment to pass":    {0},
@@ -69,7 +70,7 @@ func TestDrainWritesTheDesiredStatuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				w.refuseAtFirst(tt.refused)
 				w.desireAll()
@@ -96,14 +97,15 @@ func TestDrainWritesTheDesiredStatuses(t *testing.T) {
 	}
 }
 
-// TestDrainSendsTheEventsThatAreLeft, also when the API server takes none at first.
+// TestDrainSendsTheEventsThatAreLeft checks that a drain sends the remaining events, even if the API server rejects
+// the first requests.
 func TestDrainSendsTheEventsThatAreLeft(t *testing.T) {
 	var store *eventStore
 	writer := func() events.Outlet {
 		store = &eventStore{up: time.Now().Add(time.Second)}
 		return events.NewWriter(store.take, "volcano", func(string) {})
 	}
-	inWorldWithEvents(t, writer, func(t *testing.T, w *world) {
+	withHarnessAndEvents(t, writer, func(t *testing.T, w *harness) {
 		w.EventRecorder().Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")
 		grace, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -116,8 +118,8 @@ func TestDrainSendsTheEventsThatAreLeft(t *testing.T) {
 	})
 }
 
-// TestStopIsBounded: an API server that does not take statuses holds up no shutdown for longer than the limit, and a lost
-// lease nothing at all.
+// TestStopIsBounded checks that a shutdown is bounded. An API server that does not accept statuses delays a shutdown
+// for no longer than the limit, and not at all after a lost lease.
 func TestStopIsBounded(t *testing.T) {
 	tests := map[string]struct {
 		aborted bool
@@ -128,7 +130,7 @@ func TestStopIsBounded(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				w.refuseAtFirst(1 << 30)
 				w.desireAll()

@@ -28,7 +28,7 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 	queue := func() *v1beta1.Queue { return schedtest.MakeQueue().Name("q").Obj() }
 	now, soon := []Urgency{WakeNow}, []Urgency{WakeDelayed}
 	tests := map[string]struct {
-		// before is nil when after is new; after is nil when before is deleted.
+		// before is nil if the object is new. after is nil if the object is deleted.
 		before, after runtime.Object
 		want          []Urgency
 	}{
@@ -72,7 +72,7 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				if tt.before != nil {
 					w.add(tt.before)
 				}
@@ -107,7 +107,7 @@ func TestAGangAsksForACycleOnceItIsWhole(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.woken()
 				for _, object := range tt.arrive {
 					w.add(object.DeepCopyObject())
@@ -131,7 +131,7 @@ func TestQueueChangesThatWakeTheLoop(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				before := schedtest.MakeQueue().Name("q").Obj()
 				w.changes.queueUpdated(before, changed(before.DeepCopy(), tt.change))
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
@@ -144,57 +144,57 @@ func TestQueueChangesThatWakeTheLoop(t *testing.T) {
 
 func TestWhichChangesEndAGangsWait(t *testing.T) {
 	tests := map[string]struct {
-		change  func(w *world)
+		change  func(w *harness)
 		blocked bool
 	}{
-		"a new member": {change: func(w *world) { w.add(pod(2).Obj()) }},
-		"a member is changed a moment later": {change: func(w *world) {
+		"a new member": {change: func(w *harness) { w.add(pod(2).Obj()) }},
+		"a member is changed a moment later": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(pod(1).Label("a", "b").Obj())
 		}},
 		"a member is changed at once, which its own steps may have done, does not": {
-			change: func(w *world) { w.add(pod(1).Label("a", "b").Obj()) }, blocked: true,
+			change: func(w *harness) { w.add(pod(1).Label("a", "b").Obj()) }, blocked: true,
 		},
-		"its PodGroup is changed": {change: func(w *world) { w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj()) }},
-		"its PodGroup's annotations are changed a moment later": {change: func(w *world) {
+		"its PodGroup is changed": {change: func(w *harness) { w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj()) }},
+		"its PodGroup's annotations are changed a moment later": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(changed(schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), func(pg *v1beta1.PodGroup) { pg.Annotations = map[string]string{"a": "b"} }))
 		}},
-		"its PodGroup's annotations are changed at once, which its own steps may have done, does not": {change: func(w *world) {
+		"its PodGroup's annotations are changed at once, which its own steps may have done, does not": {change: func(w *harness) {
 			w.add(changed(schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), func(pg *v1beta1.PodGroup) { pg.Annotations = map[string]string{"a": "b"} }))
 		}, blocked: true},
-		"its PodGroup is deleted": {change: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }},
-		"its node is changed a moment later": {change: func(w *world) {
+		"its PodGroup is deleted": {change: func(w *harness) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }},
+		"its node is changed a moment later": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj())
 		}},
 		"its node is changed at once, which its own steps may have done, does not": {
-			change: func(w *world) { w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj()) }, blocked: true,
+			change: func(w *harness) { w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj()) }, blocked: true,
 		},
-		"its node's annotations are changed a moment later": {change: func(w *world) {
+		"its node's annotations are changed a moment later": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(changed(schedtest.MakeNode().Name("n").Obj(), func(n *v1.Node) { n.Annotations = map[string]string{"devices": "8"} }))
 		}},
-		"its node's heartbeat does not": {change: func(w *world) {
+		"its node's heartbeat does not": {change: func(w *harness) {
 			time.Sleep(firstRetry)
 			w.add(changed(schedtest.MakeNode().Name("n").Obj(), func(n *v1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }))
 		}, blocked: true},
-		"its node is deleted":            {change: func(w *world) { w.remove(schedtest.MakeNode().Name("n").Obj()) }},
-		"another gang's member does not": {change: func(w *world) { w.add(schedtest.MakePod().Name("x").Group("other").Obj()) }, blocked: true},
-		"a node it was not to go to does not": {change: func(w *world) {
+		"its node is deleted":            {change: func(w *harness) { w.remove(schedtest.MakeNode().Name("n").Obj()) }},
+		"another gang's member does not": {change: func(w *harness) { w.add(schedtest.MakePod().Name("x").Group("other").Obj()) }, blocked: true},
+		"a node it was not to go to does not": {change: func(w *harness) {
 			w.add(schedtest.MakeNode().Name("m").Obj(), schedtest.MakeNode().Name("m").Label("a", "b").Obj())
 		}, blocked: true},
-		"a write of its own conditions does not": {change: func(w *world) {
+		"a write of its own conditions does not": {change: func(w *harness) {
 			w.deliver(w.cluster.PodGroup("g"))
 			w.sync("p0", "p1")
 		}, blocked: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				w.failGang()
-				w.failGang() // its wait is longer than a first one
+				w.failGang() // The wait is longer than a first one.
 				tt.change(w)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
@@ -204,13 +204,14 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 	}
 }
 
-// TestAnObjectInThePlaceOfAnother: its deletion and creation fell into a gap of the watch, which shows an update.
+// TestAnObjectInThePlaceOfAnother checks that an object in place of another is handled. The deletion and the creation
+// fell into a gap of the watch, which shows an update.
 func TestAnObjectInThePlaceOfAnother(t *testing.T) {
-	again := func(w *world, before, after metav1.Object) {
+	again := func(w *harness, before, after metav1.Object) {
 		after.SetUID(before.GetUID() + "-again")
 		after.SetResourceVersion("1000000")
 	}
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		w.failGang()
@@ -230,7 +231,7 @@ func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 		again(w, group, anew)
 		w.changes.podGroupUpdated(group, anew)
 		if w.reports.HasFailed(gang) {
-			t.Error("what a former PodGroup of that name failed of is remembered")
+			t.Error("the failure of a former PodGroup with that name is remembered")
 		}
 		w.failGang()
 		w.failGang()
@@ -239,7 +240,7 @@ func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 		again(w, node, other)
 		w.changes.nodeUpdated(node, other)
 		if _, blocked := w.Blocked(gang); blocked {
-			t.Error("the gang still waits although its node is another one")
+			t.Error("the gang still waits although its node was replaced")
 		}
 	})
 }
@@ -260,7 +261,7 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Volume("data").Obj())
 				w.woken()
@@ -274,19 +275,19 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 	}
 }
 
-// TestClaimChangesThatWakeNoSession: while a gang's volumes are bound each of its claims changes several times, and a cycle for each would
-// find nothing to do.
+// TestClaimChangesThatWakeNoSession checks that changes of claims wake no session. While a gang's volumes are bound,
+// each of its claims changes several times, and a cycle for each change would find no work.
 func TestClaimChangesThatWakeNoSession(t *testing.T) {
 	tests := map[string]struct {
-		arrange func(w *world)
+		arrange func(w *harness)
 		want    []Urgency
 	}{
 		"a pod waits with it": {
-			arrange: func(w *world) { w.add(pod(0).Volume("data").Obj()) },
+			arrange: func(w *harness) { w.add(pod(0).Volume("data").Obj()) },
 			want:    []Urgency{WakeNow},
 		},
 		"one of several pods waits with it": {
-			arrange: func(w *world) {
+			arrange: func(w *harness) {
 				for i := range 4 {
 					w.add(pod(i).Volume("data").Node("n").Obj())
 				}
@@ -298,36 +299,36 @@ func TestClaimChangesThatWakeNoSession(t *testing.T) {
 			want: []Urgency{WakeNow},
 		},
 		"a pod waits with it that the books do not know yet": {
-			arrange: func(w *world) { w.listed(pod(0).Volume("data").Obj()) },
+			arrange: func(w *harness) { w.listed(pod(0).Volume("data").Obj()) },
 			want:    []Urgency{WakeNow},
 		},
 		"a pod waits with it whose gang the books do not know yet": {
-			arrange: func(w *world) { w.listed(pod(0).Group("unknown").Volume("data").Obj()) },
+			arrange: func(w *harness) { w.listed(pod(0).Group("unknown").Volume("data").Obj()) },
 			want:    []Urgency{WakeNow},
 		},
 		"a pod is bound that the books do not know yet": {
-			arrange: func(w *world) { w.listed(pod(0).Group("unknown").Node("n").Volume("data").Obj()) },
+			arrange: func(w *harness) { w.listed(pod(0).Group("unknown").Node("n").Volume("data").Obj()) },
 		},
-		"no pod uses it":   {arrange: func(*world) {}},
-		"its pod is bound": {arrange: func(w *world) { w.add(pod(0).Volume("data").Node("n").Obj()) }},
+		"no pod uses it":   {arrange: func(*harness) {}},
+		"its pod is bound": {arrange: func(w *harness) { w.add(pod(0).Volume("data").Node("n").Obj()) }},
 		"its pod is being bound": {
-			arrange: func(w *world) {
+			arrange: func(w *harness) {
 				w.add(pod(0).Volume("data").Obj())
 				w.mustPlace("n", nil, "p0")
 			},
 		},
 		"a pod of another scheduler waits with it": {
-			arrange: func(w *world) { w.add(pod(0).Group("").Scheduler("other").Volume("data").Obj()) },
+			arrange: func(w *harness) { w.add(pod(0).Group("").Scheduler("other").Volume("data").Obj()) },
 		},
 		"another pod of the gang that is being bound waits with it": {
-			arrange: func(w *world) {
+			arrange: func(w *harness) {
 				w.add(pod(0).Obj(), pod(1).Volume("data").Obj())
 				w.mustPlace("n", nil, "p0")
 			},
 			want: []Urgency{WakeNow},
 		},
 		"another gang waits with it": {
-			arrange: func(w *world) {
+			arrange: func(w *harness) {
 				w.add(pod(0).Volume("data").Obj())
 				w.mustPlace("n", nil, "p0")
 				w.add(schedtest.MakePodGroup().Name("h").MinMember(1).Obj(), pod(1).Group("h").Volume("data").Obj())
@@ -337,7 +338,7 @@ func TestClaimChangesThatWakeNoSession(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				tt.arrange(w)
 				w.woken()
@@ -365,7 +366,7 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				for i := range 2 {
 					member := pod(i).Volume("data").Obj()
@@ -373,7 +374,7 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 					w.add(member)
 				}
 				w.failGang()
-				w.failGang() // its wait is longer than a first one
+				w.failGang() // The wait is longer than a first one.
 				time.Sleep(firstRetry)
 				w.changes.storage.claimChanged(tt.claim)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
@@ -384,8 +385,8 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatIsSeenAfterItsClaim: a pod with a bound claim can be placed once the volume is known, too. Each has its own watch, and
-// the event of the volume may come later.
+// TestAVolumeThatIsSeenAfterItsClaim checks that a pod with a bound claim is placed once the volume is seen. Volumes
+// have their own watch, so the event of the volume may arrive after that of the claim.
 func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 	bound := func() *v1.PersistentVolumeClaim {
 		claim := schedtest.UnboundClaim("data", "made")
@@ -410,7 +411,7 @@ func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Volume("data").Obj())
 				w.known(tt.claim)
@@ -424,8 +425,8 @@ func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 	}
 }
 
-// listed puts the object into the cluster and the informers' stores, and lets no handler know.
-func (w *world) listed(object runtime.Object) runtime.Object {
+// listed adds the object to the cluster and the informers' stores without calling a handler.
+func (w *harness) listed(object runtime.Object) runtime.Object {
 	object = w.cluster.Put(object)
 	w.list(object)
 	return object
@@ -442,15 +443,16 @@ func (i *gapped) AddEventHandler(handler cache.ResourceEventHandler) (cache.Reso
 	return i.SharedIndexInformer.AddEventHandler(handler)
 }
 
-// TestADeletionThatTheWatchMissed: the informer reports the last state that it knew.
+// TestADeletionThatTheWatchMissed checks that a deletion that the watch missed is handled. The informer reports the
+// last known state.
 func TestADeletionThatTheWatchMissed(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		informer := &gapped{SharedIndexInformer: w.informersOf(pod(0).Obj())[0]}
 		w.handlers.feed(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
 		informer.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/p0", Obj: w.latest["*v1.Pod ns/p0"]})
 		if got := w.changes.pods.count(gang); got != 1 {
-			t.Errorf("the gang counts %d pods, want the one that is left of two", got)
+			t.Errorf("the gang counts %d pods, want the remaining one of two", got)
 		}
 	})
 }

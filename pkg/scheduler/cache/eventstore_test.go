@@ -12,10 +12,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// errNoServer is what a client says of an API server that is away.
+// errNoServer is the error of a client when the API server cannot be reached.
 var errNoServer = errors.New("connection refused")
 
-// eventStore is an API server for events, which answers the first of them with an error until it is up.
+// eventStore is an API server for events. It answers with an error until it is up.
 type eventStore struct {
 	up time.Time
 
@@ -33,7 +33,7 @@ func (s *eventStore) take(_ context.Context, event *v1.Event) error {
 	return nil
 }
 
-// arrived lists the events.
+// arrived returns the events that have arrived.
 func (s *eventStore) arrived() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

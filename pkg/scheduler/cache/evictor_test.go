@@ -9,10 +9,11 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestVictimIsLeavingUntilItsDeletionIsSeen: the watch shows the victim's new status before its deletion, and upstream's
-// cache takes it for a pod that runs. A cycle then must not look for another victim.
+// TestVictimIsLeavingUntilItsDeletionIsSeen checks that a victim is releasing until its deletion is seen. The watch
+// shows the victim's new status before its deletion, and upstream's cache then takes the victim for a running pod. A
+// cycle at that time must not evict another victim.
 func TestVictimIsLeavingUntilItsDeletionIsSeen(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		running := pod(0).Node("n").Phase(v1.PodRunning).Obj()
 		w.add(running)

@@ -26,14 +26,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// sessions runs cycles on a world.
+// sessions runs cycles on a harness.
 type sessions struct {
-	*world
+	*harness
 	registry *framework.Registry
 	profile  *framework.Profile
 }
 
-// explainConf is a conf with the named plugins beside gang and predicates.
+// explainConf returns a configuration with the named plugins in addition to gang and predicates.
 func explainConf(plugins ...string) string {
 	text := "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
 	for _, plugin := range plugins {
@@ -42,14 +42,14 @@ func explainConf(plugins ...string) string {
 	return text
 }
 
-func newSessions(w *world, confText string, specs ...framework.PluginSpec) *sessions {
+func newSessions(w *harness, confText string, specs ...framework.PluginSpec) *sessions {
 	w.t.Helper()
 	benchMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := &sessions{world: w, registry: framework.NewRegistry()}
+	s := &sessions{harness: w, registry: framework.NewRegistry()}
 	s.registry.RegisterPlugin(transaction.Spec(w.Cache))
 	for _, spec := range append(specs, ibcluster.Spec()) {
 		s.registry.RegisterPlugin(spec)
@@ -64,7 +64,7 @@ func newSessions(w *world, confText string, specs ...framework.PluginSpec) *sess
 	return s
 }
 
-// cycle runs one cycle and lets a second pass.
+// cycle runs one cycle and advances the clock by a second.
 func (s *sessions) cycle() {
 	conf.EnabledActionMap = map[string]bool{"enqueue": true, "allocate": true, "backfill": true}
 	ssn := s.registry.OpenSession(s.Cache, s.profile)
@@ -77,7 +77,7 @@ func (s *sessions) cycle() {
 	synctest.Wait()
 }
 
-// says returns the PodGroup's condition with the reason why members wait, as "Type reason: message".
+// says returns the PodGroup's condition with the reason why members wait, as "Type Reason: message".
 func (s *sessions) says() string {
 	for _, c := range s.cluster.PodGroup("g").Status.Conditions {
 		if c.Message != "" {
@@ -87,7 +87,7 @@ func (s *sessions) says() string {
 	return ""
 }
 
-// podSays is the PodScheduled condition of the pod as "reason: message".
+// podSays returns the PodScheduled condition of the pod as "Reason: message".
 func (s *sessions) podSays(name string) string {
 	_, c := podutil.GetPodCondition(&s.cluster.Pod(name).Status, v1.PodScheduled)
 	if c == nil {
@@ -96,7 +96,7 @@ func (s *sessions) podSays(name string) string {
 	return c.Reason + ": " + c.Message
 }
 
-// members are pods of gang g that ask for so many GPUs.
+// members returns pods of gang g that request this number of GPUs.
 func members(n int, gpus string) []*schedtest.PodBuilder {
 	var pods []*schedtest.PodBuilder
 	for i := range n {
@@ -117,7 +117,7 @@ func gpuNodes(n int) []runtime.Object {
 	return nodes
 }
 
-// filler is a pod of another gang that takes all GPUs of the node.
+// filler returns a pod of another gang that takes all GPUs of the node.
 func filler(i int) runtime.Object {
 	return schedtest.MakePod().Name(fmt.Sprintf("filler%d", i)).Group("other").Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).
 		Node(fmt.Sprintf("n%02d", i)).Phase(v1.PodRunning).Obj()
@@ -127,9 +127,10 @@ func other() runtime.Object {
 	return schedtest.MakePodGroup().Name("other").MinMember(1).Phase(v1beta1.PodGroupRunning).Obj()
 }
 
-// TestAPodWithASchedulingGateGetsNoMessage what the others of a gang that no session sees wait for: the API server says what it waits for.
+// TestAPodWithASchedulingGateGetsNoMessage checks that a pod with a scheduling gate does not get the message of its
+// gang's other pods, which no session sees. The API server reports what this pod waits for.
 func TestAPodWithASchedulingGateGetsNoMessage(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(nodeOf8(0).Obj(), pod(0).Gate("example.com/quota").Obj(), pod(1).Obj())
 		s := newSessions(w, explainConf())
 		for range 3 {
@@ -142,10 +143,10 @@ func TestAPodWithASchedulingGateGetsNoMessage(t *testing.T) {
 	})
 }
 
-// TestAGangWithSurplusIsScheduled: its minimum runs, so an event says that it is scheduled and why further members wait, once, and
-// none that it is not.
+// TestAGangWithSurplusIsScheduled checks that a gang with surplus members is reported as scheduled. Its minimum runs,
+// so one event reports that it is scheduled and why further members wait, and no event reports the opposite.
 func TestAGangWithSurplusIsScheduled(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(append(gpuNodes(1), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(),
 			pod(8).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n00").Phase(v1.PodRunning).Obj())...)
 		for _, pod := range members(2, "8") {
@@ -169,10 +170,11 @@ func TestAGangWithSurplusIsScheduled(t *testing.T) {
 	})
 }
 
-// TestGangsThatAreNotAdmittedGetEqualMessages: in whichever order a map yields gangs, the repeated votes name the same plugin for each
-// gang in every cycle, so that nothing is written again.
+// TestGangsThatAreNotAdmittedGetEqualMessages checks that gangs that are not admitted get the same messages in every
+// cycle. In whatever order a map yields gangs, the repeated votes name the same plugin for each gang, so nothing is
+// written again.
 func TestGangsThatAreNotAdmittedGetEqualMessages(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(append(gpuNodes(1), other(), filler(0))...)
 		var names []string
 		for i := range 4 {
@@ -198,7 +200,7 @@ func TestGangsThatAreNotAdmittedGetEqualMessages(t *testing.T) {
 		}
 		first := said()
 		if len(first) != len(names) {
-			t.Errorf("%d of %d PodGroups are told why they wait: %v", len(first), len(names), first)
+			t.Errorf("%d of %d PodGroups have a reason why they wait: %v", len(first), len(names), first)
 		}
 		for range 10 {
 			for _, name := range names {
@@ -206,18 +208,19 @@ func TestGangsThatAreNotAdmittedGetEqualMessages(t *testing.T) {
 			}
 			s.cycle()
 			if diff := cmp.Diff(first, said()); diff != "" {
-				t.Errorf("nothing changed, yet they are told otherwise (-before +now):\n%s", diff)
+				t.Errorf("nothing changed, but the messages did (-before +now):\n%s", diff)
 				return
 			}
 		}
 	})
 }
 
-// TestAPodWithoutItsPodGroupIsReported with a condition and an event, and is not when the PodGroup comes a moment later.
+// TestAPodWithoutItsPodGroupIsReported checks that a pod without its PodGroup gets a condition and an event, unless
+// the PodGroup arrives a moment later.
 func TestAPodWithoutItsPodGroupIsReported(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the PodGroup comes late: %v", late), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(gpuNodes(1)...)
 				w.add(members(1, "1")[0].Obj())
 				s := newSessions(w, explainConf())
@@ -231,20 +234,21 @@ func TestAPodWithoutItsPodGroupIsReported(t *testing.T) {
 				s.cycle()
 				said := s.podSays("p0") == `PodGroupNotFound: PodGroup "g" does not exist; create it, or correct the pod's annotation scheduling.k8s.io/group-name`
 				if said == late {
-					t.Errorf("the pod says %q", s.podSays("p0"))
+					t.Errorf("the pod's condition is %q", s.podSays("p0"))
 				}
 				told := strings.Contains(strings.Join(w.cluster.Events.Take(), "\n"), `Warning FailedScheduling p0: PodGroup "g"`)
 				if told == late {
-					t.Errorf("an event told of it: %v", told)
+					t.Errorf("an event was recorded: %v", told)
 				}
 			})
 		})
 	}
 }
 
-// TestAGangThatIsNotAdmittedIsReportedOnce although a plugin has an event of its own, of the same reason.
+// TestAGangThatIsNotAdmittedIsReportedOnce checks that a gang that is not admitted is reported once, although a
+// plugin records its own event with the same reason.
 func TestAGangThatIsNotAdmittedIsReportedOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(nodeOf8(0).Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupPending).
 			MinResources(schedtest.Resources{"nvidia.com/gpu": "64"}).Obj(), members(1, "1")[0].Obj())
 		s := newSessions(w, explainConf("overcommit"))
@@ -262,7 +266,7 @@ func TestAGangThatIsNotAdmittedIsReportedOnce(t *testing.T) {
 		}
 		for event, n := range told {
 			if n != 1 {
-				t.Errorf("told %d times: %s", n, event)
+				t.Errorf("reported %d times: %s", n, event)
 			}
 		}
 	})

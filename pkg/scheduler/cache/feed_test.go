@@ -9,7 +9,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// What the watch shows, for the books alone: no consequence is drawn.
+// The functions below pass events of the watch to the books only, without any further action.
 
 func (c *Cache) showGroup(group *v1beta1.PodGroup) { c.changes.showGroup(group) }
 
@@ -39,7 +39,7 @@ func (c *Cache) showQuota(quota *v1.ResourceQuota) {
 	c.books.Tables.ShowQuota(quota)
 }
 
-// victim books the pod as one that is being evicted.
+// victim records the pod in the books as evicted.
 func (c *Cache) victim(pod *v1.Pod) error {
 	_, _, err := c.books.Pods.Evict(api.NewTaskInfo(pod))
 	return err

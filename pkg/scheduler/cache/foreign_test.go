@@ -13,15 +13,16 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// addForeign adds a pod without a node as upstream's informer shows it: its filter hides such pods of other schedulers.
-func (w *world) addForeign(pods ...*v1.Pod) {
+// addForeign adds a pod without a node as upstream's informer shows it: the informer's filter hides such pods of
+// other schedulers.
+func (w *harness) addForeign(pods ...*v1.Pod) {
 	w.t.Helper()
 	for _, pod := range pods {
 		w.list(w.cluster.Put(pod).DeepCopyObject())
 	}
 }
 
-// serve makes the tests' scheduler name the one that the process serves.
+// serve makes the process serve the scheduler name of the tests.
 func serve(t *testing.T) {
 	t.Helper()
 	was := options.ServerOpts
@@ -29,7 +30,8 @@ func serve(t *testing.T) {
 	t.Cleanup(func() { options.ServerOpts = was })
 }
 
-// TestPodsOfTheWrongSchedulerAreReported: a gang whose pods have the wrong schedulerName seems to have none.
+// TestPodsOfTheWrongSchedulerAreReported checks that pods with the wrong schedulerName are reported. Without them,
+// their gang seems to have no pods.
 func TestPodsOfTheWrongSchedulerAreReported(t *testing.T) {
 	const right = `; this scheduler places pods with schedulerName "volcano"`
 	const lacks = "Unschedulable NotEnoughTasks: minMember is 3 and "
@@ -66,7 +68,7 @@ func TestPodsOfTheWrongSchedulerAreReported(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := newSessions(w, explainConf())
 				w.gangOf(0, 3)
 				serve(t)

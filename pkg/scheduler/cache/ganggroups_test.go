@@ -21,7 +21,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// What becomes of gangs with settings, and of groups of them, from session to session and bind to bind, on one node of 8 GPUs.
+// These tests follow gangs with settings, and gang groups, over several sessions and binds on one node with 8 GPUs.
 
 func gangWith(name string, minimum int32, pairs ...string) *v1beta1.PodGroup {
 	pg := schedtest.MakePodGroup().Name(name).MinMember(minimum)
@@ -44,7 +44,7 @@ func withoutRequests(gang string, i int) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name(fmt.Sprintf("%s-%d", gang, i)).Group(gang)
 }
 
-// bound was bound and runs.
+// bound changes the pod to one that was bound and runs.
 func bound(pod *schedtest.PodBuilder, minimum string) *schedtest.PodBuilder {
 	return pod.Node("n00").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, minimum)
 }
@@ -65,9 +65,9 @@ func (f failingStep) OnSessionOpen(ssn *framework.Session) {
 
 func (failingStep) OnSessionClose(*framework.Session) {}
 
-// boundAfter has the node and the objects, runs so many cycles, and returns how many pods of each gang are on nodes and have not ended. The
-// pre-bind of those that are failing fails.
-func boundAfter(w *world, cycles int, objects []runtime.Object, failing ...string) map[string]int {
+// boundAfter adds the node and the objects, runs the given number of cycles, and returns the number of bound,
+// unfinished pods of each gang. The pre-bind of the failing pods fails.
+func boundAfter(w *harness, cycles int, objects []runtime.Object, failing ...string) map[string]int {
 	w.t.Helper()
 	w.add(nodeOf8(0).Obj())
 	w.add(objects...)
@@ -98,7 +98,8 @@ const xAndY = `["ns/x","ns/y"]`
 func TestGangGroupsFromSessionToSession(t *testing.T) {
 	group, policy, mode := gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.ModeAnnotation
 	nowhere := func(p *schedtest.PodBuilder) *v1.Pod { return p.NodeSelector("no", "where").Obj() }
-	// groups has gang z, which is alone and asks for 6 GPUs, behind the group of x and y, which asks for 6 with its y.
+	// groups has gang z, which is in no group and requests 6 GPUs, and after it the group of x and y, which requests
+	// 6 GPUs with gang y.
 	groups := func(policyOfBoth, modeOfBoth string) []runtime.Object {
 		return []runtime.Object{
 			gangWith("x", 2, group, xAndY, policy, policyOfBoth, mode, modeOfBoth), gangWith("y", 2, group, xAndY, policy, policyOfBoth, mode, modeOfBoth),
@@ -159,7 +160,7 @@ func TestGangGroupsFromSessionToSession(t *testing.T) {
 	tests["only-waiting: a group of which one gang runs and was whole before waits, and keeps no room"] = test{whole, map[string]int{"x": 2, "z": 1}}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				if diff := cmp.Diff(c.want, boundAfter(w, 20, c.objects)); diff != "" {
 					t.Errorf("pods on nodes after 20 sessions (-want +got):\n%s", diff)
 				}
@@ -168,10 +169,11 @@ func TestGangGroupsFromSessionToSession(t *testing.T) {
 	}
 }
 
-// TestWhichMembersAreBoundWithoutAFailingOne: who is bound when the pre-bind of one member fails, by the terms of its gang and of the group.
+// TestWhichMembersAreBoundWithoutAFailingOne compares the bound members when the pre-bind of one member fails, by the
+// terms of its gang and of the group.
 func TestWhichMembersAreBoundWithoutAFailingOne(t *testing.T) {
 	group, policy, mode := gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.ModeAnnotation
-	// gangsOf are x, of three members, and y, of two.
+	// gangsOf returns gang x with three members, and gang y with two.
 	gangsOf := func(minimumOfX int32, pairs ...string) []runtime.Object {
 		objects := []runtime.Object{gangWith("x", minimumOfX, pairs...), gangWith("y", 2, pairs...)}
 		for i := range 3 {
@@ -195,7 +197,7 @@ func TestWhichMembersAreBoundWithoutAFailingOne(t *testing.T) {
 		"two gangs that are no group, since one lists itself alone": {append(gangsOf(3, mode, "Strict"), gangWith("z", 1, group, `["ns/x","ns/z"]`), memberOf("z", 0, "1").Obj()), "", map[string]int{"x": 3, "y": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				if diff := cmp.Diff(c.want, boundAfter(w, 4, c.objects, c.failing)); diff != "" {
 					t.Errorf("pods on nodes (-want +got):\n%s", diff)
 				}
@@ -204,9 +206,10 @@ func TestWhichMembersAreBoundWithoutAFailingOne(t *testing.T) {
 	}
 }
 
-// Bound members have the minimum of their own gang, and all of them have the gang group.
+// TestAnnotationsOfBoundMembersOfAGangGroup checks that bound members have the minimum of their own gang as an
+// annotation, and that all of them have the gang group.
 func TestAnnotationsOfBoundMembersOfAGangGroup(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		objects := []runtime.Object{gangWith("x", 3, gangs.GroupsAnnotation, xAndY), gangWith("y", 2, gangs.GroupsAnnotation, xAndY)}
 		for i := range 3 {
 			objects = append(objects, memberOf("x", i, "1").Obj())
@@ -229,16 +232,17 @@ func TestAnnotationsOfBoundMembersOfAGangGroup(t *testing.T) {
 	})
 }
 
-// TestForgedGroupIsOverwritten: a pod that is bound alone does not go on saying that it was bound with a group.
+// TestForgedGroupIsOverwritten checks that a forged gang group annotation is overwritten: a pod that is bound alone
+// does not keep an annotation of a group.
 func TestForgedGroupIsOverwritten(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		forged := memberOf("x", 0, "1").Annotation(gangs.BindGroupAnnotation, "ns/x,ns/y").Annotation(gangs.OldBindMembersAnnotation, "9").Obj()
 		if diff := cmp.Diff(map[string]int{"x": 1}, boundAfter(w, 2, []runtime.Object{gangWith("x", 1), forged})); diff != "" {
 			t.Fatalf("pods on nodes (-want +got):\n%s", diff)
 		}
 		pod := w.cluster.Pod("x-0")
 		if group, members := pod.Annotations[gangs.BindGroupAnnotation], pod.Annotations[gangs.OldBindMembersAnnotation]; group != "" || members != "" {
-			t.Errorf("bound alone, and says it was bound with group %q and %q members", group, members)
+			t.Errorf("bound alone, with the annotations of group %q and %q members", group, members)
 		}
 	})
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 
-// TestAGangIsLookedAtAgainOnceItChanges: one that has too much of nothing is remembered as long as its PodGroup and its pods are the same.
+// TestAGangIsLookedAtAgainOnceItChanges checks that a changed gang is checked again. The result that a gang is within
+// the limits is cached as long as its PodGroup and its pods stay the same.
 func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		kept := func() bool {
 			t.Helper()
@@ -36,14 +37,14 @@ func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
 		}
 		w.books.Pods.Show(pod)
 		if kept() {
-			t.Error("its pod has too many tolerations, and it is still taken for one that fits")
+			t.Error("its pod has too many tolerations, and it still counts as within the limits")
 		}
 		if reason, _, is := w.quarantine.objects.Why(gang); !is || reason != quarantine.ObjectTooLarge {
 			t.Errorf("it is quarantined: %v, for %q", is, reason)
 		}
 		w.books.Pods.Show(fits.DeepCopy())
 		if !kept() {
-			t.Error("it has too much of nothing any more, and is not taken for one that fits")
+			t.Error("it exceeds no limit any longer, but does not count as within the limits")
 		}
 	})
 }

@@ -29,8 +29,8 @@ import (
 
 var errBroken = errors.New("it is broken")
 
-// world is a cache on a cluster in memory. What happens in the cluster reaches the cache when the test says so.
-type world struct {
+// harness is a cache on a cluster in memory. The test decides when events of the cluster reach the cache.
+type harness struct {
 	*Cache
 	t       *testing.T
 	cluster *schedtest.Cluster
@@ -40,18 +40,18 @@ type world struct {
 	wakes []Urgency
 }
 
-// inWorld runs f in a world under a fake clock; writers and transactions are at work.
-func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+// withHarness runs f with a harness under a fake clock. Writers and transactions run.
+func withHarness(t *testing.T, f func(t *testing.T, w *harness)) {
 	t.Helper()
-	inWorldWithEvents(t, nil, f)
+	withHarnessAndEvents(t, nil, f)
 }
 
-// inWorldWithEvents does so with events that go to the outlet, or to the cluster.
-func inWorldWithEvents(t *testing.T, outlet func() events.Outlet, f func(t *testing.T, w *world)) {
+// withHarnessAndEvents does the same with events that go to the outlet, or to the cluster if outlet is nil.
+func withHarnessAndEvents(t *testing.T, outlet func() events.Outlet, f func(t *testing.T, w *harness)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, cluster: cluster, latest: map[string]runtime.Object{}}
+		w := &harness{t: t, cluster: cluster, latest: map[string]runtime.Object{}}
 		var to events.Outlet = events.Direct{EventRecorder: cluster.Events}
 		if outlet != nil {
 			to = outlet()
@@ -69,7 +69,7 @@ func inWorldWithEvents(t *testing.T, outlet func() events.Outlet, f func(t *test
 	})
 }
 
-// mustWrap makes the cache over that of the cluster.
+// mustWrap returns a cache for the cluster.
 func mustWrap(t testing.TB, cluster *schedtest.Cluster, observer Observer, wake func(Urgency)) *Cache {
 	t.Helper()
 	return mustMake(t, cluster, events.Direct{EventRecorder: cluster.Events}, observer, wake)
@@ -108,14 +108,14 @@ func (quiet) InFlight(int)                           {}
 func (quiet) StatusRejected(string)                  {}
 func (quiet) EventDone(string)                       {}
 
-func (w *world) wakened(u Urgency) {
+func (w *harness) wakened(u Urgency) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wakes = append(w.wakes, u)
 }
 
-// woken returns the wake-ups since it was last called.
-func (w *world) woken() []Urgency {
+// woken returns the wake-ups since the last call.
+func (w *harness) woken() []Urgency {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	wakes := w.wakes
@@ -123,24 +123,24 @@ func (w *world) woken() []Urgency {
 	return wakes
 }
 
-// add puts the object into the cluster, new or changed, and lets the cache know.
-func (w *world) add(objects ...runtime.Object) {
+// add adds or updates the object in the cluster and notifies the cache.
+func (w *harness) add(objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {
 		w.deliver(w.cluster.Put(object).DeepCopyObject())
 	}
 }
 
-// sync lets the cache know what has become of the pods by the calls of the cache itself.
-func (w *world) sync(pods ...string) {
+// sync notifies the cache of the changes that its own calls made to the pods.
+func (w *harness) sync(pods ...string) {
 	w.t.Helper()
 	for _, name := range pods {
 		w.deliver(w.cluster.Pod(name))
 	}
 }
 
-// list puts the object where informers list it from, but lets no handler know.
-func (w *world) list(object runtime.Object) (old runtime.Object) {
+// list adds the object to the informers' stores without calling a handler.
+func (w *harness) list(object runtime.Object) (old runtime.Object) {
 	w.t.Helper()
 	key := fmt.Sprintf("%T %s", object, keyOf(w.t, object))
 	old = w.latest[key]
@@ -153,8 +153,8 @@ func (w *world) list(object runtime.Object) (old runtime.Object) {
 	return old
 }
 
-// deliver lets the cache know of the object as its informers hold it.
-func (w *world) deliver(object runtime.Object) {
+// deliver updates the informers' stores with the object and calls the handlers.
+func (w *harness) deliver(object runtime.Object) {
 	w.t.Helper()
 	w.Cache.books.Nodes.Sums.Count(object)
 	if _, err := quarantine.Trimmed(object); err != nil {
@@ -185,8 +185,8 @@ func (w *world) deliver(object runtime.Object) {
 	}
 }
 
-// remove deletes the object from the cluster and lets the cache know.
-func (w *world) remove(object runtime.Object) {
+// remove deletes the object from the cluster and notifies the cache.
+func (w *harness) remove(object runtime.Object) {
 	w.t.Helper()
 	key := fmt.Sprintf("%T %s", object, keyOf(w.t, object))
 	last := w.latest[key]
@@ -209,7 +209,7 @@ func (w *world) remove(object runtime.Object) {
 	}
 }
 
-func (w *world) informersOf(object runtime.Object) []cache.SharedIndexInformer {
+func (w *harness) informersOf(object runtime.Object) []cache.SharedIndexInformer {
 	switch object.(type) {
 	case *v1.Pod:
 		return []cache.SharedIndexInformer{w.SharedInformerFactory().Core().V1().Pods().Informer()}
@@ -238,8 +238,8 @@ const firstRetry = ledger.FirstRetry
 
 const gang = api.JobID(schedtest.Namespace + "/g")
 
-// gangOf4 makes PodGroup g of four, its pods p0 to p3 of 1 cpu, and the node n of 8 cpu.
-func (w *world) gangOf(members int, minMember int32) {
+// gangOf creates PodGroup g, its pods p0, p1 and so on of 1 CPU, and node n.
+func (w *harness) gangOf(members int, minMember int32) {
 	w.t.Helper()
 	w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj())
 	for i := range members {
@@ -252,18 +252,18 @@ func pod(i int) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Req(schedtest.Resources{"cpu": "1"})
 }
 
-// reserve reserves what a session decided, outside a transaction.
-func (w *world) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
+// reserve reserves a session's decision, outside a transaction.
+func (w *harness) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
 	return w.ledger.Reserve(bindCtx.TaskInfo, decided, steps)
 }
 
-// place adds the pod, as a session decided it, to its gang's transaction on the node.
-func (w *world) place(name, node string, steps ...binding.Step) error {
+// place adds the pod to its gang's transaction on the node, as a session does.
+func (w *harness) place(name, node string, steps ...binding.Step) error {
 	w.t.Helper()
 	return w.AddToTransaction(w.decided(name, node), nil, nil, steps)
 }
 
-func (w *world) mustPlace(node string, steps []binding.Step, names ...string) {
+func (w *harness) mustPlace(node string, steps []binding.Step, names ...string) {
 	w.t.Helper()
 	for _, name := range names {
 		if err := w.place(name, node, steps...); err != nil {
@@ -272,8 +272,8 @@ func (w *world) mustPlace(node string, steps []binding.Step, names ...string) {
 	}
 }
 
-// decided is what a session hands over for the pod: a task of a snapshot with the node's name.
-func (w *world) decided(name, node string) *vccache.BindContext {
+// decided returns a session's decision for the pod: a task of a snapshot with the node's name.
+func (w *harness) decided(name, node string) *vccache.BindContext {
 	w.t.Helper()
 	for _, job := range w.Snapshot().Jobs {
 		for _, task := range job.Tasks {
@@ -288,7 +288,7 @@ func (w *world) decided(name, node string) *vccache.BindContext {
 }
 
 // task returns a copy of the cache's task.
-func (w *world) task(name string) *api.TaskInfo {
+func (w *harness) task(name string) *api.TaskInfo {
 	w.books.Lock()
 	defer w.books.Unlock()
 	for _, job := range w.books.Jobs.All() {
@@ -301,8 +301,8 @@ func (w *world) task(name string) *api.TaskInfo {
 	return nil
 }
 
-// booked says where the cache has the pods, as "Pending" or "Binding on n", in the order of the names.
-func (w *world) booked(names ...string) []string {
+// booked returns the state of the pods in the cache, as "Pending" or "Binding on n", in the order of the names.
+func (w *harness) booked(names ...string) []string {
 	var books []string
 	for _, name := range names {
 		task := w.task(name)
@@ -318,15 +318,15 @@ func (w *world) booked(names ...string) []string {
 	return books
 }
 
-// idleCPU is what the cache has left on the node, in milli-cpu.
-func (w *world) idleCPU(node string) float64 {
+// idleCPU returns the idle CPU of the node in the cache, in milli-CPU.
+func (w *harness) idleCPU(node string) float64 {
 	w.books.Lock()
 	defer w.books.Unlock()
 	return w.books.Nodes.Get(node).Idle.MilliCPU
 }
 
-// nodesOf are the nodes that the API server has the pods on.
-func (w *world) nodesOf(names ...string) []string {
+// nodesOf returns the nodes of the pods in the API server.
+func (w *harness) nodesOf(names ...string) []string {
 	var nodes []string
 	for _, name := range names {
 		nodes = append(nodes, w.cluster.Pod(name).Spec.NodeName)
@@ -334,7 +334,7 @@ func (w *world) nodesOf(names ...string) []string {
 	return nodes
 }
 
-// failing is a step that fails for the pods.
+// failing returns a step that fails for the pods.
 func failing(plugin string, pods ...string) binding.Step {
 	return binding.Step{Plugin: plugin, PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
 		if slices.Contains(pods, task.Name) {
@@ -344,7 +344,7 @@ func failing(plugin string, pods ...string) binding.Step {
 	}}
 }
 
-// waiting is a step that waits for the channel, or the end of its context.
+// waiting returns a step that waits for the channel, or for the end of its context.
 func waiting(plugin string, goOn <-chan struct{}) binding.Step {
 	return binding.Step{Plugin: plugin, PreBind: func(ctx context.Context, _ *api.TaskInfo, _ string) error {
 		select {

@@ -18,8 +18,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// missedEnd has the cache know that the pod is gone as an informer says it after a gap of its watch: with the last version that it has.
-func (w *world) missedEnd(name string) {
+// missedEnd reports the deletion of the pod as an informer does after a gap of its watch: with the last version that
+// it has.
+func (w *harness) missedEnd(name string) {
 	w.t.Helper()
 	key := "*v1.Pod ns/" + name
 	last := w.latest[key].(*v1.Pod)
@@ -33,87 +34,88 @@ func (w *world) missedEnd(name string) {
 	informer.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/" + name, Obj: last})
 }
 
-// TestBooksOfHardHistories: whatever happens to pod p0 of 1 CPU and node n of 8, the books are those of a scheduler that starts afterwards.
+// TestBooksOfHardHistories checks that the books equal the books of a newly started scheduler, whatever happened to
+// pod p0 of 1 CPU and node n of 8 CPUs.
 func TestBooksOfHardHistories(t *testing.T) {
 	running := func() *v1.Pod { return pod(0).Node("n").Phase(v1.PodRunning).Obj() }
 	large := schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "16", "pods": "10"}).Label("zone", "b").Obj()
 	large.UID = "large"
 	tests := map[string]struct {
-		happens func(w *world)
+		happens func(w *harness)
 		booked  string
-		// idle is what node n has left in a session, in milli-CPU; -1 if there is no such node.
+		// idle is the idle CPU of node n in a session, in milli-CPU. It is -1 if the node does not exist.
 		idle float64
 	}{
 		"a start finds a pod on a node that is not shown": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.remove(schedtest.MakeNode().Name("n").Obj())
 				w.add(running())
 			}, booked: "Running on n", idle: -1,
 		},
 		"the node of a pod is shown after it": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.remove(schedtest.MakeNode().Name("n").Obj())
 				w.add(running(), schedtest.MakeNode().Name("n").Obj())
 			}, booked: "Running on n", idle: 7000,
 		},
 		"the node is registered again, larger": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running())
 				w.remove(schedtest.MakeNode().Name("n").Obj())
 				w.add(large)
 			}, booked: "Running on n", idle: 15000,
 		},
 		"the watch misses that the node is another one": {
-			happens: func(w *world) { w.add(running(), large) }, booked: "Running on n", idle: 15000,
+			happens: func(w *harness) { w.add(running(), large) }, booked: "Running on n", idle: 15000,
 		},
 		"the pod has succeeded, and is deleted": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running(), pod(0).Node("n").Phase(v1.PodSucceeded).Obj())
 				w.remove(pod(0).Obj())
 			}, booked: "unknown", idle: 8000,
 		},
 		"the pod has failed without a node": {
-			happens: func(w *world) { w.add(pod(0).Phase(v1.PodFailed).Obj()) }, booked: "Failed", idle: 8000,
+			happens: func(w *harness) { w.add(pod(0).Phase(v1.PodFailed).Obj()) }, booked: "Failed", idle: 8000,
 		},
 		"an evicted pod succeeds": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running())
 				w.evictIt()
 				w.add(pod(0).Node("n").Phase(v1.PodSucceeded).Obj())
 			}, booked: "Succeeded on n", idle: 8000,
 		},
 		"the watch misses the end of an evicted pod and the start of another of its name": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running())
 				w.evictIt()
 				w.add(pod(0).UID("another").Node("n").Phase(v1.PodRunning).Obj())
 			}, booked: "Running on n", idle: 7000,
 		},
 		"the end of a running pod falls into a gap of the watch": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(running())
 				w.missedEnd("p0")
 			}, booked: "unknown", idle: 8000,
 		},
 		"the end of a pod in a transaction falls into a gap of the watch": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.mustPlace("n", nil, "p0")
 				w.missedEnd("p0")
 				w.end()
 			}, booked: "unknown", idle: 8000,
 		},
 		"the pod is another scheduler's": {
-			happens: func(w *world) { w.add(pod(0).Scheduler("other").Obj()) }, booked: "unknown", idle: 8000,
+			happens: func(w *harness) { w.add(pod(0).Scheduler("other").Obj()) }, booked: "unknown", idle: 8000,
 		},
 		"the pod is another scheduler's while it is being bound": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.mustPlace("n", nil, "p0")
 				w.add(pod(0).Scheduler("other").Obj())
 				w.end()
 			}, booked: "unknown", idle: 8000,
 		},
 		"the API server takes the Binding and its answer is lost": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				lost := true
 				w.cluster.Kube.PrependReactor("create", "pods/binding", func(action clienttesting.Action) (bool, runtime.Object, error) {
 					if !lost {
@@ -130,7 +132,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 			}, booked: "Bound on n", idle: 7000,
 		},
 		"the API server rejects the Binding": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.cluster.Kube.PrependReactor("create", "pods/binding", func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
 				})
@@ -139,7 +141,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 			}, booked: "Pending", idle: 8000,
 		},
 		"the watch shows the pod on another node while it is being bound": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.add(schedtest.MakeNode().Name("m").Obj())
 				w.mustPlace("n", nil, "p0")
 				w.add(pod(0).Node("m").Obj())
@@ -147,7 +149,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 			}, booked: "Bound on m", idle: 8000,
 		},
 		"its node goes and comes while it is being bound": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.mustPlace("n", nil, "p0")
 				w.remove(schedtest.MakeNode().Name("n").Obj())
 				w.add(large)
@@ -158,9 +160,9 @@ func TestBooksOfHardHistories(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
-				w.SessionSnapshot() // what has not changed since is not copied again
+				w.SessionSnapshot() // An unchanged node is not copied again.
 				tt.happens(w)
 				if diff := cmp.Diff([]string{tt.booked}, w.booked("p0")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
@@ -174,22 +176,22 @@ func TestBooksOfHardHistories(t *testing.T) {
 					t.Errorf("node n has %v milli-CPU left in a session, want %v", idle, tt.idle)
 				}
 				if held := w.books.Pods.Held(); held > 0 {
-					t.Errorf("%d pods are held by transactions, want none", held)
+					t.Errorf("%d pods are in transactions, want none", held)
 				}
 			})
 		})
 	}
 }
 
-// end has the transactions end, however often they try again.
-func (w *world) end() {
+// end waits until the transactions have ended, however often they retry.
+func (w *harness) end() {
 	w.SealTransactions()
 	time.Sleep(10 * time.Minute)
 	synctest.Wait()
 }
 
 // evictIt evicts pod p0 as a session does.
-func (w *world) evictIt() {
+func (w *harness) evictIt() {
 	w.t.Helper()
 	given := w.Snapshot()
 	w.cluster.Kube.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
@@ -199,9 +201,10 @@ func (w *world) evictIt() {
 	synctest.Wait()
 }
 
-// The pod is about to start, and its transaction still decides whether it is bound.
+// TestPodWithoutANodeInTheWatchIsNotEvicted checks that a pod without a node in the watch is not evicted. The pod is
+// about to start, and its transaction still decides whether it is bound.
 func TestPodWithoutANodeInTheWatchIsNotEvicted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.mustPlace("n", nil, "p0")
 		w.SealTransactions()

@@ -23,8 +23,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// hyperNode puts the HyperNode into the cluster, new or changed, and lets the cache know.
-func (w *world) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
+// hyperNode adds or updates the HyperNode in the cluster and notifies the cache.
+func (w *harness) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
 	w.t.Helper()
 	if err := w.sources.volcano.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
 		w.t.Fatal(err)
@@ -32,8 +32,8 @@ func (w *world) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
 	w.changes.hyperNodeChanged(hyperNode)
 }
 
-// seenNodes are the HyperNodes that a session sees, each with its nodes.
-func seenNodes(w *world) map[string][]string {
+// seenNodes returns the HyperNodes that a session sees, each with its nodes.
+func seenNodes(w *harness) map[string][]string {
 	snapshot, _, _ := w.SessionSnapshot()
 	seen := map[string][]string{}
 	for name := range snapshot.HyperNodes {
@@ -42,21 +42,21 @@ func seenNodes(w *world) map[string][]string {
 	return seen
 }
 
-// member makes a HyperNode of one member.
+// member returns a HyperNode with one member.
 func member(name string, memberType topologyv1alpha1.MemberType, selector topologyv1alpha1.MemberSelector) *topologyv1alpha1.HyperNode {
 	hyperNode := schedtest.MakeHyperNode().Name(name).Tier(2).Obj()
 	hyperNode.Spec.Members = []topologyv1alpha1.MemberSpec{{Type: memberType, Selector: selector}}
 	return hyperNode
 }
 
-// younger makes the HyperNode one that was created later.
+// younger makes the HyperNode younger than the others.
 func younger(hyperNode *topologyv1alpha1.HyperNode) *topologyv1alpha1.HyperNode {
 	hyperNode.CreationTimestamp = metav1.NewTime(schedtest.Created.Add(time.Minute))
 	return hyperNode
 }
 
 func TestACorrectedHyperNodeCounts(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.hyperNode(schedtest.MakeHyperNode().Name("a").NodesLike("(").Obj())
 		if diff := cmp.Diff(map[string][]string{}, seenNodes(w)); diff != "" {
 			t.Errorf("before (-want +got):\n%s", diff)
@@ -75,7 +75,7 @@ func TestACorrectedHyperNodeCounts(t *testing.T) {
 
 func TestHyperNodesFollowNodes(t *testing.T) {
 	node := func(name, rack string) *v1.Node { return schedtest.MakeNode().Name(name).Label("rack", rack).Obj() }
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.hyperNode(schedtest.MakeHyperNode().Name("like").NodesLike("^n[0-9]$").Obj())
 		w.hyperNode(schedtest.MakeHyperNode().Name("rack").NodesLabelled("rack", "a").Nodes("n9").Obj())
 		w.hyperNode(schedtest.MakeHyperNode().Name("top").Tier(2).HyperNodes("rack").Obj())
@@ -99,7 +99,7 @@ func TestHyperNodesFollowNodes(t *testing.T) {
 		info := w.hyperNodes.current()
 		w.add(schedtest.MakeNode().Name("elsewhere").Obj())
 		if w.hyperNodes.current() != info {
-			t.Error("the HyperNodes were made anew for a node that is in none")
+			t.Error("the HyperNodes were rebuilt for a node that is in none")
 		}
 	})
 }
@@ -118,7 +118,7 @@ func TestMessagesOfInvalidHyperNodesAreShort(t *testing.T) {
 	}
 }
 
-// TestHyperNodesAreUpstreams: of random forests upstream makes the same.
+// TestHyperNodesAreUpstreams checks that random forests of HyperNodes equal upstream's.
 func TestHyperNodesAreUpstreams(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -144,7 +144,7 @@ func TestHyperNodesAreUpstreams(t *testing.T) {
 			}
 			hyperNodes = append(hyperNodes, b.Obj())
 		}
-		for i := range len(hyperNodes) - 1 { // each in one above it, or in none
+		for i := range len(hyperNodes) - 1 { // each in one HyperNode above it, or in none
 			if above := i + 1 + rng.IntN(len(hyperNodes)-i); above < len(hyperNodes) {
 				hyperNodes[above].Spec.Members = append(hyperNodes[above].Spec.Members,
 					schedtest.MakeHyperNode().HyperNodes(hyperNodes[i].Name).Obj().Spec.Members...)
@@ -189,16 +189,17 @@ func describeHyperNodes(info *api.HyperNodesInfo) []string {
 	return all
 }
 
-// TestHyperNodesOutsideOfSessions: plugins see changes as soon as the watch shows them, and the same tree while there are none.
+// TestHyperNodesOutsideOfSessions checks that plugins see changes of HyperNodes outside of sessions as soon as the
+// watch shows them, and the same tree while nothing changes.
 func TestHyperNodesOutsideOfSessions(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.hyperNode(schedtest.MakeHyperNode().Name("leaf").Nodes("n0").Obj())
 		before := w.handle.HyperNodes()
 		if diff := cmp.Diff(map[string]sets.Set[string]{"leaf": sets.New("n0")}, before.RealNodesSet()); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
 		if w.handle.HyperNodes() != before {
-			t.Error("they are read anew although nothing changed")
+			t.Error("they are rebuilt although nothing changed")
 		}
 		w.hyperNode(schedtest.MakeHyperNode().Name("leaf").Nodes("n1").Obj())
 		if diff := cmp.Diff(map[string]sets.Set[string]{"leaf": sets.New("n1")}, w.handle.HyperNodes().RealNodesSet()); diff != "" {

@@ -33,19 +33,20 @@ func witnessSpec(began *atomic.Int32) framework.PluginSpec {
 	}}
 }
 
-// TestAGangThatBackfillCannotComplete waits with what stops the member without requests, holds nothing, takes nothing from
-// others, runs no pre-bind step, and is placed by the first cycle in which that member fits.
+// TestAGangThatBackfillCannotComplete checks that a gang that backfill cannot complete waits and reports the reason
+// that excludes the member without requests. It reserves nothing, runs no pre-bind step, and is placed by the first
+// cycle in which that member fits.
 func TestAGangThatBackfillCannotComplete(t *testing.T) {
 	const nodes = "1 node didn't match Pod's node affinity/selector"
 	minimum := func(n int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Name("g").MinMember(n) }
 	gpus := func(i int) *schedtest.PodBuilder { return members(i+1, "8")[i] }
 	bare := func(i int) *schedtest.PodBuilder { return pod(i).Req(nil) }
-	label := func(w *world) { w.add(nodeOf8(0).Label("disk", "ssd").Obj(), nodeOf8(1).Obj()) }
+	label := func(w *harness) { w.add(nodeOf8(0).Label("disk", "ssd").Obj(), nodeOf8(1).Obj()) }
 	tests := map[string]struct {
 		group *schedtest.PodGroupBuilder
 		pods  []*schedtest.PodBuilder
 		want  string
-		mend  func(w *world)
+		mend  func(w *harness)
 		bound int
 	}{
 		"no node has the label it wants": {
@@ -60,7 +61,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 		"it has a scheduling gate": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), bare(1).Gate("example.com/quota")}, bound: 2,
 			want: "SchedulingGated: 1 of 2 pods waits for scheduling gates: example.com/quota; minMember is 2",
-			mend: func(w *world) {
+			mend: func(w *harness) {
 				free := w.cluster.Pod("p1").DeepCopy()
 				free.Spec.SchedulingGates = nil
 				w.add(free, nodeOf8(1).Obj())
@@ -69,7 +70,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 		"others of it would do, and have no room": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{gpus(0), gpus(1), bare(2).NodeSelector("disk", "ssd")}, bound: 2,
 			want: "NotEnoughResources: best-effort pod p2 fits on no node: " + nodes,
-			mend: func(w *world) { w.add(nodeOf8(1).Obj(), nodeOf8(2).Obj()) },
+			mend: func(w *harness) { w.add(nodeOf8(1).Obj(), nodeOf8(2).Obj()) },
 		},
 		"none of it asks for resources": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{bare(0), bare(1).NodeSelector("disk", "ssd")}, bound: 2, mend: label,
@@ -78,7 +79,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 		"none of it asks for resources, and one has a gate": {
 			group: minimum(2), pods: []*schedtest.PodBuilder{bare(0), bare(1).Gate("example.com/quota")}, bound: 2,
 			want: "SchedulingGated: 1 of 2 pods waits for scheduling gates: example.com/quota; minMember is 2",
-			mend: func(w *world) {
+			mend: func(w *harness) {
 				free := w.cluster.Pod("p1").DeepCopy()
 				free.Spec.SchedulingGates = nil
 				w.add(free)
@@ -87,7 +88,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				var began atomic.Int32
 				w.add(nodeOf8(0).Obj(), tt.group.Obj())
 				for _, pod := range tt.pods {
@@ -101,13 +102,13 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 					t.Errorf("%d pre-bind steps began, and %d pods hold resources", began.Load(), w.Cache.books.Pods.Held())
 				}
 				if diff := cmp.Diff("Unschedulable "+tt.want, s.says()); diff != "" {
-					t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+					t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 				}
 				_, message, _ := strings.Cut(tt.want, ": ")
 				for _, p := range tt.pods {
 					if pod := p.Obj(); len(pod.Spec.SchedulingGates) == 0 {
 						if diff := cmp.Diff(v1.PodReasonUnschedulable+": "+message, s.podSays(pod.Name)); diff != "" {
-							t.Errorf("pod %s says (-want +got):\n%s", pod.Name, diff)
+							t.Errorf("condition of pod %s (-want +got):\n%s", pod.Name, diff)
 						}
 					}
 				}
@@ -115,7 +116,7 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 					schedtest.MakePod().Name("later").Group("later").Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Obj())
 				s.cycle()
 				if w.cluster.Pod("later").Spec.NodeName == "" {
-					t.Error("a gang that fits is not placed because of one that does not")
+					t.Error("a gang that fits is not placed because of a gang that does not fit")
 				}
 				w.sync("later")
 				tt.mend(w)
@@ -134,9 +135,10 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 	}
 }
 
-// Further members reach the minimum together with members that are about to be bound.
+// TestGangWithMembersInFlightIsNotIncomplete checks that members in flight count for the minimum of a gang: further
+// members reach it together with members that are about to be bound.
 func TestGangWithMembersInFlightIsNotIncomplete(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(3, 2)
 		goOn := make(chan struct{})
 		w.mustPlace("n", []binding.Step{waiting("slow", goOn)}, "p0", "p1")
@@ -144,7 +146,7 @@ func TestGangWithMembersInFlightIsNotIncomplete(t *testing.T) {
 		synctest.Wait()
 		w.mustPlace("n", nil, "p2")
 		if released := w.ReleaseIncomplete(); len(released) > 0 {
-			t.Errorf("given up: %v, want nobody while others of the gang are being bound", released)
+			t.Errorf("given up: %v, want none while others of the gang are being bound", released)
 		}
 		w.SealTransactions()
 		close(goOn)

@@ -17,7 +17,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestFieldsWithoutEffectAreReported: such a gang runs, and its PodGroup says which of its fields have no effect.
+// TestFieldsWithoutEffectAreReported checks that fields without effect are reported. Such a gang runs, and a
+// condition of its PodGroup lists the fields that have no effect.
 func TestFieldsWithoutEffectAreReported(t *testing.T) {
 	group := func() *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Name("g").MinMember(1) }
 	roles := func() *schedtest.PodGroupBuilder {
@@ -36,7 +37,7 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 		hyperNode *schedtest.HyperNodeBuilder
 		group     *schedtest.PodGroupBuilder
 		want      string
-		// mended is the PodGroup once its user has corrected it.
+		// mended is the PodGroup after its user has corrected it.
 		mended *schedtest.PodGroupBuilder
 	}{
 		"role minima whose sum exceeds minMember": {
@@ -85,7 +86,7 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				if tt.class != nil {
 					w.showPriorityClass(tt.class)
 				}

@@ -22,8 +22,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestInformersOfPluginsRun: informers that a plugin requests before the cache is started run with the others. Informers of a plugin
-// that a reload adds run once the plugin requests them, and no others do.
+// TestInformersOfPluginsRun checks that informers of plugins run. Informers that a plugin requests before the cache
+// starts run with the others. Informers of a plugin that a reload adds run once the plugin requests them, and no
+// others do.
 func TestInformersOfPluginsRun(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
@@ -38,7 +39,7 @@ func TestInformersOfPluginsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	made, other := late().Informer(), silent().Informer()
-	for range 2 { // saying it again does nothing
+	for range 2 { // The second call does nothing.
 		if err := c.handle.StartInformers(early, made); err != nil {
 			t.Fatal(err)
 		}
@@ -47,11 +48,11 @@ func TestInformersOfPluginsRun(t *testing.T) {
 		t.Error("the informers do not run")
 	}
 	if other.HasSynced() {
-		t.Error("an informer runs that nobody needs")
+		t.Error("an unneeded informer runs")
 	}
 }
 
-// deviceInformer is an informer of a factory that is not the scheduler's, on what the handle has for clients.
+// deviceInformer returns an informer of another factory that uses the clients of the handle.
 func deviceInformer(t *testing.T, c *Cache) toolscache.SharedIndexInformer {
 	t.Helper()
 	client, err := versioned.NewForConfig(c.handle.RestConfig())
@@ -61,7 +62,8 @@ func deviceInformer(t *testing.T, c *Cache) toolscache.SharedIndexInformer {
 	return externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices().Informer()
 }
 
-// TestInformersOfOtherFactoriesRun: what a plugin watches has been read when the start, or the reload that brings it in, goes on.
+// TestInformersOfOtherFactoriesRun checks that informers of other factories run. A plugin's objects have been listed
+// when the start, or the reload that adds the plugin, continues.
 func TestInformersOfOtherFactoriesRun(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	cluster.Devices.Put(&v1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
@@ -70,7 +72,7 @@ func TestInformersOfOtherFactoriesRun(t *testing.T) {
 	if err := c.handle.StartInformers(early); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.handle.AwaitInformers(t.Context()); err != nil || early.HasSynced() { // which does not wait for what does not run
+	if err := c.handle.AwaitInformers(t.Context()); err != nil || early.HasSynced() { // AwaitInformers does not wait for an informer that does not run.
 		t.Errorf("it runs before the cache: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -79,7 +81,7 @@ func TestInformersOfOtherFactoriesRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := deviceInformer(t, c)
-	for range 2 { // saying it again does nothing
+	for range 2 { // The second call does nothing.
 		if err := c.handle.StartInformers(early, late); err != nil {
 			t.Fatal(err)
 		}
@@ -89,12 +91,13 @@ func TestInformersOfOtherFactoriesRun(t *testing.T) {
 	}
 	for name, informer := range map[string]toolscache.SharedIndexInformer{"before the start": early, "after it": late} {
 		if diff := cmp.Diff([]string{"n1"}, informer.GetStore().ListKeys()); diff != "" {
-			t.Errorf("asked for %s, devices (-want +got):\n%s", name, diff)
+			t.Errorf("requested %s, devices (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// TestAnInformerThatItsPluginRunsIsRejected: such an informer would not list again as soon as the others.
+// TestAnInformerThatItsPluginRunsIsRejected checks that an informer that its plugin runs itself is rejected, since it
+// would not list again as soon as the others.
 func TestAnInformerThatItsPluginRunsIsRejected(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
@@ -102,7 +105,7 @@ func TestAnInformerThatItsPluginRunsIsRejected(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go informer.RunWithContext(ctx)
-	eventually(t, "the informer runs", func() bool { return informer.SetTransform(nil) != nil }) // which shows that it runs
+	eventually(t, "the informer runs", func() bool { return informer.SetTransform(nil) != nil }) // This error shows that the informer runs.
 	if err := c.handle.StartInformers(informer); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +114,8 @@ func TestAnInformerThatItsPluginRunsIsRejected(t *testing.T) {
 	}
 }
 
-// The start waits for a list only if the API server may serve it later.
+// TestStartDoesNotWaitForUnlistableKinds checks that a start waits for a list only if the API server may serve it
+// later.
 func TestStartDoesNotWaitForUnlistableKinds(t *testing.T) {
 	devices := v1alpha1.Resource("devices")
 	tests := map[string]struct {
@@ -162,7 +166,8 @@ func TestStartDoesNotWaitForUnlistableKinds(t *testing.T) {
 	}
 }
 
-// The wait ends when the start is cancelled.
+// TestStartReportsTheInformersItWaitsFor checks that a start reports the informers that it awaits. The wait ends when
+// the start is cancelled.
 func TestStartReportsTheInformersItWaitsFor(t *testing.T) {
 	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(Urgency) {})
 	silent := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
@@ -185,7 +190,9 @@ func TestStartReportsTheInformersItWaitsFor(t *testing.T) {
 	}
 }
 
-// A reload that waits for the list without success is refused. The next reload, which does not need the list, succeeds.
+// TestUnlistableKindsStopOnlyReloadsThatNeedThem checks that kinds that cannot be listed stop only reloads that need
+// them. A reload that waits for the list without success is refused. The next reload, which does not need the list,
+// succeeds.
 func TestUnlistableKindsStopOnlyReloadsThatNeedThem(t *testing.T) {
 	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(Urgency) {})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -218,7 +225,7 @@ func TestUnlistableKindsStopOnlyReloadsThatNeedThem(t *testing.T) {
 	}
 }
 
-// A plugin can change its copy of the REST config, and wake the loop.
+// TestHandle: A plugin can change its copy of the REST config, and can wake the loop.
 func TestHandle(t *testing.T) {
 	var woken []Urgency
 	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(u Urgency) { woken = append(woken, u) })
@@ -234,7 +241,8 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// TestListErrorsAreReported, each of them, unlike that a kind is not listed, which may last for as long as the process lives.
+// TestListErrorsAreReported checks that list errors are reported, except that a kind is not served, which may last
+// for the life of the process.
 func TestListErrorsAreReported(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	cluster.Devices.Put(&v1alpha1.Device{})
@@ -244,13 +252,13 @@ func TestListErrorsAreReported(t *testing.T) {
 		return []bool{!informer.isRejected("", gone), !informer.isRejected("", gone), !informer.isRejected("", away)}
 	}
 	if diff := cmp.Diff([]bool{false, false, true}, told()); diff != "" {
-		t.Errorf("before the first list, told of each error (-want +got):\n%s", diff)
+		t.Errorf("before the first list, whether each error is reported (-want +got):\n%s", diff)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go informer.RunWithContext(ctx)
 	eventually(t, "the list is read", informer.HasSynced)
 	if diff := cmp.Diff([]bool{true, true, true}, told()); diff != "" {
-		t.Errorf("after the first list, told of each error (-want +got):\n%s", diff)
+		t.Errorf("after the first list, whether each error is reported (-want +got):\n%s", diff)
 	}
 }

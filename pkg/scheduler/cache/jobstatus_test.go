@@ -23,8 +23,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// verdict lets a session close with its verdict on the gang.
-func (w *world) verdict(decide func(job *api.JobInfo)) {
+// verdict closes a session that has set the gang's status with decide.
+func (w *harness) verdict(decide func(job *api.JobInfo)) {
 	w.t.Helper()
 	job := w.Snapshot().Jobs[gang]
 	decide(job)
@@ -44,8 +44,8 @@ func saysUnschedulable(job *api.JobInfo) {
 	setCondition(&job.PodGroup.Status, unschedulable("NotEnoughResources", "no room"))
 }
 
-// settled lets the time pass in which a gang may be said to be arriving.
-func (w *world) settled() {
+// settled waits for the time in which a gang may count as arriving.
+func (w *harness) settled() {
 	w.verdict(func(*api.JobInfo) {})
 	time.Sleep(2 * statuswriter.Settle)
 	synctest.Wait()
@@ -53,7 +53,8 @@ func (w *world) settled() {
 	w.cluster.Events.Take()
 }
 
-// TestATimeOutIsOneEventOfThePodGroup: plugin coscheduling records it when it sends the gang back. The pods have it from their own.
+// TestATimeOutIsOneEventOfThePodGroup checks that a timeout is one event of the PodGroup, which plugin coscheduling
+// records when it requeues the gang. Each pod has its own event.
 func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {
 	const pods = "Warning FailedScheduling p0: "
 	tests := map[string]struct {
@@ -72,7 +73,7 @@ func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 3)
 				w.settled()
 				w.verdict(func(job *api.JobInfo) {
@@ -88,8 +89,8 @@ func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {
 	}
 }
 
-// TestRegressionRunningWhilePending is upstream's defect of that id (volcano#4383): the PodGroup is said to be Running, or
-// scheduled, while a member of its minimum is not bound.
+// TestRegressionRunningWhilePending is for upstream's defect of that id (volcano#4383): the PodGroup is reported as
+// Running, or scheduled, while a member of its minimum is not bound.
 func TestRegressionRunningWhilePending(t *testing.T) {
 	tests := map[string]struct {
 		pods      []*schedtest.PodBuilder
@@ -121,7 +122,7 @@ func TestRegressionRunningWhilePending(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 2)
 				for _, p := range tt.pods {
 					w.add(p.Obj())
@@ -134,16 +135,17 @@ func TestRegressionRunningWhilePending(t *testing.T) {
 					t.Errorf("phase is %s, want %s", got, tt.phase)
 				}
 				if got := w.condition(v1beta1.PodGroupConditionType(scheduling.PodGroupScheduled)) != ""; got != tt.scheduled {
-					t.Errorf("condition Scheduled is there: %v, want %v", got, tt.scheduled)
+					t.Errorf("condition Scheduled exists: %v, want %v", got, tt.scheduled)
 				}
 			})
 		})
 	}
 }
 
-// Upstream counts members only, so it reports a gang without its leader as scheduled if it has enough members.
+// TestGangReportsAMissingRole checks that a gang reports a missing role. Upstream counts members only, so it reports
+// a gang without its leader as scheduled if it has enough members.
 func TestGangReportsAMissingRole(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).Obj())
 		w.add(pod(0).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(1).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(2).Role("leader").Obj())
 		w.settled()
@@ -161,10 +163,11 @@ func TestGangReportsAMissingRole(t *testing.T) {
 	})
 }
 
-// TestAGangWhoseTransactionEndsIsNotShort: in the session's snapshot its members are being bound, but its transaction has
-// ended when the session gives its verdict.
+// TestAGangWhoseTransactionEndsIsNotShort checks that a gang whose transaction ends is not reported as incomplete. In
+// the session's snapshot its members are being bound, but its transaction has ended when the session reports on the
+// gang.
 func TestAGangWhoseTransactionEndsIsNotShort(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.settled()
 		w.mustPlace("n", nil, "p0", "p1")
@@ -179,10 +182,10 @@ func TestAGangWhoseTransactionEndsIsNotShort(t *testing.T) {
 	})
 }
 
-// TestVerdictWhileWaiting: a gang that waits after a failure keeps saying why; once it was tried again, what the
-// session says counts.
+// TestVerdictWhileWaiting checks that a gang that waits after a failure keeps reporting the reason. Once it was tried
+// again, the session's result counts.
 func TestVerdictWhileWaiting(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.settled()
 		w.failGang()
@@ -199,9 +202,10 @@ func TestVerdictWhileWaiting(t *testing.T) {
 	})
 }
 
-// A gang that is bound in part after a failure is in phase Unknown.
+// TestAGangThatIsBoundInPartIsNotJustInqueue checks that a gang that is partially bound after a failure is in phase
+// Unknown, not Inqueue.
 func TestAGangThatIsBoundInPartIsNotJustInqueue(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 3)
 		w.add(pod(2).Node("n").Obj())
 		w.settled()
@@ -216,9 +220,10 @@ func TestAGangThatIsBoundInPartIsNotJustInqueue(t *testing.T) {
 	})
 }
 
-// TestAGangWithItsMinimumIsRunning, also if the session says that further members, which must be placed together, fit nowhere.
+// TestAGangWithItsMinimumIsRunning checks that a gang with its minimum is Running, even if the session reports that
+// further members, which must be placed together, fit nowhere.
 func TestAGangWithItsMinimumIsRunning(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(3, 2)
 		for i := range 2 {
 			w.add(pod(i).Node("n").Phase(v1.PodRunning).Obj())
@@ -237,7 +242,7 @@ func TestAGangWithItsMinimumIsRunning(t *testing.T) {
 }
 
 func TestBoundGangDropsItsFailure(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		w.deliver(w.cluster.PodGroup("g"))
@@ -256,9 +261,9 @@ func TestBoundGangDropsItsFailure(t *testing.T) {
 	})
 }
 
-// TestArrivingGang: a gang whose pods are created one by one is not called unschedulable for each that is to come.
+// TestArrivingGang: A gang whose pods are created one by one is not reported as unschedulable for each missing pod.
 func TestArrivingGang(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 3)
 		w.cluster.Writes()
 		for i := range 2 {
@@ -282,20 +287,20 @@ func TestArrivingGang(t *testing.T) {
 		}
 		want := map[string]int{"patch podgroups g": 1, "update pods/status p0": 1, "update pods/status p1": 1}
 		if diff := cmp.Diff(want, count(w.cluster.Writes())); diff != "" {
-			t.Errorf("writes when no more came (-want +got):\n%s", diff)
+			t.Errorf("writes after the last pod (-want +got):\n%s", diff)
 		}
 		for event, n := range count(w.cluster.Events.Take()) {
 			if n != 1 {
-				t.Errorf("event was told %d times: %s", n, event)
+				t.Errorf("event was recorded %d times: %s", n, event)
 			}
 		}
 	})
 }
 
-// TestAGangThatIsBeingBoundIsNotWrittenInBetween: that a gang is Inqueue is no news a moment before it is Running, unless
-// binding it takes long.
+// TestAGangThatIsBeingBoundIsNotWrittenInBetween checks that no status is written while a gang is being bound. Phase
+// Inqueue is not written a moment before phase Running, unless binding takes long.
 func TestAGangThatIsBeingBoundIsNotWrittenInBetween(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.verdict(func(job *api.JobInfo) { job.PodGroup.Status.Phase = scheduling.PodGroupPending })
 		w.settled()
@@ -321,11 +326,12 @@ func TestAGangThatIsBeingBoundIsNotWrittenInBetween(t *testing.T) {
 	})
 }
 
-// TestABookedHyperNodeIsNotInTheInformersObject: others read that without a lock.
+// TestABookedHyperNodeIsNotInTheInformersObject checks that a HyperNode recorded for a gang is not written into the
+// informer's object, which others read without a lock.
 func TestABookedHyperNodeIsNotInTheInformersObject(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{"without annotations": nil, "with annotations": {"a": "b"}} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				shown := w.cluster.PodGroup("g")
 				shown.Annotations = annotations

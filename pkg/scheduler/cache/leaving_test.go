@@ -18,8 +18,8 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// runsAndIsDeleted has the pod run, deleted as soon as it started with that grace period.
-func (w *world) runsAndIsDeleted(pod *v1.Pod, grace time.Duration) {
+// runsAndIsDeleted makes the pod run and deletes it, with this grace period, as soon as it has started.
+func (w *harness) runsAndIsDeleted(pod *v1.Pod, grace time.Duration) {
 	w.t.Helper()
 	seconds, due, now := int64(grace/time.Second), metav1.NewTime(time.Now().Add(grace)), metav1.Now()
 	pod.Status.Phase, pod.Status.StartTime = v1.PodRunning, &now
@@ -27,8 +27,8 @@ func (w *world) runsAndIsDeleted(pod *v1.Pod, grace time.Duration) {
 	w.add(pod)
 }
 
-// comes adds a gang of n pods to the queue, which request so many CPUs each.
-func (w *world) comes(name, queue, cpu string, n int) {
+// comes adds a gang of n pods to the queue. Each pod requests this amount of CPU.
+func (w *harness) comes(name, queue, cpu string, n int) {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(n)).Obj())
 	for i := range n {
@@ -36,10 +36,11 @@ func (w *world) comes(name, queue, cpu string, n int) {
 	}
 }
 
-func (w *world) nodeOf(pod string) string { return w.cluster.Pod(pod).Spec.NodeName }
+func (w *harness) nodeOf(pod string) string { return w.cluster.Pod(pod).Spec.NodeName }
 
-// TestDeletedPodsThatRunOnCountAgainstTheirQueue: a tenant submits pods, deletes them with a grace period of a year
-// or of seconds once they run, and submits the next. Those of the PodGroup that it deletes as well count too.
+// TestDeletedPodsThatRunOnCountAgainstTheirQueue checks that deleted pods that still run count against their queue. A
+// tenant submits pods, deletes them with a grace period of a year or of seconds once they run, and submits the next
+// pods. Pods whose PodGroup was deleted too also count.
 func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion"} {
 		for _, form := range []struct {
@@ -47,7 +48,7 @@ func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
 			grace    time.Duration
 		}{{false, year}, {true, year}, {false, 100 * time.Second}, {true, 100 * time.Second}} {
 			t.Run(fmt.Sprint(plugin, form), func(t *testing.T) {
-				inWorld(t, func(t *testing.T, w *world) {
+				withHarness(t, func(t *testing.T, w *harness) {
 					w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "4"}).Obj())
 					w.add(nodeOf8(0).Obj(), nodeOf8(1).Obj())
 					s := newSessions(w, explainConf(plugin))
@@ -77,11 +78,12 @@ func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
 	}
 }
 
-// TestDeletedPodsOfADeadNodeLeaveTheirQueue: no kubelet ends them, and the next gang is to run.
+// TestDeletedPodsOfADeadNodeLeaveTheirQueue checks that deleted pods of a dead node leave their queue. No kubelet
+// ends them, and the next gang must be able to run.
 func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
 	for _, ready := range []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionUnknown} {
 		t.Run(string(ready), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "4"}).Obj())
 				dead := nodeOf8(0).Obj()
 				w.add(dead)
@@ -101,7 +103,7 @@ func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
 				}
 				const why = "queue q has reached its capability: cpu 4 of 4 in use (4 by pods being deleted), 4 requested"
 				if conditions := w.cluster.PodGroup("next").Status.Conditions; len(conditions) != 1 || conditions[0].Message != why {
-					t.Errorf("the conditions of the next gang are %v, want one that says %q", conditions, why)
+					t.Errorf("the conditions of the next gang are %v, want a message with %q", conditions, why)
 				}
 				dead = dead.DeepCopy()
 				dead.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: ready}}
@@ -117,12 +119,13 @@ func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
 	}
 }
 
-// TestAGangDoesNotWaitForAPodThatStays: it would hold the idle nodes until the pod ends in a year. It waits, and holds them, for a pod that ends in
-// a moment; and after the end of a pod it runs.
+// TestAGangDoesNotWaitForAPodThatStays checks that a gang does not wait for a pod that stays. It would hold the idle
+// nodes until the pod ends in a year. A gang does wait for a pod that ends in a moment, holds nodes for it, and runs
+// after its end.
 func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
 	for grace, holds := range map[time.Duration]bool{year: false, time.Hour: false, time.Minute: true} {
 		t.Run(grace.String(), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				for i := range 3 {
 					w.add(nodeOf8(i).Obj())
 				}
@@ -154,10 +157,11 @@ func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
 	}
 }
 
-// TestAVictimIsWaitedForSomeMinutes: its grace period may be a year. After that others get the room that the gang was to have beside it, and the
-// pod is not evicted once more.
+// TestAVictimIsWaitedForSomeMinutes checks that a gang waits for a victim for some minutes only, since its grace
+// period may be a year. Afterwards, others get the resources that the gang was to use together with the victim's, and
+// the pod is not evicted again.
 func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(nodeOf8(0).Obj(), nodeOf8(1).Obj())
 		s := newSessions(w, explainConf("proportion"))
 		w.add(schedtest.MakePodGroup().Name("victim").MinMember(1).Obj())
@@ -166,7 +170,7 @@ func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 		if err := w.Evict(api.NewTaskInfo(victim), "test"); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // the cluster deletes it at once, and the watch shows that it has a year
+		synctest.Wait() // The cluster deletes the pod at once, and the watch shows a grace period of a year.
 		w.runsAndIsDeleted(victim, year)
 		w.comes("big", schedtest.Queue, "64", 2)
 		w.comes("other", schedtest.Queue, "1", 1)
@@ -197,8 +201,9 @@ func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 	})
 }
 
-// TestADeletedPodCountsNoMoreThanItsNodeHas: a tenant may name a node and request anything. What counts is needed by the gang that stands in: what
-// is not, upstream takes for room that others may have.
+// TestADeletedPodCountsNoMoreThanItsNodeHas checks that a deleted pod counts for no more than its node has. A tenant
+// may name any node and request any amount. All of the counted amount is in the minimum of the substitute job,
+// because upstream lets others use resources above the minimum.
 func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cpu, node string
@@ -207,7 +212,7 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 		"it fits": {"1", "n", 1000}, "it requests more": {"1e15", "n", 8000}, "no such node": {"1e15", "nowhere", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Req(schedtest.Resources{"cpu": tt.cpu}).Node(tt.node).Phase(v1.PodRunning).Terminating().Obj())
 				given, _, _ := w.SessionSnapshot()
@@ -216,7 +221,7 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 					t.Fatalf("the queue's count has %v, want %v milli-cpu", job, tt.want)
 				}
 				if needs := job.GetMinResources(); needs.MilliCPU != tt.want || !job.GetElasticResources().IsEmpty() {
-					t.Errorf("of it %v is the minimum and %v elastic, want all the minimum", needs, job.GetElasticResources())
+					t.Errorf("%v of it are the minimum and %v elastic, want only the minimum", needs, job.GetElasticResources())
 				}
 				if len(job.TaskStatusIndex[api.Running]) > 0 {
 					t.Error("it counts as running, and shuffle evicts such pods")
@@ -226,9 +231,10 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 	}
 }
 
-// TestADeletedPodCountsInNoQueueThatDoesNotExist: nor does one of no gang count.
+// TestADeletedPodCountsInNoQueueThatDoesNotExist checks that a deleted pod does not count if its queue does not
+// exist, or if it has no gang.
 func TestADeletedPodCountsInNoQueueThatDoesNotExist(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		group := schedtest.MakePodGroup().Name("g").Queue("gone").MinMember(1).Obj()
 		w.add(group, pod(0).Node("n").Phase(v1.PodRunning).Terminating().Obj())
 		w.add(schedtest.MakePod().Name("lone").Node("n").Phase(v1.PodRunning).Terminating().Obj())

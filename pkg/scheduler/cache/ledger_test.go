@@ -14,8 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// reserved makes a gang of one whose member is reserved on node n and in no transaction of the engine.
-func (w *world) reserved() *binding.Member {
+// reserved creates a gang with one member that is reserved on node n and in no transaction of the engine.
+func (w *harness) reserved() *binding.Member {
 	w.t.Helper()
 	w.gangOf(1, 1)
 	m, err := w.reserve(w.decided("p0", "n"), nil, nil)
@@ -25,9 +25,9 @@ func (w *world) reserved() *binding.Member {
 	return m
 }
 
-// TestSessionAfterRollback: a released task must be one that upstream's snapshot can clone.
+// TestSessionAfterRollback checks that a released task is one that upstream's snapshot can clone.
 func TestSessionAfterRollback(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		m := w.reserved()
 		w.ledger.Released(m, errBroken)
 		if got := len(w.Snapshot().Jobs[gang].TaskStatusIndex[api.Pending]); got != 1 {
@@ -36,32 +36,33 @@ func TestSessionAfterRollback(t *testing.T) {
 	})
 }
 
-// TestPodOrNodeDeletedInFlight: what a member was to be bound with is undone and free again.
+// TestPodOrNodeDeletedInFlight checks that the resources reserved for a member are released if the pod or the node is
+// deleted while it is in flight.
 func TestPodOrNodeDeletedInFlight(t *testing.T) {
 	tests := map[string]struct {
-		happens func(w *world)
+		happens func(w *harness)
 		books   []string
 		cause   string
 	}{
 		"a pod is deleted": {
-			happens: func(w *world) { w.remove(pod(0).Obj()) },
+			happens: func(w *harness) { w.remove(pod(0).Obj()) },
 			books:   []string{"unknown", "Pending"},
 			cause:   binding.ErrPodGone.Error(),
 		},
 		"a pod is being deleted": {
-			happens: func(w *world) { w.add(pod(0).Terminating().Obj()) },
+			happens: func(w *harness) { w.add(pod(0).Terminating().Obj()) },
 			books:   []string{"Releasing", "Pending"},
 			cause:   binding.ErrPodGone.Error(),
 		},
 		"the node is deleted": {
-			happens: func(w *world) { w.remove(schedtest.MakeNode().Name("n").Obj()) },
+			happens: func(w *harness) { w.remove(schedtest.MakeNode().Name("n").Obj()) },
 			books:   []string{"Pending", "Pending"},
 			cause:   "node n was deleted",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				never := make(chan struct{})
 				w.mustPlace("n", []binding.Step{waiting("slow", never)}, "p0", "p1")
@@ -74,7 +75,7 @@ func TestPodOrNodeDeletedInFlight(t *testing.T) {
 				}
 				for _, event := range w.cluster.Events.Take() {
 					if tt.cause == binding.ErrPodGone.Error() && strings.Contains(event, " p0: ") {
-						t.Errorf("the pod that is gone was told: %s", event)
+						t.Errorf("the deleted pod got an event: %s", event)
 					}
 				}
 				if reason, blocked := w.Blocked(gang); !blocked || !strings.Contains(reason, tt.cause) {

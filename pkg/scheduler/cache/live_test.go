@@ -23,8 +23,8 @@ import (
 
 var podsResource = v1.SchemeGroupVersion.WithResource("pods")
 
-// liveWorld is a cache that hears of its cluster by watches, with upstream's own workers at work, as a scheduler's does.
-type liveWorld struct {
+// liveHarness is a cache that follows its cluster by watches, with upstream's own workers running, as in a scheduler.
+type liveHarness struct {
 	*Cache
 	t       *testing.T
 	cluster *schedtest.Cluster
@@ -32,16 +32,16 @@ type liveWorld struct {
 }
 
 // startLive starts a cache on the cluster. It is stopped at the end of the test.
-func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liveWorld {
+func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liveHarness {
 	t.Helper()
-	w := &liveWorld{t: t, cluster: cluster, watch: &gappyWatch{tracker: cluster.Kube.Tracker()}}
+	w := &liveHarness{t: t, cluster: cluster, watch: &gappyWatch{tracker: cluster.Kube.Tracker()}}
 	cluster.Kube.PrependWatchReactor("pods", w.watch.react)
 	w.Cache = mustWrap(t, cluster, observer, func(Urgency) {})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := w.Start(ctx, ctx); err != nil {
 		t.Fatal(err)
 	}
-	// client-go's fake loses what is made between an informer's list and its watch.
+	// client-go's fake loses objects that are created between an informer's list and its watch.
 	eventually(t, "pods and what their volumes depend on are watched", func() bool {
 		watched := map[string]bool{}
 		for _, action := range cluster.Kube.Actions() {
@@ -61,7 +61,7 @@ func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liv
 	return w
 }
 
-// eventually waits for workers that do not report their progress.
+// eventually waits until the condition holds, for workers that do not report their progress.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(30 * time.Second)
@@ -71,21 +71,21 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("it did not come true that %s", what)
+			t.Fatalf("timed out: %s", what)
 		}
 	}
 }
 
-// claim makes the claim that a pod waits for.
-func (w *liveWorld) claim(name string) {
+// claim creates the claim that a pod waits for.
+func (w *liveHarness) claim(name string) {
 	w.t.Helper()
 	if err := w.cluster.Kube.Tracker().Add(schedtest.UnboundClaim(name, "late")); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// taskOf is the cache's task of the pod; nil when it has none.
-func (w *liveWorld) taskOf(name string) *api.TaskInfo {
+// taskOf returns the cache's task of the pod, or nil.
+func (w *liveHarness) taskOf(name string) *api.TaskInfo {
 	w.books.Lock()
 	defer w.books.Unlock()
 	for _, job := range w.books.Jobs.All() {
@@ -98,8 +98,8 @@ func (w *liveWorld) taskOf(name string) *api.TaskInfo {
 	return nil
 }
 
-// gappyWatch shows pods, and misses what happens during a gap: at its end it shows what is different, as an informer does that
-// lists them again.
+// gappyWatch shows events of pods and hides them during a gap. At the end of the gap it shows the differences, like
+// an informer that lists again.
 type gappyWatch struct {
 	tracker clienttesting.ObjectTracker
 
@@ -206,8 +206,9 @@ func (g *gappyWatch) end() {
 	}
 }
 
-// TestALateClaimDoesNotTakeItsPodOutOfItsTransaction: upstream reads a pod anew whose claim comes after it. A pod that is being bound is
-// not Pending after that, and one that waits has its volumes counted.
+// TestALateClaimDoesNotTakeItsPodOutOfItsTransaction checks that a late claim does not take its pod out of its
+// transaction. Upstream reads a pod again when its claim arrives later. A pod that is being bound must not be Pending
+// after that, and a waiting pod has its volumes counted.
 func TestALateClaimDoesNotTakeItsPodOutOfItsTransaction(t *testing.T) {
 	cluster := schedtest.NewCluster(
 		schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
@@ -232,7 +233,7 @@ func TestALateClaimDoesNotTakeItsPodOutOfItsTransaction(t *testing.T) {
 	eventually(t, "the volume of the pod that waits is counted", func() bool {
 		return len(w.taskOf("p1").Resreq.ScalarResources) > 0
 	})
-	w.claim("claim-p2") // what was read anew as often as the others, and after them
+	w.claim("claim-p2") // The claim's pod is read again as often as the others, and after them.
 	eventually(t, "the volume of another pod that waits is counted", func() bool {
 		return len(w.taskOf("p2").Resreq.ScalarResources) > 0
 	})

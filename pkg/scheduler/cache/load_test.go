@@ -32,7 +32,8 @@ func prometheus(t *testing.T, asked *atomic.Int32) string {
 	return server.URL
 }
 
-// TestNodesAreMeasured: sessions see what the source of the conf measures, from the next session on; without a source, nothing.
+// TestNodesAreMeasured checks that sessions see the measurements of the configured source from the next session on,
+// and none without a source.
 func TestNodesAreMeasured(t *testing.T) {
 	tests := map[string]struct {
 		conf     map[string]string
@@ -49,7 +50,7 @@ func TestNodesAreMeasured(t *testing.T) {
 			cluster := schedtest.NewCluster()
 			c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
 			c.books.Nodes.Show(schedtest.MakeNode().Name("n").Obj())
-			c.SessionSnapshot() // what it has copied is copied again
+			c.SessionSnapshot() // The copied node is copied again.
 			if tt.conf != nil {
 				tt.conf["address"], tt.conf["interval"] = prometheus(t, &asked), "1ms"
 				c.SetMetricsConf(tt.conf)
@@ -75,7 +76,8 @@ func TestNodesAreMeasured(t *testing.T) {
 	}
 }
 
-// TestTheConfOfTheLoadIsTheCachesOwn: a reload that changes its map does not change what is measured.
+// TestTheConfOfTheLoadIsTheCachesOwn checks that the cache has its own copy of the load configuration: a reload that
+// changes the map does not change the measurement.
 func TestTheConfOfTheLoadIsTheCachesOwn(t *testing.T) {
 	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(Urgency) {})
 	conf := map[string]string{"type": "a"}

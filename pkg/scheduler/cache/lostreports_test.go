@@ -21,7 +21,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// leaky is an outlet that loses what is sent through it while it leaks, and else notes it.
+// leaky is an outlet that loses notices while it leaks, and otherwise records them.
 type leaky struct {
 	mu    sync.Mutex
 	leaks bool
@@ -41,7 +41,7 @@ func (l *leaky) Send(e events.Notice, done func(there bool)) {
 	done(!l.leaks)
 }
 
-// take returns the reports since its last call.
+// take returns the reports since the last call.
 func (l *leaky) take() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *leaky) take() map[string]int {
 	return told
 }
 
-// refusing is a plugin whose pre-bind step fails, and whose rollback does so too if it is stuck.
+// refusing is a plugin whose pre-bind step fails. With stuck set, its rollback fails as well.
 type refusing struct{ stuck bool }
 
 func (refusing) Name() string                      { return "refusing" }
@@ -68,7 +68,8 @@ func (p refusing) Rollback(context.Context, *api.TaskInfo, string) error {
 	return nil
 }
 
-// A lasting state is also reported once an hour, because the API server drops events after that time.
+// TestLostReportsAreSentAgain checks that lost reports are sent again. A lasting state is also reported once an hour,
+// because the API server drops events after that time.
 func TestLostReportsAreSentAgain(t *testing.T) {
 	group := func(queue string) *schedtest.PodGroupBuilder {
 		return schedtest.MakePodGroup().Name("g").MinMember(1).Queue(queue)
@@ -100,7 +101,7 @@ func TestLostReportsAreSentAgain(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			out := &leaky{leaks: true, told: map[string]int{}}
-			inWorldWithEvents(t, func() events.Outlet { return out }, func(t *testing.T, w *world) {
+			withHarnessAndEvents(t, func() events.Outlet { return out }, func(t *testing.T, w *harness) {
 				w.add(nodeOf8(0).Obj(), members(1, "1")[0].Obj())
 				if tt.group != nil {
 					w.add(tt.group.Obj())
@@ -140,24 +141,25 @@ func TestLostReportsAreSentAgain(t *testing.T) {
 				}
 				cycles(report.ResendEvery + 5*time.Minute)
 				if diff := cmp.Diff(once, about(out.take())); diff != "" {
-					t.Errorf("told once events arrive again (-want +got):\n%s", diff)
+					t.Errorf("reported once events arrive again (-want +got):\n%s", diff)
 				}
 				cycles(30 * time.Minute)
 				if diff := cmp.Diff(map[string]int{}, about(out.take())); diff != "" {
-					t.Errorf("told while the events can be read (-want +got):\n%s", diff)
+					t.Errorf("reported while the events exist (-want +got):\n%s", diff)
 				}
 				cycles(time.Hour)
 				if diff := cmp.Diff(once, about(out.take())); diff != "" {
-					t.Errorf("told once they are gone (-want +got):\n%s", diff)
+					t.Errorf("reported after they have expired (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
 }
 
-// TestTheMemoryOfDeletedGangsIsReleased: a session works on a gang that is deleted meanwhile.
+// TestTheMemoryOfDeletedGangsIsReleased checks that the memory of deleted gangs is released. A session works on a
+// gang that is deleted in the meantime.
 func TestTheMemoryOfDeletedGangsIsReleased(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(members(1, "16")[0].Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
 		job := w.Snapshot().Jobs[gang]
 		closes := func() {
@@ -173,7 +175,7 @@ func TestTheMemoryOfDeletedGangsIsReleased(t *testing.T) {
 		}
 		w.remove(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
 		if closes(); w.reports.Remembered() != 0 {
-			t.Errorf("%d things are remembered, want none: the gang is gone", w.reports.Remembered())
+			t.Errorf("%d records are kept, want none for a deleted gang", w.reports.Remembered())
 		}
 	})
 }

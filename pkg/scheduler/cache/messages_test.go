@@ -20,7 +20,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestWhyAGangWaits: each cause has its words, on the PodGroup and, the same, on its pods.
+// TestWhyAGangWaits compares the message of each cause, which is the same on the PodGroup and on its pods.
 func TestWhyAGangWaits(t *testing.T) {
 	minimum := func(n int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Name("g").MinMember(n) }
 	tests := map[string]struct {
@@ -135,7 +135,7 @@ func TestWhyAGangWaits(t *testing.T) {
 		},
 		"its minResources exceed what is left of its queue": {
 			plugins: []string{"capacity"}, objects: append(gpuNodes(2), schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"nvidia.com/gpu": "4"}).Obj()),
-			group: minimum(1).Phase(v1beta1.PodGroupPending).MinResources(schedtest.Resources{"nvidia.com/gpu": "8"}), // its pods are made when it is let in
+			group: minimum(1).Phase(v1beta1.PodGroupPending).MinResources(schedtest.Resources{"nvidia.com/gpu": "8"}), // Its pods are created when it is admitted.
 			want:  "Unschedulable QueueFull: not admitted by plugin capacity: minResources asks for nvidia.com/gpu 8; queue default has reached its capability: nvidia.com/gpu 0 of 4 in use, 8 requested",
 		},
 		"its minimum runs and further members have no room": {
@@ -152,7 +152,7 @@ func TestWhyAGangWaits(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(tt.objects...)
 				w.add(tt.group.Obj())
 				for _, pod := range tt.pods {
@@ -163,7 +163,7 @@ func TestWhyAGangWaits(t *testing.T) {
 					s.cycle()
 				}
 				if diff := cmp.Diff(tt.want, s.says()); diff != "" {
-					t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+					t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 				}
 				if w.cluster.PodGroup("g").Status.Phase == v1beta1.PodGroupCompleted {
 					t.Error("the PodGroup is called Completed")
@@ -175,7 +175,7 @@ func TestWhyAGangWaits(t *testing.T) {
 						continue
 					}
 					if diff := cmp.Diff("Unschedulable: "+message, s.podSays(pod.Name)); diff != "" {
-						t.Errorf("pod %s says (-want +got):\n%s", pod.Name, diff)
+						t.Errorf("condition of pod %s (-want +got):\n%s", pod.Name, diff)
 					}
 				}
 			})
@@ -183,11 +183,11 @@ func TestWhyAGangWaits(t *testing.T) {
 	}
 }
 
-// TestWhySessionsSkipAGang has the texts that stand on a PodGroup while its transaction fails, or while an object that makes the scheduler
-// panic is searched for.
+// TestWhySessionsSkipAGang compares the messages on a PodGroup while its transaction fails, or while the bisector
+// searches for an object that makes the scheduler panic.
 func TestWhySessionsSkipAGang(t *testing.T) {
 	got := map[string]string{}
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		undo := make(chan struct{})
 		step := failing("bad", "p0")
@@ -201,7 +201,7 @@ func TestWhySessionsSkipAGang(t *testing.T) {
 		synctest.Wait()
 		got["its transaction has failed"], _ = w.Blocked(gang)
 	})
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Node("n").Phase(v1.PodRunning).Obj(), schedtest.MakePodGroup().Name("a").Obj(), schedtest.MakePodGroup().Name("b").Obj())
 		_, _, _ = w.SessionSnapshot()
@@ -289,7 +289,7 @@ func TestInvalidHyperNodesAreIgnoredAndReported(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				for _, hyperNode := range append([]*topologyv1alpha1.HyperNode{leaf, spine}, tt.hyperNodes...) {
 					w.hyperNode(hyperNode)
 				}

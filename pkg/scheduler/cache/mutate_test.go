@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// mutation is one change that a plugin could make in a copy it was given.
+// mutation is one change that a plugin could make to its copy.
 type mutation struct {
 	path string
 	do   func()
@@ -24,8 +24,8 @@ var shared = map[reflect.Type]bool{
 	reflect.TypeFor[*time.Duration](): true, // a job's waiting time
 }
 
-// changesOf lists what can be changed in the node or job by the names that Go lets other packages use, each field and
-// each entry once.
+// changesOf returns the changes that other packages can make to the node or job, one for each exported field and each
+// entry.
 func changesOf(copied any) []mutation {
 	var all []mutation
 	visit(reflect.ValueOf(copied), "", map[uintptr]bool{}, &all)
@@ -93,7 +93,7 @@ func visitMap(v reflect.Value, path string, seen map[uintptr]bool, all *[]mutati
 	for _, key := range keys {
 		at := fmt.Sprintf("%s[%v]", path, key)
 		*all = append(*all, mutation{"delete " + at, func() { v.SetMapIndex(key, reflect.Value{}) }})
-		element := reflect.New(v.Type().Elem()).Elem() // entries of a map cannot be set: a changed one is put in
+		element := reflect.New(v.Type().Elem()).Elem() // Entries of a map cannot be set, so a changed entry is put in.
 		element.Set(v.MapIndex(key))
 		var inner []mutation
 		visit(element, at, seen, &inner)

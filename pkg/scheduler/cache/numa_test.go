@@ -12,9 +12,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestTheNUMATopologyOfADeletedNodeIsDeleted, and no other.
+// TestTheNUMATopologyOfADeletedNodeIsDeleted checks that the NUMA topology of a deleted node is deleted, and no
+// other.
 func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		for _, name := range []string{"n", "m"} {
 			numa := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			if err := w.cluster.Volcano.Tracker().Add(numa); err != nil {
@@ -27,14 +28,15 @@ func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
 		synctest.Wait()
 		left, err := w.cluster.Volcano.NodeinfoV1alpha1().Numatopologies().List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(left.Items) != 1 || left.Items[0].Name != "m" {
-			t.Errorf("left are %v (%v), want that of m", left, err)
+			t.Errorf("%v (%v) remain, want only m", left, err)
 		}
 	})
 }
 
-// TestTheNUMATopologyOfAReplacedNodeStays: the watch shows the next node of its name instead of the end of the former one.
+// TestTheNUMATopologyOfAReplacedNodeStays checks that the NUMA topology of a replaced node stays. The watch shows the
+// next node with its name instead of the deletion of the former node.
 func TestTheNUMATopologyOfAReplacedNodeStays(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		numa := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 		if err := w.cluster.Volcano.Tracker().Add(numa); err != nil {
 			t.Fatal(err)

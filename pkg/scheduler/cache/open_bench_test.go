@@ -28,8 +28,8 @@ import (
 
 var benchMetrics sync.Once
 
-// crowd is a cache of nodes that are full of running gangs.
-type crowd struct {
+// fullCluster is a cache of nodes that are full of running gangs.
+type fullCluster struct {
 	*Cache
 	tb    testing.TB
 	nodes int
@@ -39,11 +39,11 @@ type crowd struct {
 
 const benchGang = 50
 
-func newCrowd(b *testing.B, nodes, pods int) *crowd {
+func newFullCluster(b *testing.B, nodes, pods int) *fullCluster {
 	b.Helper()
 	benchMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	cluster := schedtest.NewCluster()
-	c := &crowd{tb: b, nodes: nodes, gangs: make([][]*v1.Pod, pods/benchGang)}
+	c := &fullCluster{tb: b, nodes: nodes, gangs: make([][]*v1.Pod, pods/benchGang)}
 	c.Cache = mustWrap(b, cluster, quiet{}, func(Urgency) {})
 	c.showQueue(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 	c.showQueue(schedtest.MakeQueue().Name("root").Obj())
@@ -64,8 +64,8 @@ func newCrowd(b *testing.B, nodes, pods int) *crowd {
 	return c
 }
 
-// arrive replaces the gang's pods by pending ones.
-func (c *crowd) arrive(g int) {
+// arrive replaces the gang's pods by pending pods.
+func (c *fullCluster) arrive(g int) {
 	for _, pod := range c.gangs[g] {
 		c.books.Pods.Hide(pod)
 	}
@@ -78,7 +78,7 @@ func (c *crowd) arrive(g int) {
 }
 
 // bind lets the gang's pods run.
-func (c *crowd) bind(g int) {
+func (c *fullCluster) bind(g int) {
 	for i, pod := range c.gangs[g] {
 		placed := *pod
 		placed.Spec.NodeName, placed.Status.Phase = fmt.Sprintf("node-%d", (g*benchGang+i)%c.nodes), v1.PodRunning
@@ -88,8 +88,9 @@ func (c *crowd) bind(g int) {
 	}
 }
 
-// turn is what becomes of the crowd between two sessions: a gang has ended, one has come, and the one before is bound.
-func (c *crowd) turn() {
+// turn makes the changes between two sessions: one gang has ended, a new one has arrived, and the one that arrived
+// before is bound.
+func (c *fullCluster) turn() {
 	c.cycle++
 	c.arrive(c.cycle % len(c.gangs))
 	c.bind((c.cycle - 1) % len(c.gangs))
@@ -110,10 +111,10 @@ func benchProfile(b *testing.B, c *Cache) (*framework.Registry, *framework.Profi
 	return registry, profile
 }
 
-// timings are how long things took, by name.
+// timings has the measured durations, by name.
 type timings map[string][]time.Duration
 
-// of times fn, without the garbage of what ran before.
+// of measures fn after collecting the garbage of earlier work.
 func (t timings) of(name string, fn func()) {
 	runtime.GC()
 	began := time.Now()
@@ -126,29 +127,31 @@ func (t timings) median(name string) float64 {
 	return t[name][len(t[name])/2].Seconds()
 }
 
-// sessionSizes are the clusters of BenchmarkSession. In the largest upstream's way, which takes seconds, is left out.
+// sessionSizes are the clusters of BenchmarkSession. In the largest one, upstream's full copy is left out because it
+// takes seconds.
 var sessionSizes = []struct {
 	nodes, pods int
 	full        bool
 }{{1000, 5000, true}, {5000, 50_000, true}, {10_000, 100_000, false}}
 
-// BenchmarkSession opens sessions on what is kept, and now and then as upstream does (full). It reports the first session, those after it, and the memory that the
-// objects, the books and the copies of sessions take. The resident memory is of the process before upstream's way, with garbage collected as often as in the scheduler:
-// it is right only where one size runs alone.
+// BenchmarkSession opens sessions on cached copies, and sometimes on full copies as upstream does. It reports the
+// first session, the sessions after it, and the memory of the objects, the books and the copies. The resident memory
+// is that of the process before the first full copy, with the scheduler's garbage collection settings. It is correct
+// only if one size runs alone.
 func BenchmarkSession(b *testing.B) {
 	for _, size := range sessionSizes {
 		for _, what := range []struct {
 			name    string
-			between func(*crowd)
-		}{{"unchanged", func(*crowd) {}}, {"changing", (*crowd).turn}} {
+			between func(*fullCluster)
+		}{{"unchanged", func(*fullCluster) {}}, {"changing", (*fullCluster).turn}} {
 			b.Run(fmt.Sprintf("%d-%d/%s", size.nodes, size.pods, what.name), func(b *testing.B) {
-				collected := debug.SetGCPercent(50)     // as the scheduler has it
-				newOpenings(b, 1, benchGang).openFull() // upstream's plugins hold on to the last session of the benchmark before
+				collected := debug.SetGCPercent(50)     // as in the scheduler
+				newOpenings(b, 1, benchGang).openFull() // Upstream's plugins hold on to the last session of the benchmark before.
 				before := heap()
 				s := newOpenings(b, size.nodes, size.pods)
-				c := s.crowd
+				c := s.fullCluster
 				s.open("first", c.Cache)
-				s.open("second", c.Cache) // which has the copies and their records
+				s.open("second", c.Cache) // This session has the copies and their records.
 				for range 3 {
 					what.between(c)
 					s.open("kept", c.Cache)
@@ -165,7 +168,7 @@ func BenchmarkSession(b *testing.B) {
 						}
 					}
 				}
-				b.ReportMetric(0, "ns/op") // nothing that would mean anything
+				b.ReportMetric(0, "ns/op") // The time per operation has no meaning here.
 				s.report(b, size.full)
 				b.ReportMetric(float64(heap()-before)/(1<<20), "heap-MiB")
 				b.ReportMetric(resident, "resident-MiB")
@@ -175,31 +178,31 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
-// openings are the sessions of a benchmark.
+// openings runs the sessions of a benchmark.
 type openings struct {
-	*crowd
+	*fullCluster
 	registry *framework.Registry
 	profile  *framework.Profile
 	took     timings
 }
 
 func newOpenings(b *testing.B, nodes, pods int) *openings {
-	s := &openings{crowd: newCrowd(b, nodes, pods), took: timings{}}
+	s := &openings{fullCluster: newFullCluster(b, nodes, pods), took: timings{}}
 	s.registry, s.profile = benchProfile(b, s.Cache)
 	return s
 }
 
-// openFull opens a session on copies of everything, and closes it.
+// openFull opens a session on full copies and closes it.
 func (s *openings) openFull() { s.open("full", struct{ framework.Cache }{s.Cache}) }
 
-// open opens a session on the cache, and closes it.
+// open opens a session on the cache and closes it.
 func (s *openings) open(name string, cache framework.Cache) {
 	var ssn *framework.Session
 	s.took.of("open-"+name, func() { ssn = s.registry.OpenSession(cache, s.profile) })
 	s.took.of("close-"+name, func() { s.registry.CloseSession(ssn) })
 }
 
-// report reports the medians, and how many times longer upstream's way takes.
+// report reports the medians, and the ratio between full and cached copies.
 func (s *openings) report(b *testing.B, full bool) {
 	open, closed := s.took.median("open-kept"), s.took.median("close-kept")
 	b.ReportMetric(s.took.median("open-first")*1000, "first-open-ms")
@@ -212,10 +215,10 @@ func (s *openings) report(b *testing.B, full bool) {
 	}
 }
 
-// heap is how much of the heap is in use.
+// heap returns the size of the heap in use.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one has only found
+	runtime.GC() // The second collection frees what the first one has only found.
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)

@@ -19,7 +19,7 @@ import (
 func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 	const full = "QueueFull"
 	tests := map[string]struct {
-		// queue is that of the waiting gang; boundIn is on the running pods.
+		// queue is the queue of the waiting gang, and boundIn the queue annotation of the running pods.
 		queue, boundIn string
 		deleted, ended bool
 		// waits reports whether no kubelet has started the pods yet.
@@ -37,7 +37,7 @@ func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				for _, queue := range []string{"q", "other", schedtest.Queue} {
 					w.add(schedtest.MakeQueue().Name(queue).Capability(schedtest.Resources{"cpu": "4"}).Obj())
 				}
@@ -88,9 +88,10 @@ func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 	}
 }
 
-// TestAnOrphanIsNotScheduled: its waiting pods are not placed, and report that their PodGroup does not exist.
+// TestAnOrphanIsNotScheduled checks that orphaned pods that wait are not placed, and report that their PodGroup does
+// not exist.
 func TestAnOrphanIsNotScheduled(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(nodeOf8(0).Obj(), pod(0).Node("n00").Phase(v1.PodRunning).Obj(), pod(1).Obj())
 		s := newSessions(w, explainConf("capacity"))
 		s.cycle()
@@ -105,9 +106,10 @@ func TestAnOrphanIsNotScheduled(t *testing.T) {
 	})
 }
 
-// TestAnOrphanKeepsItsPriority: pods whose PodGroup was deleted are victims of no lower gang than before.
+// TestAnOrphanKeepsItsPriority checks that orphaned pods keep the priority of their PodGroup after its deletion, so
+// no gang of lower priority can evict them.
 func TestAnOrphanKeepsItsPriority(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.books.Lock()
 		w.books.Tables.Priorities["high"] = &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
 		w.books.Unlock()

@@ -22,8 +22,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// away lets no request through that changes anything, for that long.
-func (w *world) away(during time.Duration) {
+// away makes the API server reject all requests for that long.
+func (w *harness) away(during time.Duration) {
 	back := time.Now().Add(during)
 	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
 		client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -32,11 +32,12 @@ func (w *world) away(during time.Duration) {
 	}
 }
 
-// TestAGangIsTriedAgainAtOnceAfterAnOutage, whatever its transaction had come to when the API server went away: one step is
-// ready when it does, one fails with it, and so does each undoing. Only what fails after that waits.
+// TestAGangIsTriedAgainAtOnceAfterAnOutage checks that a gang is retried at once after an outage, whatever the state
+// of its transaction was when the outage began. Its step and the rollbacks fail with the outage, and only later
+// failures cause a wait.
 func TestAGangIsTriedAgainAtOnceAfterAnOutage(t *testing.T) {
 	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
-		inWorld(t, func(t *testing.T, w *world) {
+		withHarness(t, func(t *testing.T, w *harness) {
 			w.gangOf(2, 2)
 			asks := func(ctx context.Context, _ *api.TaskInfo, _ string) error {
 				_, err := w.cluster.Kube.CoreV1().Pods(schedtest.Namespace).Get(ctx, "p0", metav1.GetOptions{})
@@ -65,11 +66,11 @@ func TestAGangIsTriedAgainAtOnceAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage without another session: while its minimum cannot be read, its
-// members keep what they have.
+// TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage checks that a gang whose pre-bind is done is bound after an outage
+// without another session. While its minimum cannot be read, its members keep their reservations.
 func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 	const away = time.Minute
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.away(away)
 		w.mustPlace("n", nil, "p0", "p1")
@@ -77,7 +78,7 @@ func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 		time.Sleep(away)
 		w.APIServerBack()
 		synctest.Wait()
-		time.Sleep(time.Second) // a Binding that may be on its way has time to arrive
+		time.Sleep(time.Second) // A Binding that may be on its way has time to arrive.
 		synctest.Wait()
 		if got := w.nodesOf("p0", "p1"); got[0] != "n" || got[1] != "n" {
 			t.Errorf("they are on %q, want n", got)
@@ -85,7 +86,8 @@ func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestEventsAreWrittenSoonAfterAnOutage: the waits between tries have grown by then.
+// TestEventsAreWrittenSoonAfterAnOutage checks that events are written soon after an outage, although the waits
+// between tries have grown.
 func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
 		var store *eventStore
@@ -93,7 +95,7 @@ func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 			store = &eventStore{up: time.Now().Add(away)}
 			return events.NewWriter(store.take, "volcano", func(string) {})
 		}
-		inWorldWithEvents(t, writer, func(t *testing.T, w *world) {
+		withHarnessAndEvents(t, writer, func(t *testing.T, w *harness) {
 			const told = 16 // more than are written at once
 			for i := range told {
 				w.EventRecorder().Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "not bound")
@@ -108,9 +110,10 @@ func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestStatusesAreWrittenSoonAfterAnOutage: the cache notifies the status writer when the API server is back.
+// TestStatusesAreWrittenSoonAfterAnOutage checks that statuses are written soon after an outage: the cache notifies
+// the status writer when the API server returns.
 func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.away(time.Minute)
 		w.desireAll()

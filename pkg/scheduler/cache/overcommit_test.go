@@ -17,12 +17,12 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// cpuAmounts are the thousandths of cpu that sessions count.
+// cpuAmounts are the amounts of CPU in a session, in milli-CPU.
 type cpuAmounts struct {
 	Tasks            map[string]float64
 	Allocated, Total float64
 	Used, Idle       map[string]float64
-	// Releasing is that of nodes with pods that are leaving.
+	// Releasing has the nodes with pods that are being released.
 	Releasing map[string]float64
 }
 
@@ -42,7 +42,8 @@ func cpuIn(snapshot *api.ClusterInfo) cpuAmounts {
 	return a
 }
 
-// TestPodsHoldNoMoreThanTheirNodesHave: only a kubelet rejects a pod that names a node and requests more than the node has.
+// TestPodsHoldNoMoreThanTheirNodesHave checks that pods hold no more than their nodes have. A pod may name a node and
+// request more than it has, and only a kubelet rejects it.
 func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 	runs := func(i int, node, cpu string) *schedtest.PodBuilder {
 		return pod(i).Req(schedtest.Resources{"cpu": cpu}).Node(node).Phase(v1.PodRunning)
@@ -116,7 +117,7 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.add(tt.objects...)
@@ -132,9 +133,10 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 	}
 }
 
+// TestDevicesThatANodeDoesNotHaveDoNotCount checks that requests for devices that a node does not have do not count.
 // The pod's other requests count.
 func TestDevicesThatANodeDoesNotHaveDoNotCount(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "64"}).Node("n").Phase(v1.PodRunning).Obj())
 		snapshot, _, _ := w.SessionSnapshot()
@@ -145,8 +147,7 @@ func TestDevicesThatANodeDoesNotHaveDoNotCount(t *testing.T) {
 	})
 }
 
-// startedPod is the pod once a kubelet has started it.
-// leavesSoon deletes the pod with a grace period that ends 30 s after the clock of a bubble begins.
+// leavesSoon deletes the pod with a grace period that ends 30 s after the start of the clock in a synctest bubble.
 func leavesSoon(pod *v1.Pod) *v1.Pod {
 	due := metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 30, 0, time.UTC))
 	pod.DeletionTimestamp = &due
@@ -158,10 +159,11 @@ func startedPod(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// TestDevicesInUseAreHeldThoughTheNodeHasLostThem: a kubelet that restarts reports no devices until their device
-// plugin has registered. If the devices in use exhaust a queue's limit, the queue must not admit another gang meanwhile.
+// TestDevicesInUseAreHeldThoughTheNodeHasLostThem checks that devices in use stay counted although the node has lost
+// them. A kubelet that restarts reports no devices until their device plugin has registered. If the devices in use
+// exhaust a queue's limit, the queue must not admit another gang in the meantime.
 func TestDevicesInUseAreHeldThoughTheNodeHasLostThem(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		with := schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8", "pods": "110"}).Obj()
 		w.add(with)
 		w.gangOf(0, 1)
@@ -176,10 +178,11 @@ func TestDevicesInUseAreHeldThoughTheNodeHasLostThem(t *testing.T) {
 	})
 }
 
-// TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad: a kubelet ignores requests for devices that its node does not list, and starts the pods. When the
-// node lists some later, the pods together hold no more.
+// TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad checks that started pods hold no devices that their node never
+// had. A kubelet ignores requests for devices that its node does not list, and starts the pods. When the node lists
+// some later, the pods together hold no more than these.
 func TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 2)
 		for i := range 2 {
 			w.add(startedPod(pod(i).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "1000000"}).Node("n").Phase(v1.PodRunning).Obj()))
@@ -199,9 +202,10 @@ func TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad(t *testing.T) {
 	})
 }
 
-// The reduced amounts of an earlier session do not stay.
+// TestPodsHoldTheirRequestsWhenTheirNodeAppears checks that pods hold their whole requests when their node appears:
+// the reduced amounts of an earlier session do not stay.
 func TestPodsHoldTheirRequestsWhenTheirNodeAppears(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Node("late").Phase(v1.PodRunning).Obj())
 		allocated := func() float64 {
@@ -210,7 +214,7 @@ func TestPodsHoldTheirRequestsWhenTheirNodeAppears(t *testing.T) {
 		}
 		node := schedtest.MakeNode().Name("late").Obj()
 		before := allocated()
-		w.list(node) // the watch has it, and upstream's books are about to
+		w.list(node) // The watch has the node, and upstream's cache gets it later.
 		listed := allocated()
 		w.add(node)
 		if diff := cmp.Diff([]float64{0, 1000, 1000}, []float64{before, listed, allocated()}); diff != "" {

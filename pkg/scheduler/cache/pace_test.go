@@ -19,8 +19,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestOthersComeAndGoWhileAGangWaits: its message has numbers that change with each of them. The message is reported a few times, not for
-// each change. The PodGroup and its pods always have the same message, and the newest one in the end.
+// TestOthersComeAndGoWhileAGangWaits checks that a waiting gang's message is reported a few times only while other
+// gangs arrive and end, although each of them changes the numbers in it. The PodGroup and its pods always have the
+// same message, and the newest one in the end.
 func TestOthersComeAndGoWhileAGangWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		plugins []string
@@ -50,7 +51,7 @@ func othersComeAndGo(t *testing.T, takes string, want int, says string, plugins 
 		pod.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse(takes)
 		return pod
 	}
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		const size, nodes, seconds = 30, 10, 50
 		w.add(append(gpuNodes(nodes), other(), schedtest.MakePodGroup().Name("g").MinMember(size).Obj())...)
 		for _, pod := range members(size, "8") {
@@ -64,7 +65,7 @@ func othersComeAndGo(t *testing.T, takes string, want int, says string, plugins 
 				writes[write] += n
 			}
 			for _, event := range w.cluster.Events.Take() {
-				if strings.HasPrefix(event, "Warning") { // of others there is a normal one
+				if strings.HasPrefix(event, "Warning") { // One event of other gangs has type Normal.
 					events++
 				}
 			}
@@ -81,7 +82,7 @@ func othersComeAndGo(t *testing.T, takes string, want int, says string, plugins 
 				want = map[string]int{"Unschedulable: " + message: size}
 			}
 			if diff := cmp.Diff(want, pods); diff != "" {
-				t.Errorf("pods that do not say what their PodGroup says (-PodGroup +pods):\n%s", diff)
+				t.Errorf("pods whose message differs from their PodGroup's (-PodGroup +pods):\n%s", diff)
 			}
 		}
 		for i := range seconds {
@@ -107,14 +108,15 @@ func othersComeAndGo(t *testing.T, takes string, want int, says string, plugins 
 		time.Sleep(2 * time.Minute)
 		cycle()
 		if diff := cmp.Diff("Unschedulable NotEnoughResources: "+says, s.says()); diff != "" {
-			t.Errorf("after a pause the PodGroup says (-want +got):\n%s", diff)
+			t.Errorf("after a pause, condition of the PodGroup (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestACorrectedGangIsReportedAtOnce what it waits for now, though the reason is the same.
+// TestACorrectedGangIsReportedAtOnce checks that a corrected gang at once reports what it waits for now, although the
+// reason is the same.
 func TestACorrectedGangIsReportedAtOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(append(gpuNodes(2), other(), schedtest.MakePodGroup().Name("g").MinMember(8).Obj())...)
 		for _, pod := range members(8, "8") {
 			w.add(pod.Obj())
@@ -131,7 +133,7 @@ func TestACorrectedGangIsReportedAtOnce(t *testing.T) {
 			want string
 		}{
 			{mended, "Unschedulable NotEnoughResources: 2/3 members fit: 2 nodes filled by its members (nvidia.com/gpu)"},
-			{filler(0), "Unschedulable NotEnoughResources: 2/3 members fit: 2 nodes filled by its members (nvidia.com/gpu)"}, // by others
+			{filler(0), "Unschedulable NotEnoughResources: 2/3 members fit: 2 nodes filled by its members (nvidia.com/gpu)"}, // by other gangs
 			{pod(8).Req(schedtest.Resources{"nvidia.com/gpu": "8"}).Phase(v1.PodPending).Obj(),
 				"Unschedulable NotEnoughResources: 1/3 members fit: 1 node short of nvidia.com/gpu, 1 filled by its members (nvidia.com/gpu)"},
 		} {
@@ -141,18 +143,18 @@ func TestACorrectedGangIsReportedAtOnce(t *testing.T) {
 				w.deliver(w.cluster.PodGroup("g"))
 			}
 			if diff := cmp.Diff(change.want, s.says()); diff != "" {
-				t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+				t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 			}
 		}
 	})
 }
 
-// TestAnExplanationIsWrittenOnce: 60 cycles of a world that does not change, listed in another order each time, write the
-// PodGroup and each pod once.
+// TestAnExplanationIsWrittenOnce checks that an explanation is written once: in 60 cycles of an unchanged cluster,
+// listed in a different order each time, the PodGroup and each pod are written once.
 func TestAnExplanationIsWrittenOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		for i := range 8 {
-			// Two reasons each; which one upstream gives depends on the order of a map.
+			// Each node has two reasons. The order of a map decides which one upstream returns.
 			w.add(nodeOf8(i).Taint("maintenance", v1.TaintEffectNoSchedule).Obj())
 		}
 		w.add(schedtest.MakePodGroup().Name("g").MinMember(64).Phase(v1beta1.PodGroupInqueue).Obj())
@@ -179,7 +181,7 @@ func TestAnExplanationIsWrittenOnce(t *testing.T) {
 				w.sync(fmt.Sprintf("p%d", i))
 			}
 			node := nodeOf8(rand.IntN(8)).Taint("maintenance", v1.TaintEffectNoSchedule).Obj()
-			node.Annotations = map[string]string{"heartbeat": fmt.Sprint(rand.Int())} // the node is checked again
+			node.Annotations = map[string]string{"heartbeat": fmt.Sprint(rand.Int())} // The node is checked again.
 			w.add(node)
 		}
 		if got := writes["patch podgroups g"]; got != 1 {
@@ -194,7 +196,7 @@ func TestAnExplanationIsWrittenOnce(t *testing.T) {
 			t.Errorf("%d events, want one of the PodGroup and one of each pod", events)
 		}
 		if diff := cmp.Diff("Unschedulable NotEnoughResources: 0/64 members fit: 8 nodes tainted \"maintenance\"", s.says()); diff != "" {
-			t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
 	})
 }

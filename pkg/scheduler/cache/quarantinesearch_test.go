@@ -15,9 +15,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestDuringASearchNothingIsEvicted, and a gang waits whose queue is not seen as a whole: what is held in it is not counted.
+// TestDuringASearchNothingIsEvicted checks that nothing is evicted during a search. A gang waits if its queue is only
+// partially visible, because the resources used in the hidden part are not counted.
 func TestDuringASearchNothingIsEvicted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(schedtest.MakeQueue().Name("other").Obj(), pod(0).Node("n").Phase(v1.PodRunning).Obj(),
 			schedtest.MakePodGroup().Name("a").Obj(), schedtest.MakePodGroup().Name("b").Queue("other").Obj(), schedtest.MakePodGroup().Name("z").Obj())
@@ -53,9 +54,10 @@ func TestDuringASearchNothingIsEvicted(t *testing.T) {
 	})
 }
 
-// TestQuarantinedObjectsAreRetriedUnderANewConfiguration: it may leave out the plugin that panicked.
+// TestQuarantinedObjectsAreRetriedUnderANewConfiguration checks that quarantined objects are retried under a new
+// configuration, which may omit the plugin that panicked.
 func TestQuarantinedObjectsAreRetriedUnderANewConfiguration(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.SessionSnapshot()
 		w.quarantine.CyclePanicked(gang, "oh no")
@@ -63,7 +65,7 @@ func TestQuarantinedObjectsAreRetriedUnderANewConfiguration(t *testing.T) {
 			t.Error("the gang is in the session after the one that panicked")
 		}
 		if why, blocked := w.Blocked(gang); !blocked {
-			t.Errorf("the gang that is quarantined is not said to be: %q", why)
+			t.Errorf("the quarantined gang has another message: %q", why)
 		}
 		w.RetryAll()
 		if snapshot, _, _ := w.SessionSnapshot(); snapshot.Jobs[gang] == nil {

@@ -16,8 +16,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// moving adds three queues of 4 cpu, two empty nodes, and gang before of queue q, whose 4 pods of 1 cpu run. boundIn is their QueueAnnotation.
-func moving(w *world, named, boundIn string) (group *v1beta1.PodGroup) {
+// moving adds three queues of 4 CPUs, two empty nodes, and gang before, whose PodGroup names the queue named. Four of
+// its pods of 1 CPU run. boundIn is their QueueAnnotation.
+func moving(w *harness, named, boundIn string) (group *v1beta1.PodGroup) {
 	for _, queue := range []string{"q", "other", schedtest.Queue} {
 		w.add(schedtest.MakeQueue().Name(queue).Capability(schedtest.Resources{"cpu": "4"}).Obj())
 	}
@@ -41,31 +42,33 @@ func movedMember(gang string, i int, boundIn string) *schedtest.PodBuilder {
 	return pod
 }
 
-// TestRunningPodsStayInTheirQueue: a queue of 4 cpu is full, and its tenant has the pods in it name another queue.
+// TestRunningPodsStayInTheirQueue checks that running pods stay in their queue. A queue of 4 CPUs is full, and its
+// tenant makes the pods in it name another queue.
 func TestRunningPodsStayInTheirQueue(t *testing.T) {
 	tests := map[string]struct {
-		// named is the queue in the PodGroup when the scheduler first sees it, boundIn the annotation of its pods.
+		// named is the queue in the PodGroup when the scheduler first sees it, and boundIn the annotation of its
+		// pods.
 		named, boundIn string
-		move           func(w *world, group *v1beta1.PodGroup)
-		// free is the queue that has room for a pod of 1 cpu, full the one that has not.
+		move           func(w *harness, group *v1beta1.PodGroup)
+		// free is the queue with room for a pod of 1 CPU, and full the queue without room.
 		free, full string
 	}{
 		"nothing moves": {named: "q", full: "q", free: "other"},
 		"its PodGroup names another queue": {
 			named: "q", full: "q", free: "other",
-			move: func(w *world, _ *v1beta1.PodGroup) { w.add(groupIn("other")) },
+			move: func(w *harness, _ *v1beta1.PodGroup) { w.add(groupIn("other")) },
 		},
 		"its PodGroup names a queue that does not exist": {
 			named: "q", full: "q", free: "other",
-			move: func(w *world, _ *v1beta1.PodGroup) { w.add(groupIn("nosuch")) },
+			move: func(w *harness, _ *v1beta1.PodGroup) { w.add(groupIn("nosuch")) },
 		},
 		"its PodGroup is created again in another queue": {
 			named: "q", full: "q", free: "other",
-			move: func(w *world, group *v1beta1.PodGroup) { w.remove(group); w.add(groupIn("other")) },
+			move: func(w *harness, group *v1beta1.PodGroup) { w.remove(group); w.add(groupIn("other")) },
 		},
 		"its pods name the gang of another queue": {
 			named: "q", full: "q", free: "other",
-			move: func(w *world, _ *v1beta1.PodGroup) {
+			move: func(w *harness, _ *v1beta1.PodGroup) {
 				w.add(schedtest.MakePodGroup().Name("elsewhere").Queue("other").MinMember(1).Obj())
 				for i := range 4 {
 					w.add(movedMember("elsewhere", i, "").Obj())
@@ -74,7 +77,7 @@ func TestRunningPodsStayInTheirQueue(t *testing.T) {
 		},
 		"its pods are deleted with a year of grace, and its PodGroup names another queue": {
 			named: "q", full: "q", free: "other",
-			move: func(w *world, _ *v1beta1.PodGroup) {
+			move: func(w *harness, _ *v1beta1.PodGroup) {
 				for i := range 4 {
 					pod, year := movedMember("before", i, "").Obj(), metav1.NewTime(time.Now().Add(365*24*time.Hour))
 					pod.DeletionTimestamp = &year
@@ -85,7 +88,7 @@ func TestRunningPodsStayInTheirQueue(t *testing.T) {
 		},
 		"its pods say that they were bound in another queue": {
 			named: "q", boundIn: "q", full: "q", free: "other",
-			move: func(w *world, _ *v1beta1.PodGroup) {
+			move: func(w *harness, _ *v1beta1.PodGroup) {
 				for i := range 4 {
 					w.add(movedMember("before", i, "other").Obj())
 				}
@@ -96,7 +99,7 @@ func TestRunningPodsStayInTheirQueue(t *testing.T) {
 		"the PodGroup moved before the start, and the queue was deleted":     {named: "other", boundIn: "gone", full: "other", free: "q"},
 		"the pods ended, and the PodGroup moved": {
 			named: "q", full: "", free: "q",
-			move: func(w *world, _ *v1beta1.PodGroup) {
+			move: func(w *harness, _ *v1beta1.PodGroup) {
 				for i := range 4 {
 					w.add(movedMember("before", i, "").Phase(v1.PodSucceeded).Obj())
 				}
@@ -106,7 +109,7 @@ func TestRunningPodsStayInTheirQueue(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				group := moving(w, tt.named, tt.boundIn)
 				if tt.move != nil {
 					tt.move(w, group)
@@ -131,9 +134,10 @@ func TestRunningPodsStayInTheirQueue(t *testing.T) {
 	}
 }
 
-// TestAMovedGangGrows in the queue of its running pods. It goes to the other queue once none of them holds a node.
+// TestAMovedGangGrows checks that a moved gang grows in the queue of its running pods. It moves to the other queue
+// once none of them holds a node.
 func TestAMovedGangGrows(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		moving(w, "q", "")
 		w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "5"}).Obj(), groupIn("other"))
 		s := newSessions(w, explainConf("capacity"))
@@ -161,9 +165,10 @@ func TestAMovedGangGrows(t *testing.T) {
 	})
 }
 
-// TestAGangOfAQueueThatDoesNotExistIsAVictim: sessions see its running pods.
+// TestAGangOfAQueueThatDoesNotExistIsAVictim checks that a gang of a queue that does not exist can be a victim:
+// sessions see its running pods.
 func TestAGangOfAQueueThatDoesNotExistIsAVictim(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		moving(w, "q", "")
 		w.add(groupIn("nosuch"))
 		job := w.Snapshot().Jobs[schedtest.Namespace+"/before"]

@@ -18,12 +18,12 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRegressionScaleUpPartial is upstream's defect of that id: the PodGroup's minimum was raised together with new pods, the
-// watch has shown the pods and not the PodGroup, and part of the gang is bound.
+// TestRegressionScaleUpPartial is for upstream's defect of that id: the PodGroup's minimum was raised together with
+// new pods, the watch has shown the pods but not the PodGroup, and part of the gang is bound.
 func TestRegressionScaleUpPartial(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(4, 2)
-		w.cluster.Put(schedtest.MakePodGroup().Name("g").MinMember(4).Obj()) // the watch is late
+		w.cluster.Put(schedtest.MakePodGroup().Name("g").MinMember(4).Obj()) // The watch is late.
 		w.mustPlace("n", nil, "p0", "p1", "p2")
 		w.SealTransactions()
 		synctest.Wait()
@@ -36,9 +36,9 @@ func TestRegressionScaleUpPartial(t *testing.T) {
 	})
 }
 
-// TestQuorumSurvivesAHiccup: an API server that does not answer for a moment is no verdict on a gang.
+// TestQuorumSurvivesAHiccup checks that an API server that does not answer for a moment does not make a gang fail.
 func TestQuorumSurvivesAHiccup(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		failures := 2
 		w.cluster.Volcano.PrependReactor("get", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {

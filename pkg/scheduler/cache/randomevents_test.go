@@ -22,9 +22,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// actor lets things happen in the cluster: to gangs, pods and nodes of its own, so that several may act at once.
+// actor plays events of its own gangs, pods and nodes, so several actors can run concurrently.
 type actor struct {
-	w    *world
+	w    *harness
 	rng  *rand.Rand
 	name string
 
@@ -34,7 +34,7 @@ type actor struct {
 	born   int
 }
 
-func newActor(w *world, name string, seed uint64) *actor {
+func newActor(w *harness, name string, seed uint64) *actor {
 	a := &actor{
 		w: w, name: name, rng: rand.New(rand.NewPCG(seed, uint64(name[0]))),
 		groups: map[string]*v1beta1.PodGroup{}, pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{},
@@ -46,20 +46,20 @@ func newActor(w *world, name string, seed uint64) *actor {
 	return a
 }
 
-// act lets one thing happen.
+// act plays one random event.
 func (a *actor) act() {
 	events := []func(){
 		a.newPod, a.newPod, a.newPod, a.newPod, a.newForeignPod, a.seePod, a.runPod, a.runPod, a.runPod, a.runPod, a.changePod, a.finishPod, a.endPod, a.deletePod, a.deletePod,
 		a.newNode, a.changeNode, a.changeNode, a.deleteNode, a.measureNode, a.numaOfNode, a.noNUMAOfNode, a.csiNode,
 		a.newPodGroup, a.changePodGroup, a.changePodGroup, a.deletePodGroup, a.bookHyperNodes,
 	}
-	if a.name == "a" { // what there is one of
+	if a.name == "a" { // Only one actor changes objects that exist once.
 		events = append(events, a.priorityClass, a.noPriorityClass, a.queue, a.noQueue, a.quota, a.hyperNode, a.inShard)
 	}
 	events[a.rng.IntN(len(events))]()
 }
 
-// one picks a key; empty when there is none.
+// one returns a random key, or an empty string if the map is empty.
 func one[T any](a *actor, from map[string]T) string {
 	if len(from) == 0 {
 		return ""
@@ -115,7 +115,7 @@ func (a *actor) newPod() {
 	a.put(b.Obj())
 }
 
-// newForeignPod is one that others have placed, on a node that may be gone.
+// newForeignPod adds a pod that another scheduler has placed, on a node that may not exist.
 func (a *actor) newForeignPod() {
 	if len(a.pods) > 40 {
 		return
@@ -124,7 +124,8 @@ func (a *actor) newForeignPod() {
 		Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj())
 }
 
-// live is a pod of ours as the API server has it, which knows of binds before the cache does; nil when it is gone there.
+// live returns the API server's version of one of our pods, which has binds before the cache does. It returns nil if
+// the pod was deleted.
 func (a *actor) live(name string) *v1.Pod {
 	object, err := a.w.cluster.Kube.Tracker().Get(v1.SchemeGroupVersion.WithResource("pods"), schedtest.Namespace, name)
 	if err != nil {
@@ -139,7 +140,7 @@ func (a *actor) changeLive(change func(*v1.Pod)) {
 		return
 	}
 	pod := a.live(name)
-	if pod == nil { // it was evicted
+	if pod == nil { // The pod was evicted.
 		a.removePod(name)
 		return
 	}
@@ -206,7 +207,7 @@ func (a *actor) changeNode() {
 	}
 }
 
-// putNode makes a node with room for everything: how upstream copies a node that has too little depends on chance.
+// putNode adds a node with room for all pods. Upstream's copy of a node with too little room is not deterministic.
 func (a *actor) putNode(name string) {
 	b := schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": strconv.Itoa(1000 + a.rng.IntN(3)), "memory": "900Gi", "pods": "999", "nvidia.com/gpu": "8"})
 	b.Label("rack", strconv.Itoa(a.rng.IntN(2)))
@@ -239,7 +240,7 @@ func (a *actor) deleteNode() {
 	a.w.changes.nodeDeleted(node)
 }
 
-// measureNode is what happens when the metrics source says the node's load.
+// measureNode reports a load of the node, as the metrics source does.
 func (a *actor) measureNode() {
 	a.w.books.Nodes.SetUsage(map[string]*api.NodeUsage{one(a, a.nodes): {CPUUsageAvg: map[string]float64{"5m": float64(a.rng.IntN(100))}, MEMUsageAvg: map[string]float64{}}})
 }
@@ -319,7 +320,7 @@ func (a *actor) deletePodGroup() {
 	a.w.changes.podGroupDeleted(pg)
 }
 
-// bookHyperNodes is what a session does that found where a gang lies.
+// bookHyperNodes records the HyperNodes of a gang as a session does.
 func (a *actor) bookHyperNodes() {
 	job := &api.JobInfo{UID: api.JobID(schedtest.Namespace + "/" + one(a, a.groups)), AllocatedHyperNode: "h" + strconv.Itoa(a.rng.IntN(4))}
 	a.w.books.Lock()
@@ -361,7 +362,7 @@ func (a *actor) quota() {
 	})
 }
 
-// hyperNode distributes the nodes over the leaf HyperNodes h0 to h2 again. These are the members of h3.
+// hyperNode redistributes the nodes among the leaf HyperNodes h0 to h2, which are the members of h3.
 func (a *actor) hyperNode() {
 	leaf := strconv.Itoa(a.rng.IntN(3))
 	members := schedtest.MakeHyperNode().Name("h" + leaf)

@@ -23,7 +23,7 @@ import (
 
 var randomSessions = rounds.Flag("random-sessions", 100, 400, "how many sessions each of the randomized tests of snapshots opens")
 
-// randomConf has a plugin of ours first, and those of upstream's that change what they are given.
+// randomConf has a plugin of this project first, and the plugins of upstream that change their copies.
 const randomConf = `
 actions: allocate
 tiers:
@@ -38,7 +38,7 @@ tiers:
       predicate.VolumeZoneEnable: false
 `
 
-// fickle is a plugin whose pre-bind step fails for some tasks, on some of the tries.
+// fickle is a plugin whose pre-bind step fails for some tasks in some of the tries.
 type fickle struct {
 	mu    sync.Mutex
 	tries map[string]int
@@ -61,7 +61,7 @@ func (p *fickle) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-func randomProfile(t *testing.T, w *world) (*framework.Registry, *framework.Profile) {
+func randomProfile(t *testing.T, w *harness) (*framework.Registry, *framework.Profile) {
 	t.Helper()
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(framework.PluginSpec{Name: "fickle", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
@@ -78,15 +78,16 @@ func randomProfile(t *testing.T, w *world) (*framework.Registry, *framework.Prof
 	return registry, profile
 }
 
-// whole is a cache whose sessions get a snapshot of upstream's, and are opened by upstream alone.
+// whole is a cache whose sessions use upstream's snapshot and are opened by upstream alone.
 type whole struct{ framework.Cache }
 
-// TestSessionsAreAsIfAllWereCopied: whatever happens in the cluster while sessions are open and when they open, and
-// whatever they do with what they were given, the next session sees what it would see of a full snapshot.
+// TestSessionsAreAsIfAllWereCopied checks that a session equals one on full copies. Whatever happens in the cluster
+// while sessions are open or opening, and however sessions change their copies, the next session sees the same as
+// with a full snapshot.
 func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				registry, profile := randomProfile(t, w)
 				rng := rand.New(rand.NewPCG(seed, 0))
 				actors := []*actor{newActor(w, "a", seed), newActor(w, "b", seed), newActor(w, "c", seed)}
@@ -120,7 +121,7 @@ func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
 	}
 }
 
-// use does to the session what actions and plugins do, and in the end some things that they should not.
+// use changes the session as actions and plugins do, and at the end also as they must not.
 func use(rng *rand.Rand, registry *framework.Registry, ssn *framework.Session) {
 	jobs, nodes := ssn.Jobs, ssn.Nodes
 	for range rng.IntN(5) {
@@ -135,7 +136,7 @@ func use(rng *rand.Rand, registry *framework.Registry, ssn *framework.Session) {
 			statement.Discard()
 		}
 	}
-	if rng.IntN(8) > 0 { // else it panicked
+	if rng.IntN(8) > 0 { // otherwise it panicked
 		registry.CloseSession(ssn)
 	}
 	for range rng.IntN(3) {

@@ -20,7 +20,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// settle lets everything come to rest, and compares the books with those of a new cache.
+// settle waits until no work is pending, and compares the books with the books of a new cache.
 func (tr *truth) settle() {
 	tr.t.Helper()
 	for len(tr.away) > 0 {
@@ -49,14 +49,14 @@ func (tr *truth) settle() {
 	for diff != "" {
 		select {
 		case <-deadline:
-			tr.t.Fatalf("the books of a new cache, and those at rest (-want +got):\n%s", diff)
+			tr.t.Fatalf("the books of a new cache and of this one (-want +got):\n%s", diff)
 		case <-time.After(time.Millisecond):
 			diff = cmp.Diff(booksOf(other.Cache), booksOf(tr.Cache))
 		}
 	}
 }
 
-// copyTo puts all but the pods of one cluster into the other.
+// copyTo copies all objects except pods from one cluster to the other.
 func copyTo(t *testing.T, from, to *schedtest.Cluster) {
 	t.Helper()
 	for kind, resource := range map[schema.GroupVersionKind]schema.GroupVersionResource{
@@ -85,7 +85,7 @@ func copyTo(t *testing.T, from, to *schedtest.Cluster) {
 	}
 }
 
-// booksOf are what sessions would see of the cache: for each node and job what is used of it, and its tasks.
+// booksOf returns what sessions would see in the cache: the used resources and the tasks of each node and job.
 func booksOf(c *Cache) map[string][]string {
 	held := c.books.Pods.Held()
 	c.SessionSnapshot()
@@ -114,7 +114,7 @@ func booksOf(c *Cache) map[string][]string {
 	return books
 }
 
-// sum is what a resource has of anything.
+// sum returns the amounts of the resource by name.
 func sum(r *api.Resource) map[v1.ResourceName]float64 {
 	sum := maps.Clone(r.ScalarResources)
 	if sum == nil {

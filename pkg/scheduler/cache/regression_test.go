@@ -12,10 +12,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRegressionPrebindBlocksSession is upstream's defect of that id (volcano#4692): one slow pre-bind stalls the scheduling loop.
-// Here sessions go on, place and bind another gang, and the slow one is bound when it is ready.
+// TestRegressionPrebindBlocksSession is for upstream's defect of that id (volcano#4692): one slow pre-bind stalls the
+// scheduling loop. Here sessions go on and bind another gang, and the slow gang is bound when it is ready.
 func TestRegressionPrebindBlocksSession(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePod().Name("o").Group("other").Obj())
 		goOn := make(chan struct{})
@@ -36,8 +36,8 @@ func TestRegressionPrebindBlocksSession(t *testing.T) {
 	})
 }
 
-// TestRegressionPartialGang is upstream's defect of that id: minMember 4, one pre-bind fails, and 3 are bound and stay. Above the
-// minimum, those that are well are bound.
+// TestRegressionPartialGang is for upstream's defect of that id: with minMember 4, one pre-bind fails, and 3 pods are
+// bound and stay. Above the minimum, the members without a failure are bound.
 func TestRegressionPartialGang(t *testing.T) {
 	tests := map[string]struct {
 		minMember int32
@@ -49,7 +49,7 @@ func TestRegressionPartialGang(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(4, tt.minMember)
 				w.mustPlace("n", []binding.Step{failing("storage", "p0")}, "p0", "p1", "p2", "p3")
 				w.SealTransactions()

@@ -18,8 +18,9 @@ import (
 
 var errTooOld = apierrors.NewResourceExpired("too old resource version")
 
-// TestAllInformersAreSoonBack: each of them, upstream's too, finds its version too old four times in a row. With client-go's
-// pauses that takes longer than the test waits.
+// TestAllInformersAreSoonBack checks that all informers, including upstream's, work soon after the API server
+// rejected their version as too old four times in a row. With client-go's pauses, that takes longer than the test
+// waits.
 func TestAllInformersAreSoonBack(t *testing.T) {
 	const failures = 4
 	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj())
@@ -54,12 +55,13 @@ func TestAllInformersAreSoonBack(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("watches begun by kind, each of which is to be over %d: %v", failures, now)
+			t.Fatalf("watches by kind, want more than %d each: %v", failures, now)
 		}
 	}
 }
 
-// TestEachKindIsListedAndWatchedOnce: upstream's cache and what is added here see one stream of changes.
+// TestEachKindIsListedAndWatchedOnce checks that each kind is listed and watched once: upstream's cache and this one
+// see the same stream of changes.
 func TestEachKindIsListedAndWatchedOnce(t *testing.T) {
 	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 	var mu sync.Mutex

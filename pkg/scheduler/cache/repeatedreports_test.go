@@ -16,16 +16,16 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// The API server drops an event after an hour. A pod that still waits then gets another event, not earlier, with the text of its
-// condition.
+// TestWaitingPodsAreReportedAgain checks that waiting pods are reported again. The API server drops an event after an
+// hour. A pod that still waits then gets another event, not earlier, with the text of its condition.
 func TestWaitingPodsAreReportedAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.settled()
 		var told []int
 		for half := range 6 {
 			reports := 0
-			for range 30 { // a cycle each minute
+			for range 30 { // one cycle per minute
 				w.verdict(func(job *api.JobInfo) {
 					saysUnschedulable(job)
 					if half > 3 {
@@ -53,8 +53,8 @@ func TestWaitingPodsAreReportedAgain(t *testing.T) {
 	})
 }
 
-// A new leader does not report at once all pods that the former leader reported. Later it does, but only what the scheduler itself
-// has written.
+// TestWhichPodsAreReportedAgain: A new leader does not at once report all pods that the former leader reported. Later
+// it does, but it repeats only reports that the scheduler itself has written.
 func TestWhichPodsAreReportedAgain(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -67,7 +67,7 @@ func TestWhichPodsAreReportedAgain(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				waits := pod(0).Gate("quota").Obj()
 				waits.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: tt.reason, Message: "no room"}}
@@ -77,7 +77,7 @@ func TestWhichPodsAreReportedAgain(t *testing.T) {
 				time.Sleep(tt.after)
 				w.verdict(func(*api.JobInfo) {})
 				if got := len(w.cluster.Events.Take()); got != tt.want {
-					t.Errorf("the pod was told %d times, want %d", got, tt.want)
+					t.Errorf("the pod was reported %d times, want %d", got, tt.want)
 				}
 			})
 		})

@@ -29,16 +29,16 @@ const (
 	gangSays = stepSays + "; only 1 of minMember 2 can be bound, rolled back all 2 pods"
 )
 
-// failGang lets the gang's transaction fail once: storage fails for pod p0.
-func (w *world) failGang() {
+// failGang makes the gang's transaction fail once: the storage fails for pod p0.
+func (w *harness) failGang() {
 	w.t.Helper()
 	w.mustPlace("n", []binding.Step{failing("storage", "p0")}, "p0", "p1")
 	w.SealTransactions()
 	synctest.Wait()
 }
 
-// condition describes the condition of the PodGroup in the API server, "" when there is none.
-func (w *world) condition(kind v1beta1.PodGroupConditionType) string {
+// condition describes the condition of the PodGroup in the API server. It returns "" if the condition does not exist.
+func (w *harness) condition(kind v1beta1.PodGroupConditionType) string {
 	for _, c := range w.cluster.PodGroup("g").Status.Conditions {
 		if c.Type == kind {
 			return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
@@ -47,7 +47,7 @@ func (w *world) condition(kind v1beta1.PodGroupConditionType) string {
 	return ""
 }
 
-func (w *world) podScheduled(name string) string {
+func (w *harness) podScheduled(name string) string {
 	_, c := podutil.GetPodCondition(&w.cluster.Pod(name).Status, v1.PodScheduled)
 	if c == nil {
 		return ""
@@ -55,9 +55,10 @@ func (w *world) podScheduled(name string) string {
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }
 
-// The loop may be idle, and no other change would wake it for the released resources.
+// TestFailedGangWakesTheLoop checks that a failed gang wakes the loop. The loop may be idle, and no other change
+// would wake it for the released resources.
 func TestFailedGangWakesTheLoop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		if wakes := w.woken(); !slices.Contains(wakes, WakeNow) {
@@ -67,7 +68,7 @@ func TestFailedGangWakesTheLoop(t *testing.T) {
 }
 
 func TestAFailedPreBindIsReported(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.cluster.Writes()
 		w.failGang()
@@ -103,9 +104,10 @@ func count(list []string) map[string]int {
 	return counts
 }
 
-// TestTheSameFailureIsReportedOnce: a gang that fails of the same again and again costs no further event or write.
+// TestTheSameFailureIsReportedOnce checks that the same failure is reported once: a gang that keeps failing for the
+// same reason causes no further event or write.
 func TestTheSameFailureIsReportedOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		w.deliver(w.cluster.PodGroup("g"))
@@ -119,17 +121,18 @@ func TestTheSameFailureIsReportedOnce(t *testing.T) {
 			synctest.Wait()
 		}
 		if got := w.cluster.Events.Take(); len(got) != 0 {
-			t.Errorf("events of a failure that was told: %v", got)
+			t.Errorf("events of a reported failure: %v", got)
 		}
 		if got := w.cluster.Writes(); len(got) != 0 {
-			t.Errorf("writes of a failure that was told: %v", got)
+			t.Errorf("writes of a reported failure: %v", got)
 		}
 	})
 }
 
-// TestTheSameFailureIsReportedAgainAfterItsEventsExpire: the API server drops events after a while, and the gang still waits.
+// TestTheSameFailureIsReportedAgainAfterItsEventsExpire checks that the same failure is reported again after its
+// events expire: the API server drops events after a while, and the gang still waits.
 func TestTheSameFailureIsReportedAgainAfterItsEventsExpire(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		told := w.cluster.Events.Take()
@@ -146,9 +149,10 @@ func TestTheSameFailureIsReportedAgainAfterItsEventsExpire(t *testing.T) {
 	})
 }
 
-// Of a gang that keeps failing and whose pods are recreated, only the existing pods are remembered.
+// TestTheRecordOfReportedPodsIsBounded checks that the record of reported pods is bounded: it keeps only the existing
+// pods of a gang that keeps failing and whose pods are recreated.
 func TestTheRecordOfReportedPodsIsBounded(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		for i := range 20 {
 			w.failGang()
@@ -165,10 +169,10 @@ func TestTheRecordOfReportedPodsIsBounded(t *testing.T) {
 	})
 }
 
-// TestEqualPodsAreOneCause: it is chance which of a gang's equal pods has the failure, so another pod is no new cause.
-// A pod that joined the gang later has no report yet.
+// TestEqualPodsAreOneCause checks that equal pods count as one cause. Chance decides which of a gang's equal pods has
+// the failure, so another pod is not a new cause. A pod that joined the gang later has no report yet.
 func TestEqualPodsAreOneCause(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.failGang()
 		w.deliver(w.cluster.PodGroup("g"))
@@ -199,9 +203,10 @@ func TestEqualPodsAreOneCause(t *testing.T) {
 	})
 }
 
-// TestRegressionNoBackoff is upstream's defect of that id: a gang whose pre-bind fails for good is tried again every cycle.
+// TestRegressionNoBackoff is for upstream's defect of that id: a gang whose pre-bind always fails is retried every
+// cycle.
 func TestRegressionNoBackoff(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		var waits []time.Duration
 		for range 3 {
@@ -230,9 +235,9 @@ func TestRegressionNoBackoff(t *testing.T) {
 }
 
 func TestSuccessEndsTheBackoff(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(3, 2)
-		for range 5 { // the next wait would be of half a minute
+		for range 5 { // The next wait would be half a minute.
 			w.failGang()
 			w.RetryAll()
 		}
@@ -258,9 +263,10 @@ func TestSuccessEndsTheBackoff(t *testing.T) {
 	})
 }
 
-// TestARejectedBindingIsReported: the API server rejects one Binding, the gang needs one member only.
+// TestARejectedBindingIsReported checks that a rejected Binding is reported. The API server rejects one Binding, and
+// the gang needs only one member.
 func TestARejectedBindingIsReported(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 1)
 		w.cluster.Kube.PrependReactor("create", "pods/binding", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			if action.(clienttesting.CreateActionImpl).Object.(*v1.Binding).Name != "p0" {
@@ -270,7 +276,7 @@ func TestARejectedBindingIsReported(t *testing.T) {
 		})
 		w.mustPlace("n", nil, "p0", "p1")
 		w.SealTransactions()
-		time.Sleep(10 * time.Second) // until forbidden means for good
+		time.Sleep(10 * time.Second) // until the rejection counts as permanent
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"Pending", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
@@ -284,9 +290,9 @@ func TestARejectedBindingIsReported(t *testing.T) {
 	})
 }
 
-// TestShutdownIsNoFailure: a gang cut short by a shutdown neither waits nor is said to have failed.
+// TestShutdownIsNoFailure checks that a gang that a shutdown interrupts neither waits nor is reported as failed.
 func TestShutdownIsNoFailure(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
 		w.SealTransactions()

@@ -18,37 +18,38 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// again registers the node again, as a kubelet does when its node was deleted.
-func (w *world) again(node string) {
+// again registers the node again, as a kubelet does after its Node was deleted.
+func (w *harness) again(node string) {
 	w.t.Helper()
 	w.remove(schedtest.MakeNode().Name(node).Obj())
 	w.add(schedtest.MakeNode().Name(node).Obj())
 }
 
-// TestATaskStaysInItsTransaction: upstream's cache changes a task without regard to its transaction. Sessions still see the task on
-// its node, the task is in no second transaction, and its own transaction ends normally.
+// TestATaskStaysInItsTransaction checks that a task stays in its transaction. Upstream's cache changes a task
+// regardless of its transaction. Sessions still see the task on its node, the task is in no second transaction, and
+// its own transaction ends normally.
 func TestATaskStaysInItsTransaction(t *testing.T) {
-	tests := map[string]func(w *world){
-		"its pod names another PodGroup": func(w *world) { w.add(pod(0).Group("other").Obj()) },
-		"its pod names another PodGroup and then its own": func(w *world) {
+	tests := map[string]func(w *harness){
+		"its pod names another PodGroup": func(w *harness) { w.add(pod(0).Group("other").Obj()) },
+		"its pod names another PodGroup and then its own": func(w *harness) {
 			w.add(pod(0).Group("other").Obj())
 			w.add(pod(0).Obj())
 		},
-		"its pod names no PodGroup any more": func(w *world) {
+		"its pod names no PodGroup any more": func(w *harness) {
 			p := pod(0).Obj()
 			delete(p.Annotations, v1beta1.KubeGroupNameAnnotationKey)
 			w.add(p)
 		},
-		"its node is registered again": func(w *world) { w.again("n") },
-		"its node is registered again and changed": func(w *world) {
+		"its node is registered again": func(w *harness) { w.again("n") },
+		"its node is registered again and changed": func(w *harness) {
 			w.again("n")
 			w.add(schedtest.MakeNode().Name("n").Label("a", "b").Obj())
 		},
-		"its task is recreated": func(w *world) { w.deliver(w.latest["*v1.Pod ns/p0"]) },
+		"its task is recreated": func(w *harness) { w.deliver(w.latest["*v1.Pod ns/p0"]) },
 	}
 	for name, happens := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.gangOf(1, 1)
 				decided := w.decided("p0", "n")
@@ -63,7 +64,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 						t.Errorf("%v milli-cpu are idle in a session, want 7000", got)
 					}
 					if on := node.Tasks["ns/p0"]; on == nil || on.Pod.Annotations["rank"] != "1" {
-						t.Errorf("the node has %v, want the pod with what was decided", on)
+						t.Errorf("the node has %v, want the pod with the decided devices", on)
 					}
 					for id, job := range w.Snapshot().Jobs {
 						if pending := job.TaskStatusIndex[api.Pending]; len(pending) > 0 {
@@ -96,7 +97,7 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 			})
 		})
 		t.Run(name+", and it is released", func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.gangOf(1, 1)
 				m, err := w.reserve(w.decided("p0", "n"), nil, nil)
@@ -120,8 +121,8 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 	}
 }
 
-// changedGroup is pod p0 of the PodGroup that it names now.
-func changedGroup(w *world) *schedtest.PodBuilder {
+// changedGroup returns pod p0 with the PodGroup that it names now.
+func changedGroup(w *harness) *schedtest.PodBuilder {
 	b := pod(0)
 	for key, value := range w.latest["*v1.Pod ns/p0"].(*v1.Pod).Annotations {
 		b.Annotation(key, value)
@@ -129,9 +130,10 @@ func changedGroup(w *world) *schedtest.PodBuilder {
 	return b
 }
 
-// TestAReservedNodeCountsWithoutRoom: a pod that is being bound may be on its node any moment, whatever has come there since.
+// TestAReservedNodeCountsWithoutRoom checks that a reserved node counts without room: a pod that is being bound may
+// be on its node at any moment, whatever other pods were placed there since.
 func TestAReservedNodeCountsWithoutRoom(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.reserved()
 		w.remove(schedtest.MakeNode().Name("n").Obj())
 		w.add(schedtest.MakePod().Name("big").Scheduler("other").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "8"}).Obj())
@@ -143,10 +145,11 @@ func TestAReservedNodeCountsWithoutRoom(t *testing.T) {
 	})
 }
 
-// TestAPodThatReplacesAnotherWaitsForItsEnd: after a gap the watch shows a new pod in the place of one that is in a transaction.
-// The old one is given up, and the new one is in no transaction before that has ended.
+// TestAPodThatReplacesAnotherWaitsForItsEnd checks that a pod that replaces another waits for its end. After a gap
+// the watch shows a new pod in place of one that is in a transaction. The old pod is abandoned, and the new pod is in
+// no transaction before the old one has ended.
 func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		undo := make(chan struct{})
 		step := binding.Step{Plugin: "slow", PreBind: waiting("slow", make(chan struct{})).PreBind, Rollback: blocking(undo)}
@@ -169,9 +172,10 @@ func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 	})
 }
 
-// TestAReleaseFreesOnlyItsOwn: a second word on a member that is settled does not free what the pod holds now.
+// TestAReleaseFreesOnlyItsOwn checks that a release frees only its own reservation: a second result for a settled
+// member does not free the pod's current reservation.
 func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		first := w.reserved()
 		w.ledger.Released(first, errBroken)
 		w.add(schedtest.MakeNode().Name("m").Obj())
@@ -189,9 +193,10 @@ func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// TestNUMADecisionsEndWithTheTransaction: a released task is placed again, with a new NUMA decision.
+// TestNUMADecisionsEndWithTheTransaction checks that NUMA decisions end with the transaction: a released task is
+// placed again with a new NUMA decision.
 func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		decided := w.decided("p0", "n")
 		decided.TaskInfo.NumaInfo.ResMap[1] = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
@@ -205,7 +210,7 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), pod(0).Group("other").Obj(), pod(0).Obj())
 		w.Snapshot()
 		if got := w.task("p0").NumaInfo.ResMap; len(got) != 1 {
-			t.Errorf("the books have NUMA nodes %v of a task that was made anew while its pod is being bound, want those decided", got)
+			t.Errorf("the books have NUMA nodes %v of a task that was rebuilt while its pod is being bound, want those decided", got)
 		}
 		w.ledger.Released(m, errBroken)
 		if got := w.task("p0").NumaInfo.ResMap; len(got) != 0 {
@@ -214,9 +219,10 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 	})
 }
 
-// Upstream's cache shows such a node without pods.
+// TestANodeRegisteredAgainHasItsPods checks that a node that is registered again has its pods. Upstream's cache shows
+// such a node without pods.
 func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(
 			pod(0).Node("n").Phase(v1.PodRunning).Obj(),
@@ -245,7 +251,7 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 		w.again("n")
 		check("on a node registered anew")
 		w.remove(schedtest.MakeNode().Name("n").Obj())
-		w.add(pod(0).Node("n").Phase(v1.PodRunning).Label("a", "b").Obj()) // upstream makes a node without a node of it
+		w.add(pod(0).Node("n").Phase(v1.PodRunning).Label("a", "b").Obj()) // Upstream creates a node entry without a Node for the pod.
 		w.Snapshot()
 		w.add(schedtest.MakeNode().Name("n").Obj())
 		check("on a node whose pod changed while it was away")
@@ -258,10 +264,10 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 	})
 }
 
-// TestANodeRegisteredAgainHasNoPodsOfOthers: the watch shows a pod on it that is being bound to another one; upstream's cache is
-// about to hear of that.
+// TestANodeRegisteredAgainHasNoPodsOfOthers checks that a node that is registered again has no pods of other nodes.
+// The watch shows a pod on it that is being bound to another node, and upstream's cache gets that event later.
 func TestANodeRegisteredAgainHasNoPodsOfOthers(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.add(schedtest.MakeNode().Name("m").Obj())
 		if _, err := w.reserve(w.decided("p0", "m"), nil, nil); err != nil {
@@ -277,7 +283,7 @@ func TestANodeRegisteredAgainHasNoPodsOfOthers(t *testing.T) {
 }
 
 func TestDeletedNodesAreDropped(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.remove(schedtest.MakeNode().Name("n").Obj())
 		w.Cache.books.Lock()
@@ -288,9 +294,10 @@ func TestDeletedNodesAreDropped(t *testing.T) {
 	})
 }
 
-// The node was registered again after the session began.
+// TestAddingToANodeRegisteredAgainChecksItsPods checks that adding a task to a node that is registered again checks
+// its pods. The node was registered again after the session began.
 func TestAddingToANodeRegisteredAgainChecksItsPods(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.add(pod(1).Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "7500m"}).Obj())
 		decided := w.decided("p0", "n")
@@ -301,7 +308,7 @@ func TestAddingToANodeRegisteredAgainChecksItsPods(t *testing.T) {
 	})
 }
 
-// blocking is a rollback that waits for the channel.
+// blocking returns a rollback that waits for the channel.
 func blocking(goOn <-chan struct{}) func(context.Context, *api.TaskInfo, string) error {
 	return func(context.Context, *api.TaskInfo, string) error {
 		<-goOn

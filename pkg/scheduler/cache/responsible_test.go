@@ -28,7 +28,8 @@ func TestWhichObjectsAreThisSchedulers(t *testing.T) {
 	}
 }
 
-// TestEachObjectIsOneSchedulers: those that share a cluster by hash leave none out and have none twice, and a gang's objects go by their owner.
+// TestEachObjectIsOneSchedulers checks that each object belongs to one scheduler. Schedulers that share a cluster by
+// hash omit no object and share none, and a gang's objects are assigned by their owner.
 func TestEachObjectIsOneSchedulers(t *testing.T) {
 	t.Setenv(multiScheduler, "true")
 	t.Setenv(schedulerCount, "3")

@@ -16,7 +16,8 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// sessionDiff says what is not alike in two sessions that were just opened; empty when all is that a plugin can see.
+// sessionDiff returns the differences between two newly opened sessions. It is empty if everything that a plugin can
+// see is equal.
 func sessionDiff(want, got *vcframework.Session) string {
 	for _, part := range []struct {
 		name      string
@@ -56,7 +57,7 @@ func sessionDiff(want, got *vcframework.Session) string {
 	return strangers(got)
 }
 
-// strangers says which node or task of the session is in one place another object than in the next.
+// strangers returns a node or task that is represented by different objects in two places of the session.
 func strangers(ssn *vcframework.Session) string {
 	for name, nodes := range ssn.RealNodesList {
 		for _, node := range nodes {
@@ -96,7 +97,7 @@ func nodesByHyperNode(ssn *vcframework.Session) map[string][]string {
 	return names
 }
 
-// kubeNode is a node as Kubernetes' plugins see it, but for the order of pods and the generation.
+// kubeNode is a node as Kubernetes' plugins see it, without the order of pods and the generation.
 type kubeNode struct {
 	Node                               *v1.Node
 	Pods, WithAffinity, WithRequired   map[types.UID]*v1.Pod

@@ -14,10 +14,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestSessionsReportPodGroupsOnce: what a plugin finds in every session, and records in every session, becomes one event
-// until it changes, with the text as the plugin gave it.
+// TestSessionsReportPodGroupsOnce checks that sessions report PodGroups once. A finding that a plugin records in
+// every session becomes one event until it changes, with the plugin's text.
 func TestSessionsReportPodGroupsOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		registry := framework.NewRegistry()
 		registry.RegisterPlugin(ibcluster.Spec())
 		_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf("actions: allocate\ntiers:\n- plugins:\n  - name: ibcluster\n")

@@ -16,17 +16,17 @@ import (
 	shardv1alpha1 "volcano.sh/apis/pkg/apis/shard/v1alpha1"
 )
 
-// inShard runs f in a world whose scheduler has the NodeShard named own.
-func inShard(t *testing.T, f func(t *testing.T, w *world)) {
+// inShard runs f with a harness whose scheduler has the NodeShard named own.
+func inShard(t *testing.T, f func(t *testing.T, w *harness)) {
 	t.Helper()
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.shards.own = "own"
 		f(t, w)
 	})
 }
 
 // shard creates the NodeShard in the cluster, unless it exists, and notifies the cache.
-func (w *world) shard(name string, desired, inUse []string) {
+func (w *harness) shard(name string, desired, inUse []string) {
 	w.t.Helper()
 	shard := &shardv1alpha1.NodeShard{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	shard.Spec.NodesDesired, shard.Status.NodesInUse = desired, inUse
@@ -39,8 +39,8 @@ func (w *world) shard(name string, desired, inUse []string) {
 	w.shards.show(shard.DeepCopy())
 }
 
-// shardStatus returns the status of the scheduler's NodeShard as the API server has it.
-func (w *world) shardStatus() shardv1alpha1.NodeShardStatus {
+// shardStatus returns the status of the scheduler's NodeShard in the API server.
+func (w *harness) shardStatus() shardv1alpha1.NodeShardStatus {
 	w.t.Helper()
 	synctest.Wait()
 	shard, err := w.cluster.Volcano.ShardV1alpha1().NodeShards().Get(w.t.Context(), "own", metav1.GetOptions{})
@@ -50,26 +50,27 @@ func (w *world) shardStatus() shardv1alpha1.NodeShardStatus {
 	return shard.Status
 }
 
-// TestTheShardHasWhatNoOtherUses: a node that the shard wants is its own once the shard that has it in use gives it up.
+// TestTheShardHasWhatNoOtherUses checks that the shard has the nodes that no other shard uses. A desired node belongs
+// to the shard once the other shard, which has it in use, releases it.
 func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 	tests := map[string]struct {
-		happens func(w *world)
+		happens func(w *harness)
 		nodes   []string
 		want    shardv1alpha1.NodeShardStatus
 	}{
 		"nothing else has them": {
-			happens: func(w *world) { w.shard("own", []string{"b", "a"}, nil) },
+			happens: func(w *harness) { w.shard("own", []string{"b", "a"}, nil) },
 			nodes:   []string{"a", "b"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a", "b"}},
 		},
 		"another one has one of them": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.shard("other", nil, []string{"b"})
 				w.shard("own", []string{"a", "b"}, nil)
 			},
 			nodes: []string{"a"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a"}, NodesToAdd: []string{"b"}},
 		},
 		"another one gives it up": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.shard("own", []string{"a", "b"}, nil)
 				w.shard("other", nil, []string{"b"})
 				w.shard("other", nil, nil)
@@ -77,7 +78,7 @@ func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 			nodes: []string{"a", "b"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a", "b"}},
 		},
 		"another one is deleted": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.shard("own", []string{"a", "b"}, nil)
 				w.shard("other", nil, []string{"b"})
 				w.shards.hide(&shardv1alpha1.NodeShard{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
@@ -85,7 +86,7 @@ func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 			nodes: []string{"a", "b"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a", "b"}},
 		},
 		"its own does not exist yet": {
-			happens: func(w *world) {
+			happens: func(w *harness) {
 				w.shard("other", nil, []string{"b"})
 				w.shard("own", nil, nil)
 			},
@@ -93,7 +94,7 @@ func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inShard(t, func(t *testing.T, w *world) {
+			inShard(t, func(t *testing.T, w *harness) {
 				tt.happens(w)
 				if diff := cmp.Diff(tt.nodes, sets.List(w.Snapshot().NodesInShard), cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("nodes of the shard in a session (-want +got):\n%s", diff)
@@ -106,9 +107,10 @@ func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 	}
 }
 
-// TestTheShardIsReportedBetweenSessions: other schedulers take what the shard gives up, which the session that runs may still use.
+// TestTheShardIsReportedBetweenSessions checks that the shard is reported between sessions. Other schedulers take the
+// nodes that the shard releases, which a running session may still use.
 func TestTheShardIsReportedBetweenSessions(t *testing.T) {
-	inShard(t, func(t *testing.T, w *world) {
+	inShard(t, func(t *testing.T, w *harness) {
 		w.OnSessionOpen()
 		w.shard("own", []string{"a"}, nil)
 		if got := w.shardStatus().NodesInUse; len(got) > 0 {
@@ -122,9 +124,10 @@ func TestTheShardIsReportedBetweenSessions(t *testing.T) {
 	})
 }
 
-// TestAShardThatCannotBeReportedIsReportedLater: the others wait for what it gives up.
+// TestAShardThatCannotBeReportedIsReportedLater checks that a shard that cannot be reported is reported later,
+// because other shards wait for its released nodes.
 func TestAShardThatCannotBeReportedIsReportedLater(t *testing.T) {
-	inShard(t, func(t *testing.T, w *world) {
+	inShard(t, func(t *testing.T, w *harness) {
 		refused := true
 		w.cluster.Volcano.PrependReactor("update", "nodeshards", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return refused, nil, errors.New("the API server is away")
@@ -142,9 +145,10 @@ func TestAShardThatCannotBeReportedIsReportedLater(t *testing.T) {
 	})
 }
 
-// TestAShardThatIsAsItWasIsNotWritten: each write is an event for all schedulers.
+// TestAShardThatIsAsItWasIsNotWritten checks that an unchanged shard is not written, since each write is an event for
+// all schedulers.
 func TestAShardThatIsAsItWasIsNotWritten(t *testing.T) {
-	inShard(t, func(t *testing.T, w *world) {
+	inShard(t, func(t *testing.T, w *harness) {
 		w.shard("own", []string{"a"}, []string{"a"})
 		synctest.Wait()
 		if got := w.cluster.Writes(); len(got) > 0 {

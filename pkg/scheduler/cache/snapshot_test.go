@@ -19,8 +19,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRegressionSharedPodWrite is upstream's defect of that id: allocation writes the node's name, and plugins write annotations,
-// into the informer's own pod, and do not remove them when the trial is reverted.
+// TestRegressionSharedPodWrite is for upstream's defect of that id: allocation writes the node's name, and plugins
+// write annotations, into the informer's own pod, and do not remove them when the trial is reverted.
 func TestRegressionSharedPodWrite(t *testing.T) {
 	tests := map[string]struct {
 		commit bool
@@ -31,7 +31,7 @@ func TestRegressionSharedPodWrite(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				shared := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
 				before := shared.DeepCopy()
@@ -71,7 +71,7 @@ func TestRegressionSharedPodWrite(t *testing.T) {
 }
 
 func TestSnapshotTaskIsTheSameEverywhere(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		job := w.Snapshot().Jobs[gang]
 		task := job.Tasks["ns-p0"]
@@ -88,7 +88,7 @@ func TestSnapshotTaskIsTheSameEverywhere(t *testing.T) {
 	})
 }
 
-// TestPodThatNamesItsNode: allocate looks at a nominated node first. The nomination is for the session alone.
+// TestPodThatNamesItsNode: Allocate tries a nominated node first. The nomination is for one session only.
 func TestPodThatNamesItsNode(t *testing.T) {
 	named := func(node string) *v1.Pod {
 		return changed(pod(0).Obj(), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: node} })
@@ -113,7 +113,7 @@ func TestPodThatNamesItsNode(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(tt.pod)
 				for _, other := range tt.others {
@@ -140,10 +140,10 @@ func TestPodThatNamesItsNode(t *testing.T) {
 	}
 }
 
-// TestSnapshotShowsDecidedStatuses: a session does not decide again what the watch has not shown yet, and what it does to its own is not seen
-// by the next.
+// TestSnapshotShowsDecidedStatuses checks that a snapshot shows the decided statuses. A session does not repeat a
+// decision that the watch has not shown yet, and its changes to its own copies are not seen by the next session.
 func TestSnapshotShowsDecidedStatuses(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		job := w.Snapshot().Jobs[gang]
 		job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: "Decided", Message: "by a session"}}
@@ -154,7 +154,7 @@ func TestSnapshotShowsDecidedStatuses(t *testing.T) {
 			conditions := w.Snapshot().Jobs[gang].PodGroup.Status.Conditions
 			i := slices.IndexFunc(conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == "Decided" })
 			if i < 0 || conditions[i].Message != "by a session" {
-				t.Fatalf("conditions are %v, want the one that was decided", conditions)
+				t.Fatalf("conditions are %v, want the decided one", conditions)
 			}
 			conditions[i].Message = "changed"
 		}

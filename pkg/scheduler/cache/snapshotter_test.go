@@ -20,8 +20,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// twoGangs makes gang g on node n with a pod that waits, and gang h on node m, which has all that a copy can have.
-func (w *world) twoGangs() {
+// twoGangs creates gang g on node n with a waiting pod, and gang h on node m with every kind of content that a copy
+// can have.
+func (w *harness) twoGangs() {
 	w.t.Helper()
 	w.add(schedtest.MakeNode().Name("n").Obj())
 	full := schedtest.MakeNode().Name("m").Label(v1beta1.RevocableZone, "z").Obj()
@@ -39,55 +40,55 @@ func (w *world) twoGangs() {
 		schedtest.MakePod().Name("q1").Group("h").Node("m").Phase(v1.PodRunning).Obj())
 }
 
-// TestCopiesThatAreMadeAgain is what keeping copies is for: only what has changed is copied.
+// TestCopiesThatAreMadeAgain checks that only changed entries are copied again.
 func TestCopiesThatAreMadeAgain(t *testing.T) {
 	tests := map[string]struct {
-		change func(*world, *api.ClusterInfo)
+		change func(*harness, *api.ClusterInfo)
 		want   []string
 	}{
-		"nothing": {change: func(*world, *api.ClusterInfo) {}},
+		"nothing": {change: func(*harness, *api.ClusterInfo) {}},
 		"a pod runs on the node": {
-			change: func(w *world, _ *api.ClusterInfo) { w.add(pod(2).Node("n").Phase(v1.PodRunning).Obj()) },
+			change: func(w *harness, _ *api.ClusterInfo) { w.add(pod(2).Node("n").Phase(v1.PodRunning).Obj()) },
 			want:   []string{"job g", "node n"},
 		},
 		"a pod of another scheduler runs on the node": {
-			change: func(w *world, _ *api.ClusterInfo) {
+			change: func(w *harness, _ *api.ClusterInfo) {
 				w.add(schedtest.MakePod().Name("x").Scheduler("other").Node("m").Phase(v1.PodRunning).Obj())
 			},
 			want: []string{"node m"},
 		},
 		"a pod waits": {
-			change: func(w *world, _ *api.ClusterInfo) { w.add(pod(2).Obj()) },
+			change: func(w *harness, _ *api.ClusterInfo) { w.add(pod(2).Obj()) },
 			want:   []string{"job g"},
 		},
 		"a task is being bound": {
-			change: func(w *world, _ *api.ClusterInfo) { w.mustPlace("n", nil, "p1") },
+			change: func(w *harness, _ *api.ClusterInfo) { w.mustPlace("n", nil, "p1") },
 			want:   []string{"job g", "node n"},
 		},
 		"the node has a taint": {
-			change: func(w *world, _ *api.ClusterInfo) {
+			change: func(w *harness, _ *api.ClusterInfo) {
 				w.add(schedtest.MakeNode().Name("n").Taint("t", v1.TaintEffectNoSchedule).Obj())
 			},
 			want: []string{"node n"},
 		},
 		"the PodGroup changed": {
-			change: func(w *world, _ *api.ClusterInfo) { w.add(schedtest.MakePodGroup().Name("g").MinMember(2).Obj()) },
+			change: func(w *harness, _ *api.ClusterInfo) { w.add(schedtest.MakePodGroup().Name("g").MinMember(2).Obj()) },
 			want:   []string{"job g"},
 		},
 		"a priority class changed": {
-			change: func(w *world, _ *api.ClusterInfo) {
+			change: func(w *harness, _ *api.ClusterInfo) {
 				w.showPriorityClass(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7})
 			},
 		},
 		"upstream's device code is on": {
-			change: func(w *world, _ *api.ClusterInfo) {
+			change: func(w *harness, _ *api.ClusterInfo) {
 				gpushare.GpuSharingEnable = true
 				w.t.Cleanup(func() { gpushare.GpuSharingEnable = false })
 			},
 			want: []string{"node m", "node n"},
 		},
 		"a session wrote what sessions write all the time": {
-			change: func(_ *world, s *api.ClusterInfo) {
+			change: func(_ *harness, s *api.ClusterInfo) {
 				g := s.Jobs["ns/g"]
 				g.PodGroup.Status.Conditions = append(g.PodGroup.Status.Conditions, scheduling.PodGroupCondition{Type: "Scheduled"})
 				g.JobFitErrors, g.NodesFitErrors["ns-p1"] = "none", api.NewFitErrors()
@@ -97,13 +98,13 @@ func TestCopiesThatAreMadeAgain(t *testing.T) {
 			},
 		},
 		"a session took a task off": {
-			change: func(_ *world, s *api.ClusterInfo) { _ = s.Nodes["m"].RemoveTask(s.Jobs["ns/h"].Tasks["ns-q0"]) },
+			change: func(_ *harness, s *api.ClusterInfo) { _ = s.Nodes["m"].RemoveTask(s.Jobs["ns/h"].Tasks["ns-q0"]) },
 			want:   []string{"node m"},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.twoGangs()
 				before, _, _ := w.SessionSnapshot()
 				nodes, jobs := before.Nodes, before.Jobs
@@ -122,17 +123,17 @@ func TestCopiesThatAreMadeAgain(t *testing.T) {
 				}
 				slices.Sort(got)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("made anew (-want +got):\n%s", diff)
+					t.Errorf("copied again (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
 }
 
-// The test changes every field and entry of the session's copies, and fails if upstream adds a field that it does not
-// cover.
+// TestChangesOfASessionDoNotReachTheNext checks that a session's changes do not reach the next session. The test
+// changes every field and entry of the session's copies, and fails if upstream adds a field that it does not cover.
 func TestChangesOfASessionDoNotReachTheNext(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.twoGangs()
 		for i, n := 0, 1; i < n; i++ {
 			given, _, _ := w.SessionSnapshot()

@@ -22,7 +22,7 @@ import (
 
 func free() *v1.PersistentVolume { return schedtest.FreeVolume("v", "local", "n") }
 
-// reserved is the volume once it is given to a claim.
+// reserved returns the volume once it is reserved for a claim.
 func reserved() *v1.PersistentVolume {
 	return changed(free(), func(v *v1.PersistentVolume) {
 		v.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "c", UID: "uid"}
@@ -45,7 +45,7 @@ func capacityOf(amount string) *storagev1.CSIStorageCapacity {
 	return capacity
 }
 
-// allocated is a claim of devices that so many pods use.
+// allocated returns a device claim that this number of pods use.
 func allocated(users int) *resourcev1.ResourceClaim {
 	claim := schedtest.DeviceClaim("c")
 	claim.Status.Allocation = &resourcev1.AllocationResult{}
@@ -59,10 +59,10 @@ func taintRule(effect resourcev1alpha3.DeviceTaintEffect) *resourcev1alpha3.Devi
 	return rule
 }
 
-// TestDevicesOfADeletedClaimAreFree for other claims.
+// TestDevicesOfADeletedClaimAreFree checks that the devices of a deleted claim are free for other claims.
 func TestDevicesOfADeletedClaimAreFree(t *testing.T) {
 	for claim, want := range map[*resourcev1.ResourceClaim][]Urgency{allocated(0): {WakeNow}, schedtest.DeviceClaim("c"): nil} {
-		inWorld(t, func(t *testing.T, w *world) {
+		withHarness(t, func(t *testing.T, w *harness) {
 			w.changes.storage.storageDeleted(claim)
 			if diff := cmp.Diff(want, w.woken()); diff != "" {
 				t.Errorf("wake-ups (-want +got):\n%s", diff)
@@ -82,7 +82,7 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 	}
 	now := []Urgency{WakeNow}
 	tests := map[string]struct {
-		// before is nil when after is new, after when before is deleted.
+		// before is nil if the object is new, and after is nil if it is deleted.
 		before, after runtime.Object
 		want          []Urgency
 	}{
@@ -135,7 +135,7 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				switch {
 				case tt.before == nil:
 					w.changes.storage.storageAdded(tt.after)
@@ -152,8 +152,9 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 	}
 }
 
-// TestClaimsOfDevicesWakeForTheirPods: what others allocate, and what drivers say of it, is worth a cycle if a pod waits with the claim;
-// one that is being bound makes such changes itself.
+// TestClaimsOfDevicesWakeForTheirPods checks that device claims wake the loop for their pods. Allocations of other
+// schedulers, and statuses from drivers, need a cycle if a pod waits with the claim. A pod that is being bound makes
+// such changes itself.
 func TestClaimsOfDevicesWakeForTheirPods(t *testing.T) {
 	condition := func(status metav1.ConditionStatus) *resourcev1.ResourceClaim {
 		return changed(allocated(0), func(c *resourcev1.ResourceClaim) {
@@ -177,14 +178,14 @@ func TestClaimsOfDevicesWakeForTheirPods(t *testing.T) {
 		"of another's name": {schedtest.DeviceClaim("other"), named("other"), false},
 	}
 	pods := map[string]struct {
-		arrange func(w *world)
+		arrange func(w *harness)
 		waits   bool
 	}{
-		"a pod waits with it":               {func(w *world) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Obj()) }, true},
-		"no pod uses it":                    {func(w *world) { w.add(pod(0).Obj()) }, false},
-		"its pod is bound":                  {func(w *world) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Node("n").Obj()) }, false},
-		"a pod of another scheduler has it": {func(w *world) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Scheduler("other").Obj()) }, false},
-		"its pod is being bound": {func(w *world) {
+		"a pod waits with it":               {func(w *harness) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Obj()) }, true},
+		"no pod uses it":                    {func(w *harness) { w.add(pod(0).Obj()) }, false},
+		"its pod is bound":                  {func(w *harness) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Node("n").Obj()) }, false},
+		"a pod of another scheduler has it": {func(w *harness) { w.add(pod(0).ResourceClaim("c").MadeClaim("t").Scheduler("other").Obj()) }, false},
+		"its pod is being bound": {func(w *harness) {
 			w.add(pod(0).ResourceClaim("c").MadeClaim("t").Obj())
 			w.mustPlace("n", nil, "p0")
 		}, false},
@@ -192,7 +193,7 @@ func TestClaimsOfDevicesWakeForTheirPods(t *testing.T) {
 	for who, tt := range pods {
 		for what, change := range changes {
 			t.Run(who+", "+what, func(t *testing.T) {
-				inWorld(t, func(t *testing.T, w *world) {
+				withHarness(t, func(t *testing.T, w *harness) {
 					w.gangOf(0, 1)
 					tt.arrange(w)
 					w.woken()
@@ -210,7 +211,8 @@ func TestClaimsOfDevicesWakeForTheirPods(t *testing.T) {
 	}
 }
 
-// TestStorageEndsTheWaitOfGangsWithClaims: what a gang failed of may be over. Gangs without claims did not fail of it.
+// TestStorageEndsTheWaitOfGangsWithClaims checks that changes of storage end the wait of gangs with claims, whose
+// failure may have its cause there, but not of gangs without claims.
 func TestStorageEndsTheWaitOfGangsWithClaims(t *testing.T) {
 	tests := map[string]struct {
 		claim   string
@@ -227,7 +229,7 @@ func TestStorageEndsTheWaitOfGangsWithClaims(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				for i := range 2 {
 					if tt.claim != "" {
@@ -235,7 +237,7 @@ func TestStorageEndsTheWaitOfGangsWithClaims(t *testing.T) {
 					}
 				}
 				w.failGang()
-				w.failGang() // its wait is longer than a first one
+				w.failGang() // The wait is longer than a first one.
 				time.Sleep(tt.pause)
 				w.changes.storage.storageAdded(tt.added)
 				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
@@ -246,12 +248,12 @@ func TestStorageEndsTheWaitOfGangsWithClaims(t *testing.T) {
 	}
 }
 
-// TestStorageIsWatched: the loop is woken for objects of each kind that come, or go; of those that only some plugins look at, once one
-// has asked for them.
+// TestStorageIsWatched checks that storage is watched. Objects of each kind wake the loop when they are created or
+// deleted. Kinds that only some plugins use do so once a plugin has requested them.
 func TestStorageIsWatched(t *testing.T) {
 	tests := map[string]struct {
 		asked func(*Cache) toolscache.SharedIndexInformer
-		// there is what there was before.
+		// there is the object that exists before.
 		there  runtime.Object
 		change func(context.Context, *schedtest.Cluster) error
 	}{

@@ -22,8 +22,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// catchUp lets time pass and the cache know what is written, so that writes that conflict succeed when tried again.
-func (w *world) catchUp() {
+// catchUp advances the clock and notifies the cache of writes, so that conflicting writes succeed when they are
+// retried.
+func (w *harness) catchUp() {
 	w.t.Helper()
 	for range 3 {
 		synctest.Wait()
@@ -35,10 +36,10 @@ func (w *world) catchUp() {
 }
 
 func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		var repaired atomic.Bool
-		begun := make(chan struct{}) // p1 is not released without a rollback
+		begun := make(chan struct{}) // p1 is not released without a rollback.
 		step := binding.Step{Plugin: "storage", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
 			if task.Name == "p1" {
 				close(begun)
@@ -73,7 +74,7 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 		}
 
 		w.cluster.Writes()
-		for range 5 { // sessions leave it there, and nothing in it changes
+		for range 5 { // Sessions leave the pod there, and nothing in its status changes.
 			time.Sleep(time.Minute)
 			if _, err := w.UpdateJobStatus(w.Snapshot().Jobs[gang], true, false, false); err != nil {
 				t.Fatal(err)
@@ -101,7 +102,7 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 }
 
 func TestALongWaitInPreBindIsReported(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		goOn := make(chan struct{})
 		step := waiting("storage", goOn)
@@ -131,11 +132,11 @@ func TestALongWaitInPreBindIsReported(t *testing.T) {
 	})
 }
 
-// TestThePodGroupNamesOnlyPodsThatStillWait.
+// TestThePodGroupNamesOnlyPodsThatStillWait checks that the PodGroup names only pods that still wait.
 func TestThePodGroupNamesOnlyPodsThatStillWait(t *testing.T) {
 	const says = " pre-bind plugin storage has been running on node n since 2000-01-01T00:00:00Z"
 	for goesOn, waits := range map[string]string{"p0": "p1", "p1": "p0"} {
-		inWorld(t, func(t *testing.T, w *world) {
+		withHarness(t, func(t *testing.T, w *harness) {
 			w.gangOf(2, 2)
 			returns := map[string]chan struct{}{"p0": make(chan struct{}), "p1": make(chan struct{})}
 			step := binding.Step{Plugin: "storage", Timeout: time.Hour, PreBind: func(ctx context.Context, task *api.TaskInfo, _ string) error {
@@ -161,9 +162,10 @@ func TestThePodGroupNamesOnlyPodsThatStillWait(t *testing.T) {
 	}
 }
 
-// TestAHangingBindIsReported: while it is not known whether a pod is bound, its node is held for it.
+// TestAHangingBindIsReported checks that a hanging bind is reported. While it is unknown whether a pod is bound, its
+// node's resources stay reserved.
 func TestAHangingBindIsReported(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		var repaired atomic.Bool
 		for verb, err := range map[string]error{"create": apierrors.NewInternalError(errBroken), "get": apierrors.NewForbidden(v1.Resource("pods"), "p", errBroken)} {
@@ -200,15 +202,16 @@ func TestAHangingBindIsReported(t *testing.T) {
 		}
 		for _, write := range w.cluster.Writes() {
 			if strings.Contains(write, "pods/status") {
-				t.Errorf("a pod that is bound is told: %s", write)
+				t.Errorf("a bound pod has the message: %s", write)
 			}
 		}
 	})
 }
 
-// The grace has ended when the drain is cut short, but the members that it leaves must still be reported.
+// TestDrainReportsUnfinishedMembers checks that a drain reports unfinished members. The grace period has ended when
+// the drain is stopped, but the remaining members must still be reported.
 func TestDrainReportsUnfinishedMembers(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.refuseAtFirst(3)
 		returns := make(chan struct{})

@@ -18,7 +18,8 @@ import (
 
 const things v1.ResourceName = "example.com/thing"
 
-// thingCounter counts things: nodes have them by its word, pods by an annotation.
+// thingCounter counts the resource things. It gives the capacity of nodes itself, and reads the use of pods from an
+// annotation.
 type thingCounter struct {
 	all     map[string]int64
 	broken  map[string]int64
@@ -39,7 +40,7 @@ func (c *thingCounter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, a
 	for pod := range pods {
 		left -= thingsOf(pod)
 	}
-	if broken := c.broken[node.Name]; broken > 0 { // all in use
+	if broken := c.broken[node.Name]; broken > 0 { // all broken things are in use
 		left += broken
 		return map[v1.ResourceName]int64{things: left}, map[v1.ResourceName]int64{things: c.all[node.Name]}
 	}
@@ -67,8 +68,8 @@ func withThings(i int, n, claims string) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name("p"+strconv.Itoa(i)).Group("g").Req(schedtest.Resources{"cpu": "1", string(things): claims}).Annotation("things", n)
 }
 
-// idleThings are what the next session sees idle on the node, and sees on a copy of it.
-func (w *world) idleThings() (idle, ofCopy int64) {
+// idleThings returns the idle things on the node in the next session, and on a copy of that node.
+func (w *harness) idleThings() (idle, ofCopy int64) {
 	whole := w.Snapshot()
 	given, _, _ := w.SessionSnapshot()
 	if whole.Nodes["n"].Idle.ScalarResources[things] != given.Nodes["n"].Idle.ScalarResources[things] {
@@ -77,29 +78,30 @@ func (w *world) idleThings() (idle, ofCopy int64) {
 	return int64(given.Nodes["n"].Idle.ScalarResources[things] / 1000), int64(given.Nodes["n"].Clone().Idle.ScalarResources[things] / 1000)
 }
 
-// TestSumsOfACounter: sessions see what the counter says, whatever nodes and pods say, as soon as it says something else.
+// TestSumsOfACounter checks that sessions see the counter's amounts, whatever nodes and pods report, as soon as the
+// counter changes them.
 func TestSumsOfACounter(t *testing.T) {
 	tests := map[string]struct {
-		then func(w *world, c *thingCounter)
+		then func(w *harness, c *thingCounter)
 		want int64
 	}{
-		"at first":       {func(*world, *thingCounter) {}, 5},
-		"a node changes": {func(w *world, _ *thingCounter) { w.add(thingNode("7").Label("new", "").Obj()) }, 5},
-		"a node changes, seen as it is": {func(w *world, _ *thingCounter) {
+		"at first":       {func(*harness, *thingCounter) {}, 5},
+		"a node changes": {func(w *harness, _ *thingCounter) { w.add(thingNode("7").Label("new", "").Obj()) }, 5},
+		"a node changes, seen as it is": {func(w *harness, _ *thingCounter) {
 			w.books.Nodes.Show(thingNode("7").Label("new", "").Obj())
 		}, 5},
-		"a pod comes": {func(w *world, _ *thingCounter) { w.add(withThings(1, "2", "0").Node("n").Phase(v1.PodRunning).Obj()) }, 3},
-		"a pod goes":  {func(w *world, _ *thingCounter) { w.remove(withThings(0, "3", "100").Obj()) }, 8},
-		"there are fewer": {func(_ *world, c *thingCounter) {
+		"a pod comes": {func(w *harness, _ *thingCounter) { w.add(withThings(1, "2", "0").Node("n").Phase(v1.PodRunning).Obj()) }, 3},
+		"a pod goes":  {func(w *harness, _ *thingCounter) { w.remove(withThings(0, "3", "100").Obj()) }, 8},
+		"there are fewer": {func(_ *harness, c *thingCounter) {
 			c.all["n"], c.changed["n"] = 4, true
 		}, 1},
-		"there are none any more": {func(_ *world, c *thingCounter) {
+		"there are none any more": {func(_ *harness, c *thingCounter) {
 			c.all["n"], c.changed["n"] = 3, true
 		}, 0},
-		"what pods have is broken": {func(_ *world, c *thingCounter) {
+		"what pods have is broken": {func(_ *harness, c *thingCounter) {
 			c.all["n"], c.broken["n"], c.changed["n"] = 6, 2, true
 		}, 5},
-		"what was broken is whole, unseen": {func(w *world, c *thingCounter) {
+		"what was broken is whole, unseen": {func(w *harness, c *thingCounter) {
 			c.all["n"], c.broken["n"], c.changed["n"] = 6, 2, true
 			w.idleThings()
 			c.all["n"], c.broken["n"] = 8, 0
@@ -107,7 +109,7 @@ func TestSumsOfACounter(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				c := &thingCounter{all: map[string]int64{"n": 8}, broken: map[string]int64{}, changed: map[string]bool{}}
 				w.handle.CountResources(c)
 				w.add(thingNode("100").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "100").Node("n").Phase(v1.PodRunning).Obj())
@@ -123,9 +125,10 @@ func TestSumsOfACounter(t *testing.T) {
 	}
 }
 
-// TestASumIsRightWhereAMemberIsReserved: upstream has taken the node's own word since the session saw it, by which there is nothing.
+// TestASumIsRightWhereAMemberIsReserved checks that the amount is correct where a member is reserved. Since the
+// session opened, upstream has taken the node's own amount, which is zero.
 func TestASumIsRightWhereAMemberIsReserved(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.handle.CountResources(&thingCounter{all: map[string]int64{"n": 8}})
 		w.add(thingNode("0").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "0").Obj())
 		decided := w.decided("p0", "n")

@@ -21,26 +21,27 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// tenant chooses what a tenant may choose, at its worst.
+// tenant makes random choices as a hostile tenant would.
 type tenant struct{ *rand.Rand }
 
-// text is of any length, and of any bytes.
+// text returns a text of random length and random bytes.
 func (r tenant) text(most int) string {
 	alphabet := []string{"x", "%", "é", "\xff", "\x00", "\n", "{{", "\"", "世"}[r.IntN(9)]
 	return strings.Repeat(alphabet, 1+r.IntN(most))
 }
 
-// name is one that the API server accepts.
+// name returns a name that the API server accepts.
 func (r tenant) name() string { return strings.Repeat("n", 1+r.IntN(240)) }
 
-// TestNoTenantMakesLongMessages: whatever a tenant's PodGroup, pods and steps contain, all reports and writes about them are
-// short and valid, and each object is reported a few times, however often the cause is found.
+// TestNoTenantMakesLongMessages checks that no tenant causes long messages. Whatever a tenant's PodGroup, pods and
+// steps contain, all reports and writes about them are short and valid. Each object is reported a few times, however
+// often the cause is found.
 func TestNoTenantMakesLongMessages(t *testing.T) {
 	const members, cycles = 5, 6
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := tenant{rand.New(rand.NewPCG(seed, 13))}
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				group := schedtest.MakePodGroup().Name("g").MinMember(members).Annotation("note", r.text(100_000))
 				for range r.IntN(3_000) {
 					group.MinTaskMember(r.text(300), 1)
@@ -97,17 +98,18 @@ func TestNoTenantMakesLongMessages(t *testing.T) {
 	}
 }
 
-// short fails the test when the message is longer than any may be, or is none to be stored.
-func (w *world) short(what, message string) {
+// short fails the test if the message is too long or cannot be stored.
+func (w *harness) short(what, message string) {
 	w.t.Helper()
 	if len(message) > brief.Most || !utf8.ValidString(message) {
 		w.t.Errorf("%s has %d bytes, valid is %v: %.100q", what, len(message), utf8.ValidString(message), message)
 	}
 }
 
-// TestAnOverflowingRequestFitsNowhere: upstream reads 1e18 cpu as less than nothing.
+// TestAnOverflowingRequestFitsNowhere checks that an overflowing request fits nowhere. Upstream reads 1e18 CPUs as a
+// negative amount.
 func TestAnOverflowingRequestFitsNowhere(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(schedtest.MakeNode().Name("n").Obj(), schedtest.MakePodGroup().Name("g").Obj(),
 			schedtest.MakePod().Name("huge").Group("g").Req(schedtest.Resources{"cpu": "1e18"}).Obj())
 		if err := w.place("huge", "n"); err == nil {
@@ -116,9 +118,10 @@ func TestAnOverflowingRequestFitsNowhere(t *testing.T) {
 	})
 }
 
-// TestGangsTextIsHeldOnce: if the failure of a gang of many pods has a long message, its pods without a failure share one text.
+// TestGangsTextIsHeldOnce checks that a gang's text is stored once: if the failure of a gang of many pods has a long
+// message, its pods without a failure share one text.
 func TestGangsTextIsHeldOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(3, 3)
 		w.mustPlace("n", []binding.Step{{Plugin: "storage", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
 			if task.Name == "p0" {
@@ -132,14 +135,14 @@ func TestGangsTextIsHeldOnce(t *testing.T) {
 		others := strings.TrimPrefix(w.podScheduled("p1"), head)
 		for _, name := range []string{"p1", "p2"} {
 			if got := w.podScheduled(name); got != head+others {
-				t.Errorf("pod %s is told %q", name, got)
+				t.Errorf("the message of pod %s is %q", name, got)
 			}
 		}
 		if !strings.HasSuffix(others, "rolled back all 3 pods") || len(others) > brief.Most {
-			t.Errorf("text of %d bytes does not end with what became of the gang: %q", len(others), others)
+			t.Errorf("text of %d bytes does not end with the gang's result: %q", len(others), others)
 		}
 		if got := w.podScheduled("p0"); !strings.HasPrefix(got, "False SchedulerError: pre-bind plugin storage failed") {
-			t.Errorf("pod p0 is told %d bytes: %q", len(got), got)
+			t.Errorf("the message of pod p0 has %d bytes: %q", len(got), got)
 		}
 	})
 }

@@ -14,8 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// trainingPod returns a pod with all that the pods of a training job usually have, as the informer of a scheduler keeps it: decoded, so that it shares no
-// text with other pods, and trimmed.
+// trainingPod returns a pod with all the fields that pods of a training job usually have, as a scheduler's informer
+// stores it: decoded, so it shares no text with other pods, and trimmed.
 func trainingPod(tb testing.TB, name, gang string) *v1.Pod {
 	tb.Helper()
 	pod := schedtest.MakePod().Name(name).Group(gang).Req(schedtest.Resources{"cpu": "1", "memory": "1Gi"}).
@@ -53,7 +53,7 @@ func trainingPod(tb testing.TB, name, gang string) *v1.Pod {
 	return asInformed(tb, pod)
 }
 
-// asInformed returns the pod as the informer keeps it.
+// asInformed returns the pod as the informer stores it.
 func asInformed(tb testing.TB, pod *v1.Pod) *v1.Pod {
 	tb.Helper()
 	encoded, err := pod.Marshal()
@@ -64,11 +64,12 @@ func asInformed(tb testing.TB, pod *v1.Pod) *v1.Pod {
 	if err := decoded.Unmarshal(encoded); err != nil {
 		tb.Fatal(err)
 	}
-	_, _ = quarantine.Trimmed(decoded) // never fails
+	_, _ = quarantine.Trimmed(decoded) // It never fails.
 	return decoded
 }
 
-// TestATrainingPodHasARealisticSize, without its managed fields, and on a node without the fields that only its kubelet reads.
+// TestATrainingPodHasARealisticSize checks that a training pod has a realistic size, without its managed fields, and
+// on a node also without the fields that only its kubelet reads.
 func TestATrainingPodHasARealisticSize(t *testing.T) {
 	pod := trainingPod(t, "pod-0", "gang-0")
 	if size := pod.Size(); size < 4000 || size > 6000 {
@@ -80,7 +81,7 @@ func TestATrainingPodHasARealisticSize(t *testing.T) {
 	}
 }
 
-// residentMiB returns the resident memory of this process; 0 if the system does not report it.
+// residentMiB returns the resident memory of this process, or 0 if the system does not report it.
 func residentMiB() float64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

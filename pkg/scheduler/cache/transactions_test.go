@@ -21,7 +21,7 @@ import (
 )
 
 func TestAddToTransactionReservesUntilBound(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", nil, "p0", "p1")
 		if diff := cmp.Diff([]string{"Binding on n", "Binding on n"}, w.booked("p0", "p1")); diff != "" {
@@ -54,38 +54,39 @@ func TestAddToTransactionReservesUntilBound(t *testing.T) {
 	})
 }
 
-// TestRegressionStuckBinding is upstream's defect of that id: an error while the books are made leaves the task Binding for ever.
+// TestRegressionStuckBinding is for upstream's defect of that id: an error while the books are updated leaves the
+// task Binding for ever.
 func TestRegressionStuckBinding(t *testing.T) {
 	tests := map[string]struct {
-		change func(w *world, bindCtx *vccache.BindContext)
+		change func(w *harness, bindCtx *vccache.BindContext)
 		want   string
 	}{
 		"the node was deleted": {
-			change: func(_ *world, bindCtx *vccache.BindContext) { bindCtx.TaskInfo.NodeName = "elsewhere" },
+			change: func(_ *harness, bindCtx *vccache.BindContext) { bindCtx.TaskInfo.NodeName = "elsewhere" },
 			want:   "node elsewhere was deleted after the pod was placed there",
 		},
 		"the node has no room": {
-			change: func(w *world, _ *vccache.BindContext) {
+			change: func(w *harness, _ *vccache.BindContext) {
 				w.add(schedtest.MakePod().Name("big").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "7500m"}).Obj())
 			},
 			want: "node n is short of cpu (1 requested, 500m idle)",
 		},
 		"the pod was deleted": {
-			change: func(w *world, _ *vccache.BindContext) { w.remove(pod(0).Obj()) },
+			change: func(w *harness, _ *vccache.BindContext) { w.remove(pod(0).Obj()) },
 			want:   "the pod was deleted after it was placed",
 		},
 		"the gang was deleted": {
-			change: func(w *world, bindCtx *vccache.BindContext) { bindCtx.TaskInfo.Job = "ns/other" },
+			change: func(w *harness, bindCtx *vccache.BindContext) { bindCtx.TaskInfo.Job = "ns/other" },
 			want:   "PodGroup ns/other was deleted after its pod was placed",
 		},
 		"the pod is being bound already": {
-			change: func(w *world, _ *vccache.BindContext) { w.mustPlace("n", nil, "p0") },
+			change: func(w *harness, _ *vccache.BindContext) { w.mustPlace("n", nil, "p0") },
 			want:   "task is Binding, not Pending",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				bindCtx := w.decided("p0", "n")
 				bindCtx.TaskInfo.NumaInfo.ResMap[0] = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
@@ -93,7 +94,7 @@ func TestRegressionStuckBinding(t *testing.T) {
 				books, idle := w.booked("p0"), w.idleCPU("n")
 				err := w.AddToTransaction(bindCtx, nil, nil, nil)
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Fatalf("error is %v, want one that says %q", err, tt.want)
+					t.Fatalf("error is %v, want an error with %q", err, tt.want)
 				}
 				if !strings.Contains(err.Error(), "pod ns/p0") {
 					t.Errorf("error %q does not name the pod", err)
@@ -112,10 +113,10 @@ func TestRegressionStuckBinding(t *testing.T) {
 	}
 }
 
-// TestRegressionCommitDrop is upstream's defect of that id: one member that cannot be booked is dropped, and the rest of its gang
-// is bound without it.
+// TestRegressionCommitDrop is for upstream's defect of that id: one member that cannot be reserved is dropped, and
+// the rest of its gang is bound without it.
 func TestRegressionCommitDrop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(4, 4)
 		w.mustPlace("n", nil, "p0", "p1", "p2")
 		if err := w.place("p3", "elsewhere"); err == nil {
@@ -146,7 +147,7 @@ func TestTransactionsAreSealedWhenTheSessionGoesOn(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(3, tt.minMember)
 				w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePod().Name("o").Group("other").Obj())
 				w.mustPlace("n", nil, tt.first...)
@@ -163,7 +164,8 @@ func TestTransactionsAreSealedWhenTheSessionGoesOn(t *testing.T) {
 	}
 }
 
-// TestWholeTransactionsAreSubmitted after an action: those with enough members, and the others stay open for the next one.
+// TestWholeTransactionsAreSubmitted checks that transactions with enough members are submitted after an action, and
+// that the others stay open for the next action.
 func TestWholeTransactionsAreSubmitted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gangGroup *binding.GangGroup
@@ -175,7 +177,7 @@ func TestWholeTransactionsAreSubmitted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				w.add(schedtest.MakePodGroup().Name("other").MinMember(2).Obj())
 				for _, pod := range []string{"o0", "o1"} {
@@ -203,10 +205,10 @@ func TestWholeTransactionsAreSubmitted(t *testing.T) {
 	}
 }
 
-// TestBackfillCompletesTheGang: allocate places the members with requests, a later action the best-effort ones. They
-// are one gang, and one transaction.
+// TestBackfillCompletesTheGang checks that backfill completes a gang. Allocate places the members with requests, and
+// a later action the best-effort members. They are one gang and one transaction.
 func TestBackfillCompletesTheGang(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 3)
 		w.add(schedtest.MakePod().Name("effort").Group("g").Obj())
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePod().Name("o").Group("other").Obj())
@@ -221,10 +223,10 @@ func TestBackfillCompletesTheGang(t *testing.T) {
 	})
 }
 
-// TestRegressionLockStall is upstream's defect of that id: a full bind channel is waited for with the cache's lock held. Here
-// thousands of members are handed over, sealed and looked at while not one bind gets on.
+// TestRegressionLockStall is for upstream's defect of that id: it waits for a full bind channel with the cache's lock
+// held. Here thousands of members are committed, sealed and read while no bind makes progress.
 func TestRegressionLockStall(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		const gangs, members = 40, 60
 		never := make(chan struct{})
 		w.add(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "10000", "pods": "10000"}).Obj())
@@ -261,7 +263,7 @@ func TestRegressionLockStall(t *testing.T) {
 }
 
 func TestTransactionAfterDrainIsReleased(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.Abort()
 		w.mustPlace("n", nil, "p0")
@@ -275,9 +277,10 @@ func TestTransactionAfterDrainIsReleased(t *testing.T) {
 	})
 }
 
-// TestAMemberThatIsNotUndoneIsNotReleased: what a step did for it on the node is still there.
+// TestAMemberThatIsNotUndoneIsNotReleased checks that a member whose step is not rolled back is not released, because
+// the effect of the step on the node still exists.
 func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.Abort()
 		w.mustPlace("n", []binding.Step{{
@@ -291,10 +294,10 @@ func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
 	})
 }
 
-// TestTheMinimumInForceTravelsInTheBinding: the next leader knows by it whether the gang is partially bound, and by the queue where its pods
-// count.
+// TestTheMinimumInForceTravelsInTheBinding checks that the Binding has the minimum in use as an annotation. From it
+// the next leader knows whether the gang is partially bound, and from the queue annotation where its pods count.
 func TestTheMinimumInForceTravelsInTheBinding(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.add(schedtest.MakeQueue().Name("q").Obj(), schedtest.MakePodGroup().Name("g").Queue("q").MinMember(2).Obj())
 		w.mustPlace("n", nil, "p0", "p1")
@@ -310,7 +313,7 @@ func TestTheMinimumInForceTravelsInTheBinding(t *testing.T) {
 }
 
 func TestSessionDecisionsTravelInTheBinding(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		bindCtx := w.decided("p0", "n")
 		if err := w.AddToTransaction(bindCtx, nil, map[string]string{"device": "3"}, nil); err != nil {
@@ -327,10 +330,11 @@ func TestSessionDecisionsTravelInTheBinding(t *testing.T) {
 	})
 }
 
-// TestTransactionsAreSealedInTheOrderOfPlacement: the engine serves those first that it has first. Here it takes none, and so
-// their members are released in the order of the hand-over.
+// TestTransactionsAreSealedInTheOrderOfPlacement checks that transactions are sealed in the order of placement,
+// because the engine serves the first ones first. Here it accepts none, so their members are released in the order of
+// their commits.
 func TestTransactionsAreSealedInTheOrderOfPlacement(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "100", "pods": "100"}).Obj())
 		var want, got []string
 		for i := range 30 {
@@ -354,9 +358,10 @@ func TestTransactionsAreSealedInTheOrderOfPlacement(t *testing.T) {
 	})
 }
 
-// TestAGangIsLeftOutWhileItsTransactionFails: its members would be placed without the backoff that begins with the end.
+// TestAGangIsLeftOutWhileItsTransactionFails checks that a gang is left out of sessions while its transaction fails.
+// Its members would be placed without the backoff that begins at the end.
 func TestAGangIsLeftOutWhileItsTransactionFails(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		undo := make(chan struct{})
 		step := failing("bad", "p0")

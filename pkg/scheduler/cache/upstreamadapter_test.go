@@ -12,15 +12,16 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAForwardedGangNamesItsCluster: its pods and its PodGroup do, and other objects of their names do not.
+// TestAForwardedGangNamesItsCluster checks that the pods and the PodGroup of a forwarded gang name its cluster, and
+// that other objects with their names do not.
 func TestAForwardedGangNamesItsCluster(t *testing.T) {
-	another := func(object runtime.Object) func(*world) { return func(w *world) { w.cluster.Put(object) } }
+	another := func(object runtime.Object) func(*harness) { return func(w *harness) { w.cluster.Put(object) } }
 	group := schedtest.MakePodGroup().Name("g").Obj()
 	group.UID = "another"
 	tests := map[string]struct {
 		noPods  bool
-		happens func(*world)
-		// refused is the error; empty for none.
+		happens func(*harness)
+		// refused is the error, or empty.
 		refused string
 		want    map[string]string
 	}{
@@ -31,7 +32,7 @@ func TestAForwardedGangNamesItsCluster(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				if tt.noPods {
 					w.remove(pod(0).Obj())
@@ -67,9 +68,9 @@ func note(clusters map[string]string, name string, annotations map[string]string
 	}
 }
 
-// A job is terminated when neither its PodGroup nor any of its pods exists.
+// TestIsJobTerminated: A job is terminated when neither its PodGroup nor any of its pods exists.
 func TestIsJobTerminated(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		if !w.IsJobTerminated(gang) {
 			t.Error("a job of which nothing was ever there is not terminated")
 		}

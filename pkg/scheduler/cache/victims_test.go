@@ -23,8 +23,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// preempting are sessions with preempt, in a cluster with a queue q of so many cpu and 4 nodes of 64 cpu.
-func preempting(w *world, plugin, cpu string, change ...func(*conf.PluginOption)) *sessions {
+// preempting returns sessions with preempt, in a cluster with 4 nodes of 64 CPUs and a queue q with this capability.
+func preempting(w *harness, plugin, cpu string, change ...func(*conf.PluginOption)) *sessions {
 	w.t.Helper()
 	w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": cpu}).Obj())
 	for i := range 4 {
@@ -41,7 +41,7 @@ func preempting(w *world, plugin, cpu string, change ...func(*conf.PluginOption)
 	return s
 }
 
-// preempts has the sessions run preempt with these plugins.
+// preempts makes the sessions run preempt with these plugins.
 func (s *sessions) preempts(plugins []string, change ...func(*conf.PluginOption)) {
 	s.t.Helper()
 	vcframework.RegisterAction(vcpreempt.New())
@@ -64,7 +64,7 @@ func (s *sessions) preempts(plugins []string, change ...func(*conf.PluginOption)
 	s.profile = profile
 }
 
-// podLimit is a plugin that holds queue q to a number of pods and counts tasks, as deviceshare does.
+// podLimit is a plugin that limits queue q to a number of pods. It counts tasks, as deviceshare does.
 type podLimit int
 
 func (podLimit) Name() string                      { return "podlimit" }
@@ -84,8 +84,9 @@ func (p podLimit) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// submits adds a gang of pods of the priority 0 or 1 to the queue, one for each of the nodes. They have 9 minutes to end.
-func (w *world) submits(name, queue, cpu string, priority int32, nodes ...string) {
+// submits adds a gang of priority 0 or 1 to the queue, with one pod for each of the nodes. The pods' grace period is
+// 9 minutes.
+func (w *harness) submits(name, queue, cpu string, priority int32, nodes ...string) {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(len(nodes))).PriorityClass(fmt.Sprint("p", priority)).Obj())
 	for i, node := range nodes {
@@ -97,13 +98,13 @@ func (w *world) submits(name, queue, cpu string, priority int32, nodes ...string
 }
 
 // needs changes the minimum of the gang.
-func (w *world) needs(gang string, members int32) {
+func (w *harness) needs(gang string, members int32) {
 	podGroup := w.cluster.PodGroup(gang).DeepCopy()
 	podGroup.Spec.MinMember = members
 	w.add(podGroup)
 }
 
-// settle runs cycles. Pods that are bound run, and those that are evicted have the grace period.
+// settle runs cycles. Bound pods start to run, and evicted pods get the grace period.
 func (s *sessions) settle(grace time.Duration, pods ...string) {
 	s.t.Helper()
 	for range 5 {
@@ -127,14 +128,15 @@ func (s *sessions) settle(grace time.Duration, pods ...string) {
 	}
 }
 
-// TestATenantRunsNoMoreByEvictingItsOwnPods: each pod that it runs is evicted for another one of its own, which it then deletes, or which waits,
-// also after its minimum was raised so that it does not even hold the room. The victims run on for years or minutes.
+// TestATenantRunsNoMoreByEvictingItsOwnPods checks that a tenant does not run more pods by evicting its own. Each of
+// its running pods is evicted for another one of its own. The tenant deletes that pod, or the pod waits, also after
+// its minimum was raised so that it holds no resources. The victims run on for years or minutes.
 func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion"} {
 		for _, then := range []string{"is deleted", "waits", "waits for more members", "waits for a member that fits nowhere"} {
 			for _, grace := range []time.Duration{year, 9 * time.Minute} {
 				t.Run(fmt.Sprint(plugin, " ", then, " ", grace), func(t *testing.T) {
-					inWorld(t, func(t *testing.T, w *world) {
+					withHarness(t, func(t *testing.T, w *harness) {
 						s := preempting(w, plugin, "64")
 						var pods []string
 						for round := range 4 {
@@ -151,7 +153,7 @@ func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 								w.remove(w.cluster.PodGroup(bait))
 							case "waits for more members":
 								w.needs(bait, 9)
-							case "waits for a member that fits nowhere": // so that trials place the other and take it back
+							case "waits for a member that fits nowhere": // A trial places the other member and reverts it.
 								w.add(schedtest.MakePod().Name(bait + "-1").Group(bait).Priority(1).Req(schedtest.Resources{"cpu": "65"}).Obj())
 								w.needs(bait, 2)
 								s.settle(grace, pods...)
@@ -173,12 +175,13 @@ func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 	}
 }
 
-// TestAGangHoldsWhatItsVictimsFree: one of two victims in a full queue ends before the other. The gang holds its node against another queue, and takes
-// no more of its own queue than the victims and itself.
+// TestAGangHoldsWhatItsVictimsFree checks that a gang holds the resources that its victims free. One of two victims
+// in a full queue ends before the other. The gang holds that victim's node against another queue, and in its own
+// queue it takes no more than the victims and itself.
 func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		t.Run(plugin, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := preempting(w, "capacity", "192")
 				if plugin == "podlimit" {
 					s.registry.RegisterPlugin(framework.PluginSpec{Name: plugin, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
@@ -194,7 +197,7 @@ func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 				s.settle(time.Minute, pods...)
 				w.submits("third", "q", "64", 0, "n02")
 				s.settle(time.Minute, pods...)
-				if w.nodeOf("third-0") == "" && plugin != "podlimit" { // for others it counts victims and their gang
+				if w.nodeOf("third-0") == "" && plugin != "podlimit" { // For other queues, the plugin counts the victims and their gang.
 					t.Error("a pod waits that has room in the queue beside the gang or its victims")
 				}
 				w.remove(w.cluster.Pod("victim0-0"))
@@ -213,7 +216,7 @@ func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 	}
 }
 
-// grouped is a plugin that has the gangs of its group placed together, once all of them exist.
+// grouped is a plugin that places the gangs of its group together, once all of them exist.
 type grouped struct {
 	group *binding.GangGroup
 	ssn   *framework.Session
@@ -236,12 +239,13 @@ func (g *grouped) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	return g.group
 }
 
-// TestAGroupHoldsWhatItsVictimsFree: a gang of 16 cpu evicts a pod of 64, and the other gang of its group takes 64 of an idle node. Both gangs fill
-// their queue once the pod has ended. Until then the other gang holds its node against another queue.
+// TestAGroupHoldsWhatItsVictimsFree checks that a gang group holds the resources that its victims free. A gang of 16
+// CPUs evicts a pod of 64, and the other gang of its group takes 64 CPUs of an idle node. Both gangs fill their queue
+// once the pod has ended. Until then the other gang holds its node against another queue.
 func TestAGroupHoldsWhatItsVictimsFree(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		t.Run(plugin, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := preempting(w, "capacity", "80")
 				together := &grouped{group: &binding.GangGroup{ID: "together", Gangs: []binding.GangTerms{{Gang: "ns/evicts"}, {Gang: "ns/beside"}}}}
 				for _, made := range []framework.Plugin{podLimit(2), together} {
@@ -272,8 +276,9 @@ func TestAGroupHoldsWhatItsVictimsFree(t *testing.T) {
 	}
 }
 
-// TestAVictimCountsInTheQueuesThatCountedIt: a pod of queue q, of 64 cpu, is evicted and runs on for years. A queue beside it, which has the same
-// parent, takes a gang of 64 cpu, unless that exceeds the parent's capability, and where queues are not nested in any case.
+// TestAVictimCountsInTheQueuesThatCountedIt checks that a victim counts in the queues that counted it. A pod of queue
+// q with 64 CPUs is evicted and runs on for years. A sibling queue admits a gang of 64 CPUs, unless that exceeds
+// their parent's capability. If queues are not nested, it always does.
 func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
 	for _, tt := range []struct {
 		nested bool
@@ -281,7 +286,7 @@ func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
 		want   bool
 	}{{true, "128", true}, {true, "127", false}, {true, "", true}, {false, "127", true}} {
 		t.Run(fmt.Sprintf("nested %t, parent %q", tt.nested, tt.parent), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := preempting(w, "capacity", "64", func(option *conf.PluginOption) {
 					if option.Name == "capacity" {
 						option.EnabledHierarchy = &tt.nested
@@ -308,7 +313,7 @@ func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
 				if w.cluster.Pod("victim-0").DeletionTimestamp == nil {
 					t.Fatal("the pod is not evicted")
 				}
-				w.needs("gang", 9) // so that it does not hold the room
+				w.needs("gang", 9) // so that it does not hold the resources
 				w.submits("other", "beside", "64", 0, "n01")
 				s.settle(year, pods...)
 				if got := w.nodeOf("other-0") != ""; got != tt.want {
@@ -319,8 +324,9 @@ func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
 	}
 }
 
-// TestVictimsOfSeveralGangsCountOnce: four gangs evict four pods of one node, 64 of the 80 cpu of their queue, which takes a pod of 16 beside. One of them takes the place of the first pod that
-// ends, whichever that is, and another queue's gang does not.
+// TestVictimsOfSeveralGangsCountOnce checks that the victims of several gangs count once. Four gangs evict four pods
+// of one node, which use 64 of the 80 CPUs of their queue. The queue can admit another pod of 16 CPUs. One of the
+// gangs takes the place of whichever pod ends first, and a gang of another queue does not.
 func TestVictimsOfSeveralGangsCountOnce(t *testing.T) {
 	for first := range 4 {
 		for _, plugin := range []string{"capacity", "proportion"} {
@@ -330,7 +336,7 @@ func TestVictimsOfSeveralGangsCountOnce(t *testing.T) {
 }
 
 func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		s := preempting(w, plugin, "80")
 		var pods []string
 		for i := range 4 {
@@ -367,9 +373,10 @@ func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
 	})
 }
 
-// TestTheQueueThatRefusesIsNotBlamedOnVictims: a gang waits for its victims in queue q. Another queue refuses a gang for a reason of its own.
+// TestTheQueueThatRefusesIsNotBlamedOnVictims checks that a queue that refuses a gang does not blame victims. A gang
+// waits for its victims in queue q. Another queue refuses a gang for its own reason.
 func TestTheQueueThatRefusesIsNotBlamedOnVictims(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		s := preempting(w, "capacity", "64")
 		pods := []string{"victim-0", "gang-0"}
 		w.submits("victim", "q", "64", 0, "n00")
@@ -382,15 +389,16 @@ func TestTheQueueThatRefusesIsNotBlamedOnVictims(t *testing.T) {
 		w.submits("g", schedtest.Queue, "7", 0, "n02")
 		s.settle(year, pods...)
 		if says := s.says(); !strings.Contains(says, "(plugin capacity)") {
-			t.Errorf("the gang says %q, want the plugin that refuses", says)
+			t.Errorf("the gang's message is %q, want the refusing plugin", says)
 		}
 	})
 }
 
-// TestOnlyNomineesTakeTheRoomOfVictims: a pod of the gang runs elsewhere, beside the victim of another one, whose node takes no pods. The two fill
-// their queue, so that no other gang runs.
+// TestOnlyNomineesTakeTheRoomOfVictims checks that only pods of the evicting gang take the room of victims in the
+// queue. A second pod of the gang runs on another node while the victim of the first pod still runs and its node is
+// cordoned. The gang and the victim fill the queue, so no other gang runs.
 func TestOnlyNomineesTakeTheRoomOfVictims(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		s := preempting(w, "capacity", "128")
 		pods := []string{"victim-0", "gang-0", "gang-1", "other-0"}
 		w.submits("victim", "q", "64", 0, "n00")
@@ -409,12 +417,13 @@ func TestOnlyNomineesTakeTheRoomOfVictims(t *testing.T) {
 	})
 }
 
-// TestAGangTakesTheRoomOfItsVictimsForMinutes: the gang holds another node while its victim, which fills the queue and whose node takes no pods, runs
-// on. A quarter of an hour later it does not, although the victim still runs, and another queue's pod has the node.
+// TestAGangTakesTheRoomOfItsVictimsForMinutes checks that a gang takes the room of its victims only for some minutes.
+// The victim fills the queue and runs on, its node is cordoned, and the gang holds another node. A quarter of an hour
+// later the gang no longer holds it, although the victim still runs, and another queue's pod gets the node.
 func TestAGangTakesTheRoomOfItsVictimsForMinutes(t *testing.T) {
 	for later, want := range map[time.Duration]bool{0: true, 15 * time.Minute: false} {
 		t.Run(later.String(), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				s := preempting(w, "capacity", "64")
 				pods := []string{"victim-0", "gang-0", "other-0"}
 				w.submits("victim", "q", "64", 0, "n00")

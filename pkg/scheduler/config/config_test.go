@@ -91,15 +91,15 @@ func TestParseNothingMeansTheBuiltInConfiguration(t *testing.T) {
 	}
 }
 
-// TestBuiltInPlugins: the built-in configuration names those plugins of this project that ask for it, behind upstream's, and they take
-// over what is theirs.
+// TestBuiltInPlugins checks that the built-in configuration names, after upstream's plugins, those plugins of this
+// project that request it, and that these take over their parts of upstream's plugins.
 func TestBuiltInPlugins(t *testing.T) {
 	asks := binds
 	asks.BuiltIn = true
 	for name, tc := range map[string]struct {
 		cat  *Catalogue
 		last string
-		// arguments are those of predicates.
+		// arguments are the arguments of predicates.
 		arguments map[string]any
 	}{
 		"one that asks for it":  {cat: NewCatalogue(asks), last: asks.Name, arguments: map[string]any{"predicate.VolumeBindingEnable": false}},

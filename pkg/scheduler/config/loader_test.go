@@ -62,7 +62,7 @@ func TestLoad(t *testing.T) {
 				t.Errorf("plugins (-want +got):\n%s", diff)
 			}
 			if loader.Current() != cfg {
-				t.Error("what was loaded is not in force")
+				t.Error("the loaded configuration is not in use")
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func defaultOrder() []string {
 	return []string{"priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder"}
 }
 
-// withoutPath gives an error's text with PATH for the path, and "" for no error.
+// withoutPath returns the error's text with PATH in place of the path, or "" for no error.
 func withoutPath(err error, path string) string {
 	if err == nil {
 		return ""
@@ -178,11 +178,12 @@ func TestReloadAsksForAcceptance(t *testing.T) {
 		t.Errorf("reported %q, want %q", got, want)
 	}
 	if loader.Current() != good {
-		t.Error("what was not accepted is in force")
+		t.Error("the rejected configuration is in use")
 	}
 }
 
-// The configuration stays in force, the error is reported once, and the file is loaded when it is readable again.
+// TestReloadReportsAnUnreadableFile checks that a reload reports an unreadable file. The former configuration stays
+// in use, the error is reported once, and the file is loaded when it is readable again.
 func TestReloadReportsAnUnreadableFile(t *testing.T) {
 	tests := map[string]struct {
 		spoil func(t *testing.T, path string)
@@ -230,7 +231,7 @@ func TestReloadReportsAnUnreadableFile(t *testing.T) {
 	}
 }
 
-// TestLoadNeverWaits: opening a FIFO that nobody writes to blocks.
+// TestLoadNeverWaits checks that Load never waits. Opening a FIFO without a writer blocks.
 func TestLoadNeverWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scheduler.conf")
 	must(t, syscall.Mkfifo(path, 0o600))

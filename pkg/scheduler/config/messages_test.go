@@ -329,7 +329,8 @@ line 9: key "metric" is unknown; did you mean "metrics"?`,
 	}
 }
 
-// TestSwitchesThatAreTakenOver: they get their value where the conf names the plugin that takes over, wherever it is, and nowhere else.
+// TestSwitchesThatAreTakenOver checks that a switch that a plugin takes over gets its value wherever the
+// configuration names that plugin, and nowhere else.
 func TestSwitchesThatAreTakenOver(t *testing.T) {
 	const argument = "predicate.VolumeBindingEnable"
 	cases := map[string]struct {
@@ -364,7 +365,8 @@ func TestSwitchesThatAreTakenOver(t *testing.T) {
 	}
 }
 
-// TestBothDoIt: what two plugins would do is refused, with the lines of both, and what none would.
+// TestBothDoIt: A configuration is rejected if two plugins would do the same work, with the lines of both, or if no
+// plugin would do it.
 func TestBothDoIt(t *testing.T) {
 	cases := map[string]struct{ conf, want string }{
 		"the switch is on": {
@@ -407,7 +409,7 @@ line 7: argument "volumebinding.weight" of plugin "predicates" has no effect wit
 	}
 }
 
-// Values on which upstream's plugins panic, end the process, or silently take a default.
+// TestUpstreamValueErrors has values on which upstream's plugins panic, end the process, or silently use a default.
 func TestUpstreamValueErrors(t *testing.T) {
 	cases := map[string]struct {
 		plugin, arguments, want string

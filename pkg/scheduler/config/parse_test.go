@@ -16,7 +16,7 @@ import (
 // homemade is a plugin that takes any argument.
 var homemade = framework.PluginSpec{Name: "homemade", Arguments: []framework.Argument{{Name: "*", Type: framework.AnyType}}}
 
-// testCatalogue knows upstream's plugins, one of ours, and the given ones.
+// testCatalogue has upstream's plugins, one of this project, and the given ones.
 func testCatalogue(others ...framework.PluginSpec) *Catalogue {
 	return NewCatalogue(append(others, framework.PluginSpec{
 		Name: "checked",
@@ -42,7 +42,7 @@ func testCatalogue(others ...framework.PluginSpec) *Catalogue {
 	})...)
 }
 
-// plugin returns a conf of one plugin; its name is on line 4 and the text below it begins on line 5.
+// plugin returns a configuration with one plugin. Its name is on line 4, and the text below it begins on line 5.
 func plugin(name, below string) string {
 	text := "actions: allocate\ntiers:\n- plugins:\n  - name: " + name + "\n"
 	for line := range strings.Lines(below) {
@@ -51,13 +51,14 @@ func plugin(name, below string) string {
 	return text
 }
 
-// with returns a conf of one plugin with arguments, which begin on line 6.
+// with returns a configuration with one plugin with arguments, which begin on line 6.
 func with(name string, arguments ...string) string {
 	return plugin(name, "arguments:\n  "+strings.Join(arguments, "\n  ")+"\n")
 }
 
-// Upstream keeps a misspelt argument, says nothing and schedules with the default; a misspelt action or plugin it drops
-// in the log, or ends on (volcano#4660, #5749). Each is an error here, with its line and the right spelling.
+// TestUnknownConfIgnored checks that unknown names in a configuration are errors with the line and the right
+// spelling. Upstream ignores a misspelt argument silently and schedules with the default. It only logs a misspelt
+// action or plugin, or ends (volcano#4660, #5749).
 func TestUnknownConfIgnored(t *testing.T) {
 	conf := `actions: "enqueue, alloacte"
 tiers:
@@ -82,7 +83,7 @@ line 8: argument "leastrequest.weight" of plugin "nodeorder" is unknown; did you
 	}
 }
 
-// TestPeriodsOfASecond are the shortest.
+// TestPeriodsOfASecond checks that a second is the shortest accepted period.
 func TestPeriodsOfASecond(t *testing.T) {
 	conf := plugin("gang", "") + "configurations:\n- name: binding\n  arguments: {evictPartiallyBoundAfter: 1s}\n" +
 		"metrics:\n  type: prometheus\n  address: http://x\n  interval: 1s\n"
@@ -91,7 +92,8 @@ func TestPeriodsOfASecond(t *testing.T) {
 	}
 }
 
-// TestFindingsAreShort: they repeat names of the file, are logged at each reload, and a name may be as large as the file.
+// TestFindingsAreShort checks that findings are short. They repeat names from the file and are logged at each reload,
+// and a name may be as large as the file.
 func TestFindingsAreShort(t *testing.T) {
 	long := strings.Repeat("n", 900_000)
 	for name, conf := range map[string]string{
@@ -103,7 +105,7 @@ func TestFindingsAreShort(t *testing.T) {
 				t.Fatal("it is taken")
 			}
 			if text := (&FileError{Path: "f", Err: err}).Error(); len(text) > 1100 || !strings.HasPrefix(text, "f: line ") {
-				t.Errorf("%d bytes are told: %.200s", len(text), text)
+				t.Errorf("the report has %d bytes: %.200s", len(text), text)
 			}
 		})
 	}
@@ -119,7 +121,8 @@ func TestNeverIsATime(t *testing.T) {
 	}
 }
 
-// TestParseReportsTheFirstFindings: a file of 1 MiB in which every line is wrong has a report that people and logs can take.
+// TestParseReportsTheFirstFindings checks that the report on a file of 1 MiB in which every line is wrong is limited
+// to the first findings.
 func TestParseReportsTheFirstFindings(t *testing.T) {
 	var conf strings.Builder
 	conf.WriteString("actions: allocate\ntiers:\n- plugins:\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// quotedConf has numbers and flags in quotes wherever they may stand, as upstream's own tools write them.
+// quotedConf has numbers and booleans in quotes wherever they may occur, as upstream's own tools write them.
 const quotedConf = `actions: "allocate, backfill, allocate"
 tiers:
 - plugins:
@@ -53,7 +53,8 @@ configurations:
 metrics: {type: prometheus, address: "http://prometheus:9090", tls.insecureSkipVerify: "true"}
 `
 
-// TestQuotedValues: upstream logs a line and schedules with the default, or refuses the file.
+// TestQuotedValues checks that quoted values are accepted. Upstream logs a line and schedules with the default, or
+// rejects the file.
 func TestQuotedValues(t *testing.T) {
 	cfg, err := Parse([]byte(quotedConf), testCatalogue())
 	if err != nil {
@@ -91,7 +92,7 @@ func TestQuotedValues(t *testing.T) {
 	if diff := cmp.Diff(wantWarnings, warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	// What is in force is what a file without those quotes says.
+	// The result equals that of the same file without those quotes.
 	plain := strings.NewReplacer(`"010"`, "10", `"true"`, "true", "'False'", "false", `"false"`, "false", `"0"`, "0", `"100"`, " 100", `"10"`, " 10",
 		`"1.5"`, "1.5", `"80"`, "80", "'70'", "70", `"20"`, "20", `"2"`, "2", `"4.5"`, "4.5", `checked.any: "true"`, `checked.any: "true"`).Replace(quotedConf)
 	want, err := Parse([]byte(plain), testCatalogue())
@@ -102,7 +103,7 @@ func TestQuotedValues(t *testing.T) {
 		t.Errorf("warnings without quotes: %v", want.Warnings)
 	}
 	if got := string(cfg.Raw); got != quotedConf || cfg.Hash != hashOf([]byte(quotedConf)) {
-		t.Errorf("the text in force is said to be\n%s", got)
+		t.Errorf("the effective configuration is\n%s", got)
 	}
 	for _, c := range []*Config{cfg, want} {
 		c.Raw, c.Hash, c.Warnings = nil, "", nil
@@ -112,7 +113,8 @@ func TestQuotedValues(t *testing.T) {
 	}
 }
 
-// TestQuotedValuesAreChecked: what is in quotes is held against the same limits, and only what is simply in quotes is taken.
+// TestQuotedValuesAreChecked checks that quoted values have the same limits as unquoted ones, and that only plain
+// quotes are accepted.
 func TestQuotedValuesAreChecked(t *testing.T) {
 	tests := map[string]struct{ plugin, argument, want string }{
 		"a limit":                  {"overcommit", `overcommit-factor: "0.5"`, `line 6: plugin "overcommit": overcommit-factor must be a number of 1 or more, found number 0.5`},
@@ -125,7 +127,7 @@ func TestQuotedValuesAreChecked(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			text := with(tt.plugin, tt.argument)
-			if tt.plugin == "usage" { // has no effect without
+			if tt.plugin == "usage" { // Without it the argument has no effect.
 				text += "metrics: {type: prometheus_adaptor}\n"
 			}
 			_, err := Parse([]byte(text), testCatalogue())
@@ -136,7 +138,8 @@ func TestQuotedValuesAreChecked(t *testing.T) {
 	}
 }
 
-// TestQuotedFieldsOfAList: plugins declare which fields are numbers and flags; what they check is what is in the quotes.
+// TestQuotedFieldsOfAList checks that quoted fields of a list are accepted. Plugins declare which fields are numbers
+// and booleans, and check the value inside the quotes.
 func TestQuotedFieldsOfAList(t *testing.T) {
 	var given []any
 	spec := framework.PluginSpec{
@@ -159,7 +162,7 @@ func TestQuotedFieldsOfAList(t *testing.T) {
 		map[any]any{"limit": "x"},
 	}
 	if diff := cmp.Diff([]any{want}, given); diff != "" {
-		t.Errorf("what was checked (-want +got):\n%s", diff)
+		t.Errorf("checked values (-want +got):\n%s", diff)
 	}
 	var warnings []string
 	for _, warning := range cfg.Warnings {
@@ -174,7 +177,8 @@ func TestQuotedFieldsOfAList(t *testing.T) {
 	}
 }
 
-// TestAQuotedArgumentThatThePluginsCheckRefuses: it is checked again without its quotes.
+// TestAQuotedArgumentThatThePluginsCheckRefuses checks that a quoted argument that the plugin's check refuses is
+// checked again without its quotes.
 func TestAQuotedArgumentThatThePluginsCheckRefuses(t *testing.T) {
 	var given []framework.Arguments
 	spec := framework.PluginSpec{
@@ -194,12 +198,12 @@ func TestAQuotedArgumentThatThePluginsCheckRefuses(t *testing.T) {
 		{"listing.name": "5", "listing.limit": 5, "listing.any": true},
 	}
 	if diff := cmp.Diff(want, given); diff != "" {
-		t.Errorf("what was checked (-want +got):\n%s", diff)
+		t.Errorf("checked values (-want +got):\n%s", diff)
 	}
 	for _, tier := range cfg.Tiers {
 		for _, plugin := range tier.Plugins {
 			if diff := cmp.Diff(map[string]any(want[1]), plugin.Arguments); plugin.Name == "listing" && diff != "" {
-				t.Errorf("what is in force (-want +got):\n%s", diff)
+				t.Errorf("effective values (-want +got):\n%s", diff)
 			}
 		}
 	}

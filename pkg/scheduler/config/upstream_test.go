@@ -16,7 +16,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// samples are texts that upstream and Parse both read.
+// samples are configurations that both upstream and Parse can read.
 var samples = map[string]string{
 	"built in": scheduler.DefaultSchedulerConf,
 	"evicting": `
@@ -196,7 +196,8 @@ tiers:
 `,
 }
 
-// What plugins get must be what they get from upstream, down to the Go types: they assert them.
+// TestValuesAreUpstreams checks that plugins get the same values as from upstream, including the Go types, which
+// plugins assert.
 func TestValuesAreUpstreams(t *testing.T) {
 	for name, text := range samples {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +248,7 @@ func TestUpstreamTable(t *testing.T) {
 	}
 }
 
-// The switches are the keys that upstream's type decodes, and ours.
+// TestPluginSwitches checks that the switches are the keys that upstream's type decodes, and this project's keys.
 func TestPluginSwitches(t *testing.T) {
 	want := []string{enablePreBind}
 	option := reflect.TypeFor[conf.PluginOption]()
@@ -296,10 +297,10 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("Parse returned %v and %v", cfg, err)
 		case err != nil && !strings.HasPrefix(err.Error(), "line "):
 			t.Fatalf("an error without a line: %v", err)
-		case err != nil || cfg.Default || len(cfg.Warnings) > 0: // of quoted values upstream takes the default
+		case err != nil || cfg.Default || len(cfg.Warnings) > 0: // Upstream uses the default for quoted values.
 			return
 		}
-		// What is valid here is valid upstream and means the same.
+		// A configuration that is valid here is valid upstream and has the same meaning.
 		_, tiers, configurations, metrics, err := scheduler.UnmarshalSchedulerConf(string(data))
 		if err != nil {
 			t.Fatalf("upstream refuses it: %v", err)

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 const patience = 20 * time.Second
 
-// startWatch watches path, of which the first content is known, and returns the contents it reports.
+// startWatch watches path, whose first content is known, and returns the reported contents.
 func startWatch(t *testing.T, path, first string) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -36,7 +36,7 @@ func startWatch(t *testing.T, path, first string) <-chan string {
 	return contents
 }
 
-// expect waits for a content to be the next reported.
+// expect waits for the next reported content and compares it.
 func expect(t *testing.T, contents <-chan string, want string) {
 	t.Helper()
 	select {
@@ -63,7 +63,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// swap does what the kubelet does to a mounted ConfigMap: a new folder, and one rename of the link to it.
+// swap updates a mounted ConfigMap as the kubelet does: with a new folder, and one rename of the link to it.
 func swap(t *testing.T, mount, version, content string) {
 	t.Helper()
 	must(t, os.Mkdir(filepath.Join(mount, version), 0o700))
@@ -78,7 +78,7 @@ func swap(t *testing.T, mount, version, content string) {
 
 func TestWatch(t *testing.T) {
 	cases := map[string]struct {
-		// change changes the content of the file to next, whatever it was.
+		// change changes the content of the file to next, whatever it was before.
 		change func(t *testing.T, path, next string)
 	}{
 		"written in place": {change: write},
@@ -111,7 +111,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// expectLast waits for a content to be reported; a write in place may show the file empty before.
+// expectLast waits until this content is reported. During a write in place the file may be empty for a moment.
 func expectLast(t *testing.T, contents <-chan string, want string) {
 	t.Helper()
 	for {

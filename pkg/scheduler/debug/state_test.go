@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// gang is a gang of members in these statuses, of which two are the minimum.
+// gang returns a gang with members in these statuses and a minimum of two.
 func gang(name string, phase scheduling.PodGroupPhase, statuses ...api.TaskStatus) *api.JobInfo {
 	job := api.NewJobInfo(api.JobID("ns/" + name))
 	job.Namespace, job.Name = "ns", name
@@ -60,7 +60,7 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// known are the gangs of a cache.
+// known has the gangs of a cache.
 type known map[api.JobID]*api.JobInfo
 
 func (k known) IDs() (ids []api.JobID) {
@@ -128,7 +128,7 @@ func TestCountHasEachState(t *testing.T) {
 	}
 }
 
-// An answer lists only some of 100 roles.
+// TestTextsOfTenantsAreShortened checks that texts of tenants are shortened: an answer lists only some of 100 roles.
 func TestTextsOfTenantsAreShortened(t *testing.T) {
 	job := gang("g", "")
 	job.PodGroup.Spec.MinTaskMember = map[string]int32{}

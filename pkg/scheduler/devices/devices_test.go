@@ -34,15 +34,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// sharing is a way of sharing devices out, on nodes with two devices each.
+// sharing is a way to share devices, on nodes with two devices each.
 type sharing struct {
-	// argument of deviceshare switches it on.
+	// argument is the argument of deviceshare that enables it.
 	argument string
-	// holds is the annotation that says which devices a pod has, and has is its value for a pod that has one.
+	// holds is the annotation with the devices of a pod, and has its value for a pod with one device.
 	holds, has string
 	node       func() *schedtest.NodeBuilder
-	// asks are a pod's limits for half a device, or for one where they are not divided; no node takes three such pods of
-	// the latter, nor five of the former.
+	// asks are a pod's limits for half a device, or for a whole one if devices are not divided. No node fits five
+	// such pods, or three if devices are not divided.
 	asks schedtest.Resources
 	most int
 }
@@ -80,7 +80,7 @@ func gpushareNode() *schedtest.NodeBuilder {
 	return schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "32", "pods": "100", gpushare.VolcanoGPUResource: "32", gpushare.VolcanoGPUNumber: "2"})
 }
 
-// switchOn switches one way of sharing on, which is for the whole process, until the test ends.
+// switchOn enables one way of sharing, for the whole process, until the test ends.
 func (s sharing) switchOn(t *testing.T, locks bool) {
 	t.Helper()
 	registered := api.RegisteredDevices
@@ -104,8 +104,8 @@ func (s sharing) switchOn(t *testing.T, locks bool) {
 	})
 }
 
-// world is a cluster with one way of sharing devices.
-type world struct {
+// harness is a cluster with one way of sharing devices.
+type harness struct {
 	*sessiontest.Cluster
 	t        *testing.T
 	registry *framework.Registry
@@ -129,8 +129,8 @@ tiers:
 `, s.argument, locks)
 }
 
-// in runs the test in a world of the node and the pods, once for each way of sharing, or for the named ones.
-func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *testing.T, w *world, s sharing), only ...string) {
+// in runs the test on the node and the pods, once for each way of sharing, or for the named ways.
+func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *testing.T, w *harness, s sharing), only ...string) {
 	for name, s := range sharings {
 		if len(only) > 0 && !slices.Contains(only, name) {
 			continue
@@ -138,7 +138,7 @@ func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *t
 		t.Run(name, func(t *testing.T) {
 			s.switchOn(t, locks)
 			list := pods(s)
-			w := &world{t: t, registry: framework.NewRegistry(), conf: confOf(s, locks)}
+			w := &harness{t: t, registry: framework.NewRegistry(), conf: confOf(s, locks)}
 			w.Cluster = sessiontest.New(sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{s.node().Obj()}, Pods: list,
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
@@ -149,10 +149,10 @@ func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *t
 	}
 }
 
-func (w *world) open() *sessiontest.Session { return w.Open(w.registry, w.conf) }
+func (w *harness) open() *sessiontest.Session { return w.Open(w.registry, w.conf) }
 
-// writes lists what was written to the API server since it was last called.
-func (w *world) writes() []string {
+// writes returns the writes to the API server since the last call.
+func (w *harness) writes() []string {
 	var writes []string
 	for _, action := range w.Kube().Actions() {
 		switch action := action.(type) {
@@ -166,7 +166,7 @@ func (w *world) writes() []string {
 	return writes
 }
 
-func (w *world) unwritten() {
+func (w *harness) unwritten() {
 	w.t.Helper()
 	if writes := w.writes(); len(writes) > 0 {
 		w.t.Errorf("the session wrote to the API server: %v", writes)
@@ -183,7 +183,7 @@ func pending(n int) func(s sharing) []*v1.Pod {
 	}
 }
 
-// running is a pod that has a device.
+// running returns a function that returns a pod with a device.
 func running(name string) func(s sharing) []*v1.Pod {
 	return func(s sharing) []*v1.Pod {
 		return []*v1.Pod{schedtest.MakePod().Name(name).Group("g").Limit(s.asks).Node("n").Phase(v1.PodRunning).Annotation(s.holds, s.has).Obj()}
@@ -194,7 +194,7 @@ func task(ssn *sessiontest.Session, name string) *api.TaskInfo {
 	return ssn.Jobs["ns/g"].Tasks[api.TaskID("ns-"+name)]
 }
 
-// ledger says who has the node's devices, or how much of them is taken.
+// ledger returns the pods that use each device of the node, or the used amounts.
 func ledger(ssn *sessiontest.Session) map[string]string {
 	out := map[string]string{}
 	for _, devices := range ssn.Nodes["n"].Others {
@@ -216,8 +216,8 @@ func ledger(ssn *sessiontest.Session) map[string]string {
 	return out
 }
 
-// TestRegressionDevicePatchInTrial is upstream's defect of that id: devices are written to the API server in a trial that is then
-// dropped, and the ledger stays wrong.
+// TestRegressionDevicePatchInTrial is for upstream's defect of that id: devices are written to the API server in a
+// trial that is then dropped, and the ledger stays wrong.
 func TestRegressionDevicePatchInTrial(t *testing.T) {
 	trials := map[string]func(*vcframework.Statement, *sessiontest.Session, *api.TaskInfo) error{
 		"allocated": func(s *vcframework.Statement, ssn *sessiontest.Session, task *api.TaskInfo) error {
@@ -229,7 +229,7 @@ func TestRegressionDevicePatchInTrial(t *testing.T) {
 	}
 	for name, place := range trials {
 		t.Run(name, func(t *testing.T) {
-			in(t, false, pending(2), func(t *testing.T, w *world, s sharing) {
+			in(t, false, pending(2), func(t *testing.T, w *harness, s sharing) {
 				ssn := w.open()
 				defer ssn.Close()
 				before, annotations := ledger(ssn), maps.Clone(task(ssn, "p0").Pod.Annotations)
@@ -241,7 +241,7 @@ func TestRegressionDevicePatchInTrial(t *testing.T) {
 						}
 					}
 					if cmp.Diff(before, ledger(ssn)) == "" {
-						t.Error("the ledger does not count what is placed")
+						t.Error("the ledger does not count the placed pods")
 					}
 					if task(ssn, "p0").Pod.Annotations[s.holds] == "" {
 						t.Errorf("pod has no annotation %s while it is placed", s.holds)
@@ -263,9 +263,10 @@ func TestRegressionDevicePatchInTrial(t *testing.T) {
 	}
 }
 
-// TestDevicesTravelInTheBinding also lets one session leave a trial behind, which the next one must not know of.
+// TestDevicesTravelInTheBinding checks that the Binding has the chosen devices as annotations. One session also
+// leaves a trial behind, which must not affect the next one.
 func TestDevicesTravelInTheBinding(t *testing.T) {
-	in(t, false, pending(2), func(t *testing.T, w *world, s sharing) {
+	in(t, false, pending(2), func(t *testing.T, w *harness, s sharing) {
 		w.registry.RegisterAction(allocate.New())
 		action, _ := vcframework.GetAction("allocate")
 		left := w.open()
@@ -280,10 +281,10 @@ func TestDevicesTravelInTheBinding(t *testing.T) {
 		ssn.Close()
 		w.unwritten()
 		if len(handed) != 2 {
-			t.Fatalf("%d pods were handed over, want 2", len(handed))
+			t.Fatalf("%d pods were committed, want 2", len(handed))
 		}
 		if cmp.Diff(empty, placed) == "" {
-			t.Error("the ledger does not count what was handed over")
+			t.Error("the ledger does not count the committed devices")
 		}
 		for name, pod := range map[string]*v1.Pod{"p0": pending(2)(s)[0], "p1": pending(2)(s)[1]} {
 			decided := handed["ns/"+name].Decided
@@ -303,9 +304,10 @@ func TestDevicesTravelInTheBinding(t *testing.T) {
 	})
 }
 
-// TestRegressionSwallowedDeviceError is upstream's defect of that id: devices are refused, and the pod is bound without.
+// TestRegressionSwallowedDeviceError is for upstream's defect of that id: devices are refused, and the pod is bound
+// without them.
 func TestRegressionSwallowedDeviceError(t *testing.T) {
-	in(t, false, pending(5), func(t *testing.T, w *world, s sharing) {
+	in(t, false, pending(5), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		statement := vcframework.NewStatement(ssn.Session.Session)
@@ -333,20 +335,21 @@ func TestRegressionSwallowedDeviceError(t *testing.T) {
 		if diff := cmp.Diff(full, ledger(ssn)); diff != "" {
 			t.Errorf("ledger after waiting (-want +got):\n%s", diff)
 		}
-		// Session.Allocate, unlike a Statement's, does not look at errors of handlers.
+		// Session.Allocate, unlike a Statement's Allocate, ignores errors of handlers.
 		kind := map[string]string{"deviceshare.VGPUEnable": "hamivgpu", "deviceshare.GPUSharingEnable": "GpuShare", "deviceshare.GPUNumberEnable": "GpuShare", "deviceshare.AscendHAMiVNPUEnable": "Ascend310P"}[s.argument]
 		want := "node n: the devices (" + kind + ") that pod ns/p4 requests were not allocated"
 		if err := ssn.Session.Session.Allocate(last, ssn.Nodes["n"]); err == nil || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}
 		if _, ok := ssn.Handed()["ns/p4"]; ok {
-			t.Error("a pod was handed over without a device")
+			t.Error("a pod was committed without a device")
 		}
 		w.unwritten()
 	})
 }
 
-// TestConfigurationsSwitchDevicesOn: nodes get their ledgers when they enter the cache, before any session opens.
+// TestConfigurationsSwitchDevicesOn checks that configurations enable devices: nodes get their ledgers when they
+// enter the cache, before any session opens.
 func TestConfigurationsSwitchDevicesOn(t *testing.T) {
 	s := sharings["vGPU"]
 	s.switchOn(t, false)
@@ -360,8 +363,9 @@ func TestConfigurationsSwitchDevicesOn(t *testing.T) {
 	}
 }
 
-// TestDevicesAreSwitchedWhenTheSchedulerBegins: upstream ends the process when one configuration after the other switches on what
-// excludes each other, leaves on what is no longer switched on, and never registers what is switched on later.
+// TestDevicesAreSwitchedWhenTheSchedulerBegins checks that devices are set when the scheduler starts. Upstream ends
+// the process when successive configurations enable exclusive modes. It also keeps a mode enabled that a later
+// configuration disables, and never registers one that is enabled later.
 func TestDevicesAreSwitchedWhenTheSchedulerBegins(t *testing.T) {
 	sharings["GPU memory"].switchOn(t, false)
 	with := func(arguments map[string]any) framework.ProfileInput {
@@ -391,28 +395,28 @@ func TestDevicesAreSwitchedWhenTheSchedulerBegins(t *testing.T) {
 				t.Errorf("building it: %s, want %q", got, tt.want)
 			}
 			if !gpushare.GpuSharingEnable || vgpu.VGPUEnable {
-				t.Errorf("GPU sharing is on: %t, vGPUs are on: %t; want what the scheduler began with", gpushare.GpuSharingEnable, vgpu.VGPUEnable)
+				t.Errorf("GPU sharing is on: %t, vGPUs are on: %t; want the state at the scheduler's start", gpushare.GpuSharingEnable, vgpu.VGPUEnable)
 			}
 		})
 	}
 }
 
-// TestClientOfAClosedSession: plugins of Kubernetes keep the client of the first session they see.
+// TestClientOfAClosedSession: Plugins of Kubernetes keep the client of the first session that they see.
 func TestClientOfAClosedSession(t *testing.T) {
-	in(t, false, pending(1), func(t *testing.T, w *world, s sharing) {
+	in(t, false, pending(1), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		client := ssn.KubeClient()
 		ssn.Close()
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, s.holds)
-		_, _ = client.CoreV1().Pods(schedtest.Namespace).Patch(t.Context(), "p0", types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // there is no such pod
+		_, _ = client.CoreV1().Pods(schedtest.Namespace).Patch(t.Context(), "p0", types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // The pod does not exist.
 		if writes := w.writes(); len(writes) != 1 {
 			t.Errorf("writes are %v, want the one patch", writes)
 		}
 	}, "vGPU")
 }
 
-// TestNodeWithoutALedgerTakesNoPod: nodes that were in the cache before devices were switched on have no ledger until they
-// change.
+// TestNodeWithoutALedgerTakesNoPod checks that a node without a ledger takes no pod. Nodes that were in the cache
+// before devices were enabled have no ledger until they change.
 func TestNodeWithoutALedgerTakesNoPod(t *testing.T) {
 	s := sharings["vGPU"]
 	cluster := sessiontest.New(sessiontest.ClusterSpec{
@@ -428,10 +432,10 @@ func TestNodeWithoutALedgerTakesNoPod(t *testing.T) {
 	}
 }
 
-// TestVictimsKeepTheirDevices: upstream takes the devices of a victim away in the API server, and gives it others when its
-// eviction is taken back.
+// TestVictimsKeepTheirDevices checks that victims keep their devices. Upstream removes a victim's devices in the API
+// server, and assigns others when the eviction is reverted.
 func TestVictimsKeepTheirDevices(t *testing.T) {
-	in(t, false, running("r"), func(t *testing.T, w *world, s sharing) {
+	in(t, false, running("r"), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		before := ledger(ssn)
@@ -457,8 +461,8 @@ func TestVictimsKeepTheirDevices(t *testing.T) {
 	})
 }
 
-// TestAVictimThatStaysIsSeen: when no device is left for it, upstream does not let the Kubernetes predicates see a victim
-// again whose eviction was taken back.
+// TestAVictimThatStaysIsSeen checks that a victim that stays is seen. If no device is left for a victim whose
+// eviction was reverted, upstream hides the victim from the Kubernetes predicates.
 func TestAVictimThatStaysIsSeen(t *testing.T) {
 	full := func(s sharing) []*v1.Pod {
 		return []*v1.Pod{
@@ -466,7 +470,7 @@ func TestAVictimThatStaysIsSeen(t *testing.T) {
 				Annotation(s.holds, "GPU-n-0,NVIDIA,16000,0:GPU-n-1,NVIDIA,16000,0:").Obj(),
 		}
 	}
-	in(t, false, full, func(t *testing.T, w *world, _ sharing) {
+	in(t, false, full, func(t *testing.T, w *harness, _ sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		statement := vcframework.NewStatement(ssn.Session.Session)
@@ -480,7 +484,8 @@ func TestAVictimThatStaysIsSeen(t *testing.T) {
 	}, "vGPU")
 }
 
-// TestVictimsOfGPUSharingMakeRoom: upstream's gpushare gives the GPU of a victim to the pod that waits for it.
+// TestVictimsOfGPUSharingMakeRoom checks that victims of GPU sharing make room: upstream's gpushare gives the GPU of
+// a victim to the pod that waits for it.
 func TestVictimsOfGPUSharingMakeRoom(t *testing.T) {
 	pods := func(s sharing) []*v1.Pod {
 		list := pending(1)(s)
@@ -489,7 +494,7 @@ func TestVictimsOfGPUSharingMakeRoom(t *testing.T) {
 		}
 		return list
 	}
-	in(t, false, pods, func(t *testing.T, w *world, s sharing) {
+	in(t, false, pods, func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		before := ledger(ssn)
@@ -511,12 +516,13 @@ func TestVictimsOfGPUSharingMakeRoom(t *testing.T) {
 	}, "whole GPUs")
 }
 
-// TestDevicesOfAFormerPlacementAreIgnored: a pending pod may carry the devices of a placement that did not last.
+// TestDevicesOfAFormerPlacementAreIgnored checks that the devices of a former placement are ignored. A pending pod
+// may have the annotations of a placement that failed.
 func TestDevicesOfAFormerPlacementAreIgnored(t *testing.T) {
 	left := func(s sharing) []*v1.Pod {
 		return []*v1.Pod{schedtest.MakePod().Name("p0").Group("g").Limit(s.asks).Annotation(s.holds, s.has).Obj()}
 	}
-	in(t, false, left, func(t *testing.T, w *world, s sharing) {
+	in(t, false, left, func(t *testing.T, w *harness, s sharing) {
 		fresh := func() map[string]string {
 			other := w.open()
 			defer other.Close()
@@ -534,7 +540,7 @@ func TestDevicesOfAFormerPlacementAreIgnored(t *testing.T) {
 		if err := vcframework.NewStatement(ssn.Session.Session).Allocate(task(ssn, "p0"), ssn.Nodes["n"]); err != nil {
 			t.Fatal(err)
 		}
-		// Which of two equal devices is chosen is upstream's chance.
+		// Upstream chooses one of two equal devices at random.
 		if diff := cmp.Diff(slices.Sorted(maps.Values(fresh)), slices.Sorted(maps.Values(ledger(ssn)))); diff != "" {
 			t.Errorf("entries in the ledger (-want +got):\n%s", diff)
 		}

@@ -12,7 +12,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestMessages has the errors that keep a pod from its devices, and those of a configuration with other kinds of devices.
+// TestMessages compares the errors of pods that get no devices, and of configurations with other kinds of devices.
 func TestMessages(t *testing.T) {
 	locked := func(value string) string {
 		lock := NodeLock{Kube: fake.NewClientset(schedtest.MakeNode().Name("n").Annotation("hamivgpu", value).Obj()), Annotation: "hamivgpu"}

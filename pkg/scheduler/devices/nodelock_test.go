@@ -25,20 +25,20 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// lockOf is the annotation that locks a node until the device plugin has given a pod its devices.
+// lockOf returns the annotation that locks a node until the device plugin has assigned a pod's devices.
 func lockOf(s sharing) string {
 	switch s.argument {
 	case "deviceshare.VGPUEnable":
 		return "hamivgpu"
 	case "deviceshare.GPUSharingEnable":
 		return "gpu"
-	default: // whole GPUs know no lock, and HAMi locks only while it chooses
+	default: // Whole GPUs have no lock, and HAMi locks only while it chooses.
 		return ""
 	}
 }
 
 func TestOnePodAtATimeIsPlacedOnALockedNode(t *testing.T) {
-	in(t, true, pending(2), func(t *testing.T, w *world, s sharing) {
+	in(t, true, pending(2), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
 		defer ssn.Close()
 		first, second := vcframework.NewStatement(ssn.Session.Session), vcframework.NewStatement(ssn.Session.Session)
@@ -61,7 +61,7 @@ func TestOnePodAtATimeIsPlacedOnALockedNode(t *testing.T) {
 }
 
 func TestNodesAreLockedBeforeTheBind(t *testing.T) {
-	in(t, true, pending(1), func(t *testing.T, w *world, s sharing) {
+	in(t, true, pending(1), func(t *testing.T, w *harness, s sharing) {
 		steps := w.lockSteps()
 		if err := w.Kube().Tracker().Add(s.node().Obj()); err != nil {
 			t.Fatal(err)
@@ -93,8 +93,8 @@ func TestNodesAreLockedBeforeTheBind(t *testing.T) {
 	})
 }
 
-// lockSteps are the steps that lock the node, of those that a session hands over for the pod p0.
-func (w *world) lockSteps() []binding.Step {
+// lockSteps returns the node-locking steps among the steps that a session commits for pod p0.
+func (w *harness) lockSteps() []binding.Step {
 	w.t.Helper()
 	ssn := w.open()
 	defer ssn.Close()
@@ -106,7 +106,7 @@ func (w *world) lockSteps() []binding.Step {
 	return slices.DeleteFunc(ssn.Handed()["ns/p0"].Steps, func(step binding.Step) bool { return step.Plugin != "deviceshare" })
 }
 
-func (w *world) node() *v1.Node {
+func (w *harness) node() *v1.Node {
 	w.t.Helper()
 	object, err := w.Kube().Tracker().Get(v1.SchemeGroupVersion.WithResource("nodes"), "", "n")
 	if err != nil {
@@ -115,7 +115,7 @@ func (w *world) node() *v1.Node {
 	return object.(*v1.Node)
 }
 
-// locksOfOthers are locks that a node has already.
+// locksOfOthers are locks that already exist on a node.
 var locksOfOthers = map[string]struct {
 	since   func() string
 	refused string
@@ -128,8 +128,8 @@ var locksOfOthers = map[string]struct {
 	"of an unreadable time": {since: func() string { return "noon" }, refused: `node n is locked (annotation hamivgpu: "noon")`},
 }
 
-// inLockedWorld runs the test in a world of one kind of devices that locks: one tells it all.
-func inLockedWorld(t *testing.T, test func(t *testing.T, w *world, s sharing)) {
+// withLocks runs the test with one kind of devices that needs locks, since one represents all.
+func withLocks(t *testing.T, test func(t *testing.T, w *harness, s sharing)) {
 	t.Helper()
 	in(t, true, pending(1), test, "vGPU")
 }
@@ -137,7 +137,7 @@ func inLockedWorld(t *testing.T, test func(t *testing.T, w *world, s sharing)) {
 func TestSessionSeesLocksOfOthers(t *testing.T) {
 	for name, tt := range locksOfOthers {
 		t.Run(name, func(t *testing.T) {
-			inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+			withLocks(t, func(t *testing.T, w *harness, s sharing) {
 				if err := w.Cache().AddOrUpdateNode(s.node().Annotation(lockOf(s), tt.since()).Obj()); err != nil {
 					t.Fatal(err)
 				}
@@ -152,9 +152,10 @@ func TestSessionSeesLocksOfOthers(t *testing.T) {
 	}
 }
 
-// TestSessionSeesLocksOnTheirWay: the lock of a pod that is being bound need not be on the node yet.
+// TestSessionSeesLocksOnTheirWay checks that sessions see locks that are about to be written: the lock of a pod that
+// is being bound may not be on the node yet.
 func TestSessionSeesLocksOnTheirWay(t *testing.T) {
-	inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+	withLocks(t, func(t *testing.T, w *harness, s sharing) {
 		w.Cache().AddPod(schedtest.MakePod().Name("r").Group("g").Limit(s.asks).Node("n").Annotation(s.holds, s.has).Obj())
 		for status, refused := range map[api.TaskStatus]bool{api.Binding: true, api.Running: false} {
 			for _, task := range w.Cache().Nodes["n"].Tasks {
@@ -173,8 +174,8 @@ func TestSessionSeesLocksOnTheirWay(t *testing.T) {
 func TestLockStepMindsLocksOfOthers(t *testing.T) {
 	for name, tt := range locksOfOthers {
 		t.Run(name, func(t *testing.T) {
-			inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
-				step := w.lockSteps()[0] // the session knows of no lock yet
+			withLocks(t, func(t *testing.T, w *harness, s sharing) {
+				step := w.lockSteps()[0] // The session sees no lock yet.
 				since := tt.since()
 				if err := w.Kube().Tracker().Add(s.node().Annotation(lockOf(s), since).Obj()); err != nil {
 					t.Fatal(err)
@@ -187,7 +188,7 @@ func TestLockStepMindsLocksOfOthers(t *testing.T) {
 					return
 				}
 				if err == nil || !strings.Contains(err.Error(), tt.refused) {
-					t.Errorf("error is %v, want one that says %q", err, tt.refused)
+					t.Errorf("error is %v, want an error with %q", err, tt.refused)
 				}
 				if err := step.Rollback(t.Context(), nil, "n"); err != nil {
 					t.Fatal(err)
@@ -200,10 +201,10 @@ func TestLockStepMindsLocksOfOthers(t *testing.T) {
 	}
 }
 
-// TestLockThatPassedToAnother: the lock was given back by the device plugin and another pod has it by the time the step is
-// rolled back.
+// TestLockThatPassedToAnother checks that a rollback does not remove a lock that passed to another pod. The device
+// plugin has released the first lock, and another pod has taken it before the step is rolled back.
 func TestLockThatPassedToAnother(t *testing.T) {
-	inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+	withLocks(t, func(t *testing.T, w *harness, s sharing) {
 		step := w.lockSteps()[0]
 		if err := w.Kube().Tracker().Add(s.node().Obj()); err != nil {
 			t.Fatal(err)
@@ -238,7 +239,7 @@ func TestLockWhoseWriteFails(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inLockedWorld(t, func(t *testing.T, w *world, s sharing) {
+			withLocks(t, func(t *testing.T, w *harness, s sharing) {
 				step := w.lockSteps()[0]
 				if err := w.Kube().Tracker().Add(s.node().Obj()); err != nil {
 					t.Fatal(err)

@@ -47,7 +47,7 @@ func TestAnnotationChanges(t *testing.T) {
 	}
 }
 
-// staged is a staging that knows the pods, of which the first is pending, and the client that plugins get.
+// staged returns a staging with the pods, the first of them pending, and the client that plugins get.
 func staged(pods ...*v1.Pod) (*Staging, *client, *kubefake.Clientset) {
 	kube := kubefake.NewClientset()
 	for _, pod := range pods {
@@ -75,7 +75,7 @@ func TestOnlyWritesOfDevicesStayInTheSession(t *testing.T) {
 		pod, patch  string
 		subresource []string
 		closed      bool
-		// written is true if the API server was written to, and staged what the session's pod says.
+		// written reports whether the API server was written to. staged is the annotation of the session's pod.
 		written bool
 		staged  string
 	}{
@@ -113,8 +113,8 @@ func TestOnlyWritesOfDevicesStayInTheSession(t *testing.T) {
 	}
 }
 
-// TestUnstageRestores: annotations become what they were before the first write, whatever was written since, and those of
-// other plugins stay.
+// TestUnstageRestores checks that Unstage restores the annotations from before the first write, whatever was written
+// since, and leaves the annotations of other plugins.
 func TestUnstageRestores(t *testing.T) {
 	pod := schedtest.MakePod().Name("p").Annotation("time", "old").Obj()
 	s, client, _ := staged(pod)
@@ -128,7 +128,7 @@ func TestUnstageRestores(t *testing.T) {
 		pod.Annotations["rank"] = "3"
 	}
 	if diff := cmp.Diff(map[string]string{"time": "2", "rank": "3"}, pod.Annotations); diff != "" {
-		t.Errorf("annotations with what was written (-want +got):\n%s", diff)
+		t.Errorf("annotations with the writes (-want +got):\n%s", diff)
 	}
 	s.unstage(task)
 	if diff := cmp.Diff(map[string]string{"time": "old", "rank": "3"}, pod.Annotations); diff != "" {
@@ -136,7 +136,8 @@ func TestUnstageRestores(t *testing.T) {
 	}
 }
 
-// TestMindClusterChips: upstream makes these ledgers when a session opens, from ConfigMaps, and does not enter what is placed.
+// TestMindClusterChips: Upstream builds these ledgers from ConfigMaps when a session opens, and does not record
+// placements in them.
 func TestMindClusterChips(t *testing.T) {
 	vnpu.AscendMindClusterVNPUEnable = true
 	t.Cleanup(func() { vnpu.AscendMindClusterVNPUEnable = false })
@@ -152,7 +153,7 @@ func TestMindClusterChips(t *testing.T) {
 	node := api.NewNodeInfo(schedtest.MakeNode().Name("n").Obj())
 	ledger := vnpu.NewNPUDevices("n", node.Node)
 	ledger.ServerType, ledger.TotalChipNum, ledger.AiCorePerChip, ledger.TotalRes = "Ascend310P-8", 2, 8, vnpu.VResource{Aicore: 16, Aicpu: 14}
-	ledger.Chips[0], ledger.Chips[1] = chip("0", 2, 6), chip("1", 0, 8) // p0 is entered, as the plugin does
+	ledger.Chips[0], ledger.Chips[1] = chip("0", 2, 6), chip("1", 0, 8) // p0 is recorded, as the plugin does.
 	node.Others[vnpu.DeviceName] = ledger
 	add := func(pod *v1.Pod) *api.TaskInfo {
 		task := api.NewTaskInfo(pod)

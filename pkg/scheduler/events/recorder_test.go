@@ -47,7 +47,7 @@ func TestRecorderDropsRepetitions(t *testing.T) {
 	}
 }
 
-// slowOutlet keeps what it is sent until the test says what became of it.
+// slowOutlet keeps notices until the test reports their results.
 type slowOutlet struct {
 	messages []string
 	done     []func(there bool)
@@ -57,7 +57,7 @@ func (o *slowOutlet) Send(e Notice, done func(there bool)) {
 	o.messages, o.done = append(o.messages, e.Message), append(o.done, done)
 }
 
-// The object may have another event when the result of the first one arrives.
+// TestResultsOfEventsArriveLater: The object may have another event when the result of the first one arrives.
 func TestResultsOfEventsArriveLater(t *testing.T) {
 	tests := map[string]struct {
 		story func(tell func(message string), again func(message string), o *slowOutlet)

@@ -26,7 +26,7 @@ type eventStore struct {
 	mu     sync.Mutex
 	events []*v1.Event
 	tries  int
-	// answer is what a write is answered, nil to take it.
+	// answer returns the error for a write, or nil to accept it.
 	answer func(event *v1.Event, try int) error
 	// slow is how long a write takes.
 	slow time.Duration
@@ -48,7 +48,7 @@ func (s *eventStore) take(ctx context.Context, event *v1.Event) error {
 	return nil
 }
 
-// arrived lists the events since it was last called.
+// arrived returns the events since the last call.
 func (s *eventStore) arrived() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,24 +74,24 @@ func withEvents(t *testing.T, f func(t *testing.T, r *Recorder, s *eventStore)) 
 	})
 }
 
-// settled lets so much time pass, and all that is due happen.
+// settled advances the clock and waits until all due work is done.
 func settled(after time.Duration) {
 	time.Sleep(after)
 	synctest.Wait()
 }
 
-// errNoServer is what a client says of an API server that is away.
+// errNoServer is the error of a client when the API server cannot be reached.
 var errNoServer = errors.New("connection refused")
 
-// recordThousands records 5,000 events of as many pods at once, as for a gang that fails.
+// recordThousands records 5,000 events about different pods at once, as when a gang fails.
 func recordThousands(r *Recorder) {
 	for i := range 5_000 {
 		r.Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", fmt.Sprintf("not bound on n%d", i))
 	}
 }
 
-// TestEveryEventArrives: 5,000 events told at once all arrive, once, however the API server fares, and at no more than
-// the rate.
+// TestEveryEventArrives checks that every event arrives: 5,000 events recorded at once all arrive, once each, in
+// whatever state the API server is, and no faster than the rate limit.
 func TestEveryEventArrives(t *testing.T) {
 	tests := map[string]struct {
 		answer func(event *v1.Event, try int) error
@@ -101,7 +101,7 @@ func TestEveryEventArrives(t *testing.T) {
 		"an API server that is well": {within: 17 * time.Second},
 		"one that is slow":           {slow: 20 * time.Millisecond, within: 110 * time.Second},
 		"one that is away at first": {within: 10 * time.Minute, answer: func(*v1.Event, int) error {
-			if time.Now().Before(time.Date(2000, 1, 1, 0, 3, 0, 0, time.UTC)) { // a bubble's time begins with that year
+			if time.Now().Before(time.Date(2000, 1, 1, 0, 3, 0, 0, time.UTC)) { // A synctest bubble begins in that year.
 				return errNoServer
 			}
 			return nil
@@ -122,7 +122,7 @@ func TestEveryEventArrives(t *testing.T) {
 				if got := len(s.events); got > eventBurst+eventsPerSecond {
 					t.Errorf("%d events in the first second, want at most %d", got, eventBurst+eventsPerSecond)
 				}
-				recordThousands(r) // the next cycle
+				recordThousands(r) // The next cycle records the events again.
 				settled(tt.within - time.Second)
 				distinct := map[string]bool{}
 				arrived := s.arrived()
@@ -137,12 +137,13 @@ func TestEveryEventArrives(t *testing.T) {
 	}
 }
 
-// The next cycle records an event that was lost. It does not repeat an event that was written or rejected for good.
+// TestALostEventIsRecordedAgain checks that a lost event is recorded again in the next cycle. An event that was
+// written or rejected permanently is not.
 func TestALostEventIsRecordedAgain(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errBroken)
 	tests := map[string]struct {
 		answer error
-		// tries are the tries of each event.
+		// tries has the number of tries in each cycle.
 		tries []int
 	}{
 		"written":        {tries: []int{1, 0}},
@@ -170,11 +171,12 @@ func TestALostEventIsRecordedAgain(t *testing.T) {
 	}
 }
 
-// TestAnExpiredEventIsRecordedAgain: the API server drops an event after its lifetime.
+// TestAnExpiredEventIsRecordedAgain checks that an expired event is recorded again, since the API server drops an
+// event after its lifetime.
 func TestAnExpiredEventIsRecordedAgain(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		var counts []int
-		for range 5 { // cycles, each half an hour
+		for range 5 { // one cycle every half an hour
 			r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
 			settled(Lifetime / 2)
 			counts = append(counts, len(s.arrived()))
@@ -185,11 +187,11 @@ func TestAnExpiredEventIsRecordedAgain(t *testing.T) {
 	})
 }
 
-// TestOneObjectMakesNoStorm: an object about which each cycle says something else is told of now and then, with what is
-// so at that time.
+// TestOneObjectMakesNoStorm checks that an object whose message changes in each cycle gets an event only from time to
+// time, with the latest message.
 func TestOneObjectMakesNoStorm(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
-		for i := range 600 { // a cycle each second
+		for i := range 600 { // one cycle every second
 			r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", fmt.Sprintf("no room %d", i))
 			settled(time.Second)
 		}
@@ -206,7 +208,8 @@ func TestOneObjectMakesNoStorm(t *testing.T) {
 	})
 }
 
-// Some callers know only the name of an object.
+// TestObjectsWithoutUIDDifferByName checks that objects without a UID differ by name, because some callers know only
+// the name.
 func TestObjectsWithoutUIDDifferByName(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		for i := range 2 * objectBurst {
@@ -220,7 +223,8 @@ func TestObjectsWithoutUIDDifferByName(t *testing.T) {
 	})
 }
 
-// TestEvictionsOfAGangAreCounted: a PodGroup is told of each eviction with the same words, whatever its version.
+// TestEvictionsOfAGangAreCounted checks that evictions of a gang are counted in one event: each eviction records the
+// same message on the PodGroup, whatever its version.
 func TestEvictionsOfAGangAreCounted(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		s.slow = time.Second
@@ -237,7 +241,8 @@ func TestEvictionsOfAGangAreCounted(t *testing.T) {
 	})
 }
 
-// TestEventsOfOneMomentAreSeveral: they have names of their own, and whoever told one of them twice is answered twice.
+// TestEventsOfOneMomentAreSeveral checks that events of the same moment are separate events with different names, and
+// that each caller of an event that is recorded twice gets a result.
 func TestEventsOfOneMomentAreSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &eventStore{}
@@ -266,7 +271,8 @@ func TestEventsOfOneMomentAreSeveral(t *testing.T) {
 	})
 }
 
-// TestNamespaceDoesNotHoldUpOthers: neither by many events nor by a webhook that lets its events hang.
+// TestNamespaceDoesNotHoldUpOthers checks that a namespace does not delay others, neither by many events nor by a
+// webhook that makes its events hang.
 func TestNamespaceDoesNotHoldUpOthers(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		hang := make(chan struct{})
@@ -299,7 +305,8 @@ func TestNamespaceDoesNotHoldUpOthers(t *testing.T) {
 	})
 }
 
-// TestEventIsNeverRejectedForItsForm: names of any length, texts of any size and bytes.
+// TestEventIsNeverRejectedForItsForm checks that an event is never rejected for its form: names of any length, texts
+// of any size and with any bytes.
 func TestEventIsNeverRejectedForItsForm(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 		r.Event(pod(0).Name(strings.Repeat("n", 253)).Obj(), v1.EventTypeWarning, strings.Repeat("R", 5_000), strings.Repeat("\xff100%", 400_000))
@@ -314,13 +321,13 @@ func TestEventIsNeverRejectedForItsForm(t *testing.T) {
 	})
 }
 
-// TestStopWritesWhatWaits: what was told last, such as why a gang was rolled back by the shutdown, goes out, as far as the
-// grace goes; the next leader is not kept waiting for more.
+// TestStopWritesWhatWaits checks that Stop writes the events that wait, as far as the grace period allows, such as
+// the reason why the shutdown rolled back a gang. The next leader does not wait longer.
 func TestStopWritesWhatWaits(t *testing.T) {
 	tests := map[string]struct {
 		slow time.Duration
 		took time.Duration
-		// written are those of ten events.
+		// written is the number of events written, of ten.
 		written int
 	}{
 		"an API server that is well": {slow: 100 * time.Millisecond, took: time.Second, written: 10},
@@ -345,7 +352,7 @@ func TestStopWritesWhatWaits(t *testing.T) {
 				if got := len(s.arrived()); got != tt.written {
 					t.Errorf("%d of 10 events were written, want %d", got, tt.written)
 				}
-				cancel() // the process ends
+				cancel() // The process ends.
 				synctest.Wait()
 				r.Event(pod(11).Obj(), v1.EventTypeWarning, "PreBindFailed", "too late")
 				settled(time.Minute)
@@ -357,7 +364,8 @@ func TestStopWritesWhatWaits(t *testing.T) {
 	}
 }
 
-// TestMailboxIsBounded: a full box has room only for namespaces that have less than their share of it.
+// TestMailboxIsBounded checks that the mailbox is bounded: a full mailbox has room only for namespaces that use less
+// than their share.
 func TestMailboxIsBounded(t *testing.T) {
 	box := newMailbox(10)
 	post := func(namespace string, i int) bool {

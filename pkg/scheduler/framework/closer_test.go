@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// closing is a plugin that says when it is closed.
+// closing is a plugin that reports when it is closed.
 type closing struct {
 	fake
 	closed func()

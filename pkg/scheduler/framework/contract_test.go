@@ -24,11 +24,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// answering implements all interfaces that a plugin or its value for the session may implement. Its answers contain its name.
+// answering implements all interfaces that a plugin, or its value for the session, may implement. Its results contain
+// its name.
 type answering struct {
 	name  string
 	trace *trace
-	// silent has no answer where a plugin may have none; panics panics in each method.
+	// silent makes optional methods return no result. panics makes each method panic.
 	silent, panics bool
 }
 
@@ -96,7 +97,8 @@ var (
 	_ Reserver           = answering{}
 )
 
-// whole is a plugin that answers itself; scoped has a value for the session instead, and both has both.
+// whole is a plugin that implements the interfaces itself. scoped has a value for the session instead, and both has
+// both.
 type (
 	whole struct {
 		*fake
@@ -120,7 +122,7 @@ func (b both) InSession() any   { return b.part }
 
 func (w whole) Infeasible(*Session, *api.JobInfo) bool { return w.speak() }
 
-// openOf opens a session of the plugins, in the order of their names, with the predicate of those switched off that are named.
+// openOf opens a session of the plugins, sorted by name, without the predicates of the plugins in unpredicated.
 func openOf(t *testing.T, plugins map[string]Plugin, unpredicated ...string) (*Registry, *recordingCache, *Session) {
 	t.Helper()
 	r, k := NewRegistry(), newRecordingCache(t)
@@ -139,7 +141,7 @@ func openOf(t *testing.T, plugins map[string]Plugin, unpredicated ...string) (*R
 	return r, k, open(t, r, k, ProfileInput{Tiers: []conf.Tier{in}})
 }
 
-// answersOf asks the session all questions of the contract.
+// answersOf calls every function of the contract and returns the results.
 func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
 	t.Helper()
 	job, task, node := ssn.Jobs["ns/g"], taskNamed(ssn, "p0"), ssn.Nodes["n"]
@@ -195,8 +197,8 @@ func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
 
 func keyOf(key string, ok bool) string { return fmt.Sprintf("%q %t", key, ok) }
 
-// TestAnswersOfPlugins: interfaces are found on a plugin's value for the session, or else on the plugin. Where plugins contradict
-// each other, the first in the conf that has an answer decides.
+// TestAnswersOfPlugins checks that interfaces are found on a plugin's value for the session, or else on the plugin.
+// If plugins contradict each other, the first plugin in the configuration with a result decides.
 func TestAnswersOfPlugins(t *testing.T) {
 	tr := &trace{}
 	called := func(name string) *fake { return &fake{name, func(*Session) {}} }
@@ -283,7 +285,8 @@ func TestAnswersOfPlugins(t *testing.T) {
 	}
 }
 
-// TestExplainedShortages: the plugins that the configuration names explain shortages, and no others do.
+// TestExplainedShortages checks that the plugins that the configuration names explain shortages, and that no others
+// do.
 func TestExplainedShortages(t *testing.T) {
 	r := NewRegistry()
 	for _, name := range []string{"a", "b"} {
@@ -315,7 +318,8 @@ func (s stepping) PreBindOptions() []PreBindOption {
 
 var _ PreBindOptioner = stepping{}
 
-// TestAStepHasTheOptionsOfItsPlugin, and a plugin without options has the defaults.
+// TestAStepHasTheOptionsOfItsPlugin checks that a step has the options of its plugin, and that the step of a plugin
+// without options has the defaults.
 func TestAStepHasTheOptionsOfItsPlugin(t *testing.T) {
 	tr := &trace{}
 	ssn := newSession([]string{"p", "plain"})
@@ -341,7 +345,7 @@ func TestAStepHasTheOptionsOfItsPlugin(t *testing.T) {
 	}
 }
 
-// TestOptionsOfAFunction: a step that is a function has what its options say, and nothing else.
+// TestOptionsOfAFunction checks that a step that is a function has only its given options.
 func TestOptionsOfAFunction(t *testing.T) {
 	tr := &trace{}
 	does := func(what string) PreBindFn {
@@ -376,7 +380,7 @@ func (s starting) OnSessionStart(ssn *Session) {
 }
 func (s starting) Execute(*Session) {}
 
-// TestStarters: all plugins have opened before the first of them starts; actions start last, by name.
+// TestStarters: All plugins have opened before the first of them starts. Actions start last, sorted by name.
 func TestStarters(t *testing.T) {
 	tr := &trace{}
 	r := NewRegistry()
@@ -397,7 +401,8 @@ func TestStarters(t *testing.T) {
 	}
 }
 
-// TestAPluginOfUpstreamsStyle registers with the embedded session, and its functions count.
+// TestAPluginOfUpstreamsStyle checks that the functions that a plugin of upstream's style registers with the embedded
+// session count.
 func TestAPluginOfUpstreamsStyle(t *testing.T) {
 	var ofUpstream vcframework.Plugin = upstreamStyle{}
 	plugin := &fake{"ported", func(ssn *Session) { ofUpstream.OnSessionOpen(ssn.Session) }}
@@ -424,7 +429,8 @@ func (upstreamStyle) OnSessionOpen(ssn *vcframework.Session) {
 }
 func (upstreamStyle) OnSessionClose(*vcframework.Session) {}
 
-// TestTouched: a session touches the nodes on which it places or evicts, also in a trial that is undone, and no others.
+// TestTouched checks that a session touches only the nodes on which it places or evicts tasks, also in a trial that
+// is reverted.
 func TestTouched(t *testing.T) {
 	cases := map[string]struct {
 		act  func(t *testing.T, ssn *Session, s *vcframework.Statement) error
@@ -452,7 +458,7 @@ func TestTouched(t *testing.T) {
 	}
 }
 
-// TestWaitsOfTheLastSession can be read after it has closed.
+// TestWaitsOfTheLastSession checks that the pending reasons of a session can be read after it has closed.
 func TestWaitsOfTheLastSession(t *testing.T) {
 	r := NewRegistry()
 	ssn := open(t, r, newRecordingCache(t), ProfileInput{})
@@ -479,8 +485,8 @@ func (c reusing) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, m
 
 func (reusing) TrustSession() {}
 
-// TestAPluginOfUpstreamsThatOpensFirstSeesAWholeSnapshot: only a plugin of this project restores the parts that are hidden while upstream
-// opens a session.
+// TestAPluginOfUpstreamsThatOpensFirstSeesAWholeSnapshot checks that a plugin of upstream that opens first sees a
+// whole snapshot. Only a plugin of this project restores the parts that are hidden while upstream opens a session.
 func TestAPluginOfUpstreamsThatOpensFirstSeesAWholeSnapshot(t *testing.T) {
 	r := NewRegistry()
 	r.RegisterPlugin(spec("ours", func(*Session) {}))

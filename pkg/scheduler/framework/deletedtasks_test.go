@@ -16,20 +16,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// asked is a plugin that records the request and the tasks of the last ask.
-type asked struct {
+// recorder is a plugin that records the request and the tasks of the last call.
+type recorder struct {
 	cpu         float64
 	tasks, gone int
-	// again is true while the plugin asks again for the task.
+	// again reports whether the plugin is calling QueueUse for the task itself.
 	again bool
-	// copies is how many tasks a copy of the task stands for.
+	// copies is the number of tasks that a copy of the task stands for.
 	copies int
 }
 
-func (*asked) Name() string                      { return "asked" }
-func (*asked) OnSessionClose(*framework.Session) {}
-func (a *asked) OnSessionOpen(ssn *framework.Session) {
-	ssn.AddAllocatableFn("asked", func(queue *api.QueueInfo, task *api.TaskInfo) bool {
+func (*recorder) Name() string                      { return "recorder" }
+func (*recorder) OnSessionClose(*framework.Session) {}
+func (a *recorder) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddAllocatableFn("recorder", func(queue *api.QueueInfo, task *api.TaskInfo) bool {
 		if !a.again {
 			a.again = true
 			defer func() { a.again = false }()
@@ -43,8 +43,9 @@ func (a *asked) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// TestDeletedTasksFreeTheQueuesThatCountThem: queue q has 3 cpu in use, as has its sibling under p, and 8 are asked for. A task of the sibling frees
-// their parent, where queues are nested, and not q.
+// TestDeletedTasksFreeTheQueuesThatCountThem checks that deleted tasks free the queues that count them. Queue q and
+// its sibling under p use 3 CPUs each, and the request is for 8. A task of the sibling frees resources of their
+// parent, if queues are nested, but not of q.
 func TestDeletedTasksFreeTheQueuesThatCountThem(t *testing.T) {
 	tests := []struct {
 		nested       bool
@@ -91,13 +92,13 @@ func TestDeletedTasksFreeTheQueuesThatCountThem(t *testing.T) {
 				},
 			})
 			defer cluster.Close()
-			plugin, registry := &asked{}, framework.NewRegistry()
-			registry.RegisterPlugin(framework.PluginSpec{Name: "asked", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
+			plugin, registry := &recorder{}, framework.NewRegistry()
+			registry.RegisterPlugin(framework.PluginSpec{Name: "recorder", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
 			scheduler := cluster.Scheduler(registry, fmt.Sprintf(`
 actions: allocate
 tiers:
 - plugins:
-  - name: asked
+  - name: recorder
   - name: capacity
     enableHierarchy: %t
 `, tt.nested))
@@ -117,12 +118,12 @@ tiers:
 			if got := use.Admits(use.Ask(ssn.Queues["q"], gone).With(waiting[0]).With(waiting[1])); got != tt.want || plugin.cpu != tt.ofTheRequest {
 				t.Errorf("admitted: %t, and plugins get %v cpu/1000, want %t and %v", got, plugin.cpu, tt.want, tt.ofTheRequest)
 			}
-			use.LeaveFor(func(*api.TaskInfo) []*api.TaskInfo { return slices.Clone(gone) }) // a task that is gone for two reasons is gone once
+			use.LeaveFor(func(*api.TaskInfo) []*api.TaskInfo { return slices.Clone(gone) }) // A task that is deleted for two reasons counts once.
 			if plugin.cpu > 0 {
 				use.Admits(use.Ask(ssn.Queues["q"], gone).With(waiting[0]).With(waiting[1]))
 			}
 			if plugin.cpu > 0 && (plugin.tasks != 2 || plugin.gone != len(tt.gone) || plugin.copies != 1) {
-				t.Errorf("a plugin is asked about %d tasks with %d gone, and %d for a copy", plugin.tasks, plugin.gone, plugin.copies)
+				t.Errorf("a plugin is recorder about %d tasks with %d gone, and %d for a copy", plugin.tasks, plugin.gone, plugin.copies)
 			}
 		})
 	}

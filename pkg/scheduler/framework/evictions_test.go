@@ -13,7 +13,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// oneGangGroup forms one gang group of all jobs.
+// oneGangGroup puts all jobs into one gang group.
 type oneGangGroup struct{ gangGroup *binding.GangGroup }
 
 func (u oneGangGroup) GangGroup(*api.JobInfo) *binding.GangGroup { return u.gangGroup }
@@ -22,7 +22,8 @@ type evicted func(Eviction)
 
 func (fn evicted) Evicted(e Eviction) { fn(e) }
 
-// They wait until the session closes. Evictions by a plugin itself are sent at once.
+// TestEvictionsOfActionsWaitWhereGangsAreGrouped checks that evictions of actions are deferred until the session
+// closes if gangs are in groups. Evictions by a plugin itself are sent at once.
 func TestEvictionsOfActionsWaitWhereGangsAreGrouped(t *testing.T) {
 	for action, atOnce := range map[string]int{"preempt": 0, "": 1} {
 		t.Run("action "+action, func(t *testing.T) {
@@ -48,7 +49,8 @@ func TestEvictionsOfActionsWaitWhereGangsAreGrouped(t *testing.T) {
 	}
 }
 
-// TestAHeldEvictionThatFailsLeavesThePodRunning in the session, which goes on to write statuses.
+// TestAHeldEvictionThatFailsLeavesThePodRunning checks that a deferred eviction that fails leaves the pod running in
+// the session, which goes on to write statuses.
 func TestAHeldEvictionThatFailsLeavesThePodRunning(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error

@@ -25,9 +25,9 @@ type recordingCache struct {
 	members map[string][]binding.Step
 	decided map[string]map[string]string
 	sealed  int
-	// incomplete are the tasks that ReleaseIncomplete returns.
+	// incomplete is the result of ReleaseIncomplete.
 	incomplete map[api.JobID][]api.TaskID
-	// evictErr is the error that Evict returns.
+	// evictErr is the error of Evict.
 	evictErr error
 }
 
@@ -59,7 +59,7 @@ func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return
 
 func (c *recordingCache) Evict(*api.TaskInfo, string) error { return c.evictErr }
 
-// trace is what steps did, in order.
+// trace records the events of steps, in order.
 type trace struct {
 	mu   sync.Mutex
 	list []string
@@ -85,7 +85,7 @@ func spec(name string, open func(ssn *Session)) PluginSpec {
 	return PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return &fake{name, open}, nil }}
 }
 
-// upstreamPlugin is a plugin of upstream's framework with a PreBinder of upstream's kind.
+// upstreamPlugin is a plugin of upstream's framework with upstream's PreBinder interface.
 type upstreamPlugin struct {
 	name  string
 	trace *trace
@@ -129,7 +129,7 @@ func open(t *testing.T, r *Registry, k *recordingCache, in ProfileInput) *Sessio
 	return r.OpenSession(k, profile)
 }
 
-// commit lets upstream's statement place p0 on n and commit.
+// commit places p0 on n with upstream's statement and commits it.
 func commit(t *testing.T, ssn *Session) {
 	t.Helper()
 	statement := vcframework.NewStatement(ssn.Session)
@@ -143,7 +143,7 @@ func commit(t *testing.T, ssn *Session) {
 	statement.Commit()
 }
 
-// walk runs the chain forth and back, as the engine does.
+// walk runs the steps in order and rolls them back in reverse, as the engine does.
 func walk(t *testing.T, steps []binding.Step) {
 	t.Helper()
 	task := api.NewTaskInfo(schedtest.MakePod().Name("p0").Group("g").Obj())

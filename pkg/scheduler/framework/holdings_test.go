@@ -11,7 +11,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Upstream reads the written minResources as the resources that the gang holds, of each kind. None of them is elastic.
+// TestMinResourcesEqualTheHeldResources checks that minResources equal the resources that the gang uses. Upstream
+// takes the written minResources as the used amount of each kind, none of it elastic.
 func TestMinResourcesEqualTheHeldResources(t *testing.T) {
 	held := v1.ResourceList{}
 	for name, amount := range map[v1.ResourceName]string{
@@ -28,9 +29,9 @@ func TestMinResourcesEqualTheHeldResources(t *testing.T) {
 	got := job.GetMinResources()
 	got.MaxTaskNum = job.Allocated.MaxTaskNum
 	if diff := cmp.Diff(job.Allocated, got); diff != "" {
-		t.Errorf("minResources are not what it holds (-want +got):\n%s", diff)
+		t.Errorf("minResources differ from the used resources (-want +got):\n%s", diff)
 	}
 	if elastic := job.GetElasticResources(); !elastic.IsEmpty() {
-		t.Errorf("others are let into %s of it", elastic)
+		t.Errorf("others are admitted to %s of it", elastic)
 	}
 }

@@ -25,7 +25,8 @@ func (s *starter) StartInformers(informers ...cache.SharedIndexInformer) error {
 	return s.refuses
 }
 
-// TestStateIsKeptForAScheduler: it is made once for each, its informers are asked for at each reload, and what fails is not kept.
+// TestStateIsKeptForAScheduler checks that the state is kept for a scheduler. It is created once for each scheduler,
+// its informers are requested at each reload, and a failed creation is not kept.
 func TestStateIsKeptForAScheduler(t *testing.T) {
 	informer := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Nodes().Informer()
 	made, broken := 0, errors.New("it is broken")
@@ -45,7 +46,7 @@ func TestStateIsKeptForAScheduler(t *testing.T) {
 	of(first, 1, nil)
 	of(first, 1, nil)
 	if first.started != 2 {
-		t.Errorf("the informer was asked for %d times, want at each reload", first.started)
+		t.Errorf("the informer was requested %d times, want at each reload", first.started)
 	}
 	fails = broken
 	of(second, 0, broken)

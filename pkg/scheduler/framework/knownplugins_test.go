@@ -11,7 +11,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// trusting is a cache that counts the sessions after which it has less to compare.
+// trusting is a cache that counts the trusted sessions, whose copies need fewer comparisons.
 type trusting struct {
 	*recordingCache
 	trusted int
@@ -33,7 +33,8 @@ func (ported) Name() string                        { return "ported" }
 func (ported) OnSessionOpen(*vcframework.Session)  {}
 func (ported) OnSessionClose(*vcframework.Session) {}
 
-// TestOnlySessionsOfKnownPluginsAreTrusted, once they have closed.
+// TestOnlySessionsOfKnownPluginsAreTrusted checks that only sessions of known plugins are trusted, once they have
+// closed.
 func TestOnlySessionsOfKnownPluginsAreTrusted(t *testing.T) {
 	tests := map[string]struct {
 		plugins, actions []string

@@ -19,7 +19,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestMessages has the texts of this package that users read on gangs that wait.
+// TestMessages compares the messages of this package that users read on waiting gangs.
 func TestMessages(t *testing.T) {
 	const pending, failed = api.Pending, api.Failed
 	lacks := func(group *schedtest.PodGroupBuilder, pods ...*schedtest.PodBuilder) string {
@@ -107,7 +107,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesOfReservations has the errors of pods for which resources cannot be reserved: earlier ones are not released yet.
+// TestMessagesOfReservations compares the errors of pods whose reservation fails because earlier reservations are not
+// released yet.
 func TestMessagesOfReservations(t *testing.T) {
 	got := map[string]string{}
 	_, registry, _, ssn := reserving(t, &reserver{}, &reserver{refuses: "p1"}, nil)

@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestVisitAllVisitsSeveralObjectsAtOnce: marks forged on many objects must not delay the first session by two calls each.
+// TestVisitAllVisitsSeveralObjectsAtOnce checks that VisitAll visits several objects at once. Forged annotations on
+// many objects must not delay the first session by two calls each.
 func TestVisitAllVisitsSeveralObjectsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rounds = 4
@@ -31,7 +32,8 @@ func TestVisitAllVisitsSeveralObjectsAtOnce(t *testing.T) {
 	})
 }
 
-// TestVisitAllReadsPages: an object can have 1.5 MB, so no list may be of all objects, not even after a page has expired.
+// TestVisitAllReadsPages checks that VisitAll reads pages. An object can have 1.5 MB, so no list may contain all
+// objects, not even after a page has expired.
 func TestVisitAllReadsPages(t *testing.T) {
 	var expired error
 	var limits []int64

@@ -11,8 +11,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// How much of an admitted gang's minResources counts depends on older gangs of its queue, which come and go. Users
-// correct the minResources of a gang that is not admitted yet.
+// TestChangedCountsDoNotEndAPause checks that changed counts do not end a pause. The counted part of an admitted
+// gang's minResources depends on older gangs of its queue, which arrive and end. Users correct the minResources of a
+// gang that is not admitted yet.
 func TestChangedCountsDoNotEndAPause(t *testing.T) {
 	cases := map[string]struct {
 		phase scheduling.PodGroupPhase
@@ -33,7 +34,7 @@ func TestChangedCountsDoNotEndAPause(t *testing.T) {
 			job.Allocated = api.EmptyResource()
 			CapMinResources(job)
 			if got := lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
-				t.Errorf("told %q, want %q", got.Message, tc.want)
+				t.Errorf("the reason is %q, want %q", got.Message, tc.want)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ func bare() *Session {
 	return ssn
 }
 
-// jobOf makes the gang with a task of each status; a gated one waits for a scheduling gate.
+// jobOf returns the gang with a task of each status, and this number of tasks with a scheduling gate.
 func jobOf(t *testing.T, minMember int32, gated int, statuses ...api.TaskStatus) *api.JobInfo {
 	t.Helper()
 	job := api.NewJobInfo("ns/g")
@@ -52,7 +52,7 @@ func TestWhichGangsWait(t *testing.T) {
 		gated    int
 		statuses []api.TaskStatus
 		want     bool
-		// reason is that of a gang that lacks pods.
+		// reason is the pending reason of a gang that lacks pods.
 		reason string
 	}{
 		"all wait":                               {statuses: []api.TaskStatus{pending, pending}, want: true},
@@ -78,8 +78,8 @@ func TestWhichGangsWait(t *testing.T) {
 	}
 }
 
-// TestExplanationsAreOfGangsThatWait: an action's explanation from before the gang was placed is not reported, and a waiting gang
-// has one text.
+// TestExplanationsAreOfGangsThatWait checks that explanations belong to gangs that wait. An action's explanation from
+// before the gang was placed is not reported, and a waiting gang has one message.
 func TestExplanationsAreOfGangsThatWait(t *testing.T) {
 	ssn := bare()
 	placed, waiting := jobOf(t, 2, 0, api.Binding, api.Binding), jobOf(t, 3, 0, api.Pending)
@@ -96,7 +96,7 @@ func TestExplanationsAreOfGangsThatWait(t *testing.T) {
 		t.Errorf("explanations (-want +got):\n%s", diff)
 	}
 	if len(waiting.NodesFitErrors) > 0 {
-		t.Error("verdicts of nodes are left beside the explanation")
+		t.Error("filter results of nodes remain beside the explanation")
 	}
 }
 
@@ -125,7 +125,8 @@ func TestHasClaims(t *testing.T) {
 	}
 }
 
-// TestQueuesThatAreInEachOther: the API server accepts them.
+// TestQueuesThatAreInEachOther checks that a cycle of parent queues, which the API server accepts, does not make the
+// scheduler hang.
 func TestQueuesThatAreInEachOther(t *testing.T) {
 	ssn := bare()
 	for name, parent := range map[string]string{"a": "b", "b": "c", "c": "b"} {
@@ -136,8 +137,8 @@ func TestQueuesThatAreInEachOther(t *testing.T) {
 	}
 }
 
-// TestQueueUse: placed pods, nominated ones too, count in the queue and in its parents. A gang that was admitted and has
-// no placed pod does not count.
+// TestQueueUse checks that placed pods, also nominated ones, count in the queue and in its parents. An admitted gang
+// without a placed pod does not count.
 func TestQueueUse(t *testing.T) {
 	ssn := bare()
 	for name, parent := range map[string]string{"inner": "outer", "outer": ""} {
@@ -170,7 +171,8 @@ func TestQueueUse(t *testing.T) {
 	}
 }
 
-// TestAQueueIsFullBeyondItsCapability, and those it is in are, too.
+// TestAQueueIsFullBeyondItsCapability checks that a queue beyond its capability is full, and that its parents are,
+// too.
 func TestAQueueIsFullBeyondItsCapability(t *testing.T) {
 	ssn := bare()
 	for name, spec := range map[string]scheduling.QueueSpec{
@@ -186,17 +188,18 @@ func TestAQueueIsFullBeyondItsCapability(t *testing.T) {
 		3000: "", 4000: "", 4001: "queue outer has reached its capability: cpu 4 of 8 in use, 4001m requested",
 	} {
 		if diff := cmp.Diff(want, ssn.QueueUse.overCapability(ssn.Queues["inner"], &api.Resource{MilliCPU: cpu})); diff != "" {
-			t.Errorf("what %g thousandths of cpu exceed (-want +got):\n%s", cpu, diff)
+			t.Errorf("limits that %g milli-CPU exceed (-want +got):\n%s", cpu, diff)
 		}
 	}
 }
 
-// TestWhereAnExplanationIsShown: while the gang's minimum is being bound, its transaction has the word.
+// TestWhereAnExplanationIsShown checks that an explanation is not reported while the gang's minimum is being bound:
+// its transaction reports then.
 func TestWhereAnExplanationIsShown(t *testing.T) {
 	const pending, binding, running = api.Pending, api.Binding, api.Running
 	tests := map[string]struct {
 		statuses []api.TaskStatus
-		// unready leaves out the condition that upstream sets if the gang is ready.
+		// unready omits the condition that upstream sets if the gang is ready.
 		unready bool
 		want    []string
 	}{
@@ -210,7 +213,7 @@ func TestWhereAnExplanationIsShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := jobOf(t, 2, 0, tt.statuses...)
 			if tt.unready {
-				job.MinAvailable = int32(len(tt.statuses)) + 1 // pending pods without requests count as ready
+				job.MinAvailable = int32(len(tt.statuses)) + 1 // Pending pods without requests count as ready.
 			} else {
 				job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Message: "ready"}}
 			}
@@ -226,7 +229,7 @@ func TestWhereAnExplanationIsShown(t *testing.T) {
 	}
 }
 
-// TestTooFewSubGroups: one whose pods are all there, and no more, is whole.
+// TestTooFewSubGroups: A sub-group that has exactly its number of pods is complete.
 func TestTooFewSubGroups(t *testing.T) {
 	job := api.NewJobInfo("ns/g")
 	group := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
@@ -241,11 +244,11 @@ func TestTooFewSubGroups(t *testing.T) {
 	want := PendingReason{NotEnoughPodsOfTask, `sub-group policy "ns/g/racks" requires 3 complete sub-groups and has 2`}
 	reason, _ := lacksPods(job)
 	if diff := cmp.Diff(want, reason); diff != "" {
-		t.Errorf("what the gang lacks (-want +got):\n%s", diff)
+		t.Errorf("reason of the gang (-want +got):\n%s", diff)
 	}
 }
 
-// TestASubGroupThatWaitsForGates: minMember is reached without it, and no role has a minimum.
+// TestASubGroupThatWaitsForGates: The gang reaches minMember without the sub-group, and no role has a minimum.
 func TestASubGroupThatWaitsForGates(t *testing.T) {
 	job := api.NewJobInfo("ns/g")
 	group := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
@@ -264,11 +267,12 @@ func TestASubGroupThatWaitsForGates(t *testing.T) {
 	want := PendingReason{SchedulingGated, `1 of 4 pods waits for scheduling gates: quota; sub-group policy "ns/g/racks" requires 2 complete sub-groups and has 1 without gated pods`}
 	reason, _ := lacksPods(job)
 	if diff := cmp.Diff(want, reason); diff != "" {
-		t.Errorf("what the gang lacks (-want +got):\n%s", diff)
+		t.Errorf("reason of the gang (-want +got):\n%s", diff)
 	}
 }
 
-// The tiers are complete again afterwards.
+// TestRefusingPluginIsFoundByCallingEachAlone checks that the refusing plugin is found by calling each plugin alone,
+// and that the tiers are complete again afterwards.
 func TestRefusingPluginIsFoundByCallingEachAlone(t *testing.T) {
 	ssn := bare()
 	tiers := []conf.Tier{tier("a", "extender"), tier("b", "c")}
@@ -278,7 +282,7 @@ func TestRefusingPluginIsFoundByCallingEachAlone(t *testing.T) {
 	}
 	for who, want := range map[string]string{"a": "a", "c": "c", "nobody": "extender"} {
 		if got := ssn.QueueUse.refuser(refuses(who)); got != want {
-			t.Errorf("when %s refuses it is said to be %q, want %q", who, got, want)
+			t.Errorf("when %s refuses, the plugin is reported as %q, want %q", who, got, want)
 		}
 		if diff := cmp.Diff(tiers, ssn.Tiers); diff != "" {
 			t.Errorf("tiers afterwards (-want +got):\n%s", diff)
@@ -290,7 +294,8 @@ type placeFirst func(*api.JobInfo) bool
 
 func (fn placeFirst) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) { return nil, fn(job) }
 
-// TestUrgentIsWhatAnyPluginCallsSo: one that panics says nothing.
+// TestUrgentIsWhatAnyPluginCallsSo checks that a gang is urgent if any plugin says so. A plugin that panics is
+// ignored.
 func TestUrgentIsWhatAnyPluginCallsSo(t *testing.T) {
 	ssn := bare()
 	job := jobOf(t, 1, 0)
@@ -304,7 +309,8 @@ func TestUrgentIsWhatAnyPluginCallsSo(t *testing.T) {
 	}
 }
 
-// TestAChangedAnnotationIsDecided: a new one, too. An unchanged annotation is not, unless a plugin decides it.
+// TestAChangedAnnotationIsDecided checks that a changed or a new annotation is staged. An unchanged annotation is
+// not, unless a plugin stages it.
 func TestAChangedAnnotationIsDecided(t *testing.T) {
 	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Annotation("old", "1").Annotation("changed", "2").Annotation("new", "3").Annotation("same", "4").Obj())
 	before := map[string]string{"old": "1", "changed": "1", "same": "4"}
@@ -322,11 +328,12 @@ func TestAChangedAnnotationIsDecided(t *testing.T) {
 		t.Errorf("taken back, decided (-want +got):\n%s", diff)
 	}
 	if got := task.Pod.Annotations["same"]; got != "4" {
-		t.Errorf("taken back, the pod has %q, want what it had", got)
+		t.Errorf("after the revert the pod has %q, want its former annotations", got)
 	}
 }
 
-// TestAGangThatIsPlacedAfterAllIsNotExplained: a former action of the session had no room for it.
+// TestAGangThatIsPlacedAfterAllIsNotExplained checks that a gang that is placed later in the session has no
+// explanation, although an earlier action had no room for it.
 func TestAGangThatIsPlacedAfterAllIsNotExplained(t *testing.T) {
 	r, k := NewRegistry(), newRecordingCache(t)
 	ssn := open(t, r, k, ProfileInput{})
@@ -336,7 +343,7 @@ func TestAGangThatIsPlacedAfterAllIsNotExplained(t *testing.T) {
 	}
 	ssn.Placed("ns/g")
 	if _, waits := ssn.PendingReason("ns/g"); waits {
-		t.Error("the gang that is placed is said to wait")
+		t.Error("the placed gang is reported as waiting")
 	}
 	r.CloseSession(ssn)
 	if list := r.Explanations().List(); len(list) != 1 || list[0].PodGroup != "other" {

@@ -10,8 +10,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// TestPredicateFirst: a refusal that evictions can help with hides none that they cannot, because that is asked for first,
-// once, in every session of the profile, and not at all when the conf switches it off.
+// TestPredicateFirst checks that the plugin that called PredicateFirst is called first, so a refusal that evictions
+// can resolve does not hide one that they cannot. It is called once, in every session of the profile, and not at all
+// if the configuration disables its predicate.
 func TestPredicateFirst(t *testing.T) {
 	off := tier("last")
 	off.Plugins[0].EnabledPredicate = nil

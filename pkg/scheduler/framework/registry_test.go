@@ -63,7 +63,7 @@ func TestBuildErrorsKeepTheFormerProfile(t *testing.T) {
 			}
 			profile, err := r.Build(tt.in, nil)
 			if err == nil || err.Error() != tt.want || profile != nil {
-				t.Errorf("Build returned %v, %v; want an error that says %q", profile, err, tt.want)
+				t.Errorf("Build returned %v, %v; want an error with %q", profile, err, tt.want)
 			}
 			r.CloseSession(r.OpenSession(k, inForce))
 			if opened != 1 {
@@ -125,8 +125,8 @@ func TestSessionEndSealsTransactions(t *testing.T) {
 	}
 }
 
-// They wait for the reason that the session finds when it closes. Members of another session, one that panicked, are
-// unchanged.
+// TestReleasedMembersWaitAgain checks that released members wait again, with the reason that the session finds when
+// it closes. Members of another session, which panicked, are unchanged.
 func TestReleasedMembersWaitAgain(t *testing.T) {
 	r, k := NewRegistry(), newRecordingCache(t)
 	ssn := open(t, r, k, ProfileInput{})
@@ -151,11 +151,11 @@ func TestReleasedMembersWaitAgain(t *testing.T) {
 		t.Errorf("members (-want +got):\n%s", diff)
 	}
 	if reason, _ := ssn.PendingReason("ns/g"); reason.Message != "not tried by any action yet; if this lasts, check that the scheduler's configuration has action allocate" {
-		t.Errorf("the gang is said to wait for: %s", reason.Message)
+		t.Errorf("the gang's reason is: %s", reason.Message)
 	}
 }
 
-// TestEvictionsThatAreRefusedAreNone.
+// TestEvictionsThatAreRefusedAreNone checks that refused evictions do not count as evictions.
 func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
 	r, k := NewRegistry(), newRecordingCache(t)
 	ssn := open(t, r, k, ProfileInput{})
@@ -174,7 +174,7 @@ func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
 	}
 	k.evictErr = errors.New("no")
 	if evict(); len(sent) != 0 {
-		t.Errorf("evictions after one that was refused: %v", sent)
+		t.Errorf("evictions after a refused one: %v", sent)
 	}
 	k.evictErr = nil
 	if evict(); len(sent) != 1 || sent[0].Action != "preempt" {
@@ -182,7 +182,7 @@ func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
 	}
 }
 
-// TestKindsOfDevicesStayAsTheyAre: a configuration that switches others on or off is refused.
+// TestKindsOfDevicesStayAsTheyAre checks that a configuration that enables or disables kinds of devices is rejected.
 func TestKindsOfDevicesStayAsTheyAre(t *testing.T) {
 	shares := func(vgpu bool) ProfileInput {
 		devices := tier("deviceshare")
@@ -197,12 +197,12 @@ func TestKindsOfDevicesStayAsTheyAre(t *testing.T) {
 		_, err := r.Build(shares(true), nil)
 		const want = "found Device objects, deviceshare.VGPUEnable enabled, but the scheduler started with Device objects enabled"
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Build returned %v, want an error that says %q", err, want)
+			t.Errorf("Build returned %v, want an error with %q", err, want)
 		}
 	}
 }
 
-// TestAConfigurationIsTimeDrivenWhenAnyPluginIs.
+// TestAConfigurationIsTimeDrivenWhenAnyPluginIs checks that a configuration is time-driven if any of its plugins is.
 func TestAConfigurationIsTimeDrivenWhenAnyPluginIs(t *testing.T) {
 	r := NewRegistry()
 	clock := spec("clock", func(*Session) {})
@@ -222,7 +222,8 @@ func TestAConfigurationIsTimeDrivenWhenAnyPluginIs(t *testing.T) {
 	}
 }
 
-// TestSessionThatPanickedIsForgotten: it was never closed, and must not be kept for ever.
+// TestSessionThatPanickedIsForgotten checks that a session that panicked is forgotten. It was never closed, and must
+// not be kept for ever.
 func TestSessionThatPanickedIsForgotten(t *testing.T) {
 	r, k := NewRegistry(), newRecordingCache(t)
 	fail := true
@@ -246,12 +247,12 @@ func TestSessionThatPanickedIsForgotten(t *testing.T) {
 	fail = false
 	ssn := r.OpenSession(k, profile)
 	if ssn.Session == nil || len(r.views) != 1 {
-		t.Errorf("%d sessions are known after one that panicked, want the open one", len(r.views))
+		t.Errorf("%d sessions are kept after one that panicked, want the open one", len(r.views))
 	}
 	r.CloseSession(ssn)
 }
 
-// act is an action that is a function.
+// act is an action that runs a function.
 type act struct{ run func(ssn *Session) }
 
 func (act) Name() string           { return "act" }

@@ -17,7 +17,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// reserver reserves in the books of a trace; refuses and panics name tasks.
+// reserver is a plugin that records reservations in a trace. refuses and panics name tasks.
 type reserver struct {
 	trace           *trace
 	name            string
@@ -86,8 +86,8 @@ func taskNamed(ssn *Session, name string) *api.TaskInfo {
 	return nil
 }
 
-// TestReservers: for each placement, all plugins reserve once or none does. Reservations that are not handed over are released, the
-// last first.
+// TestReservers checks that all plugins or none reserve once for each placement, and that reservations without a
+// commit are released in reverse order.
 func TestReservers(t *testing.T) {
 	both := []string{"a: p0 on n", "b: p0 on n"}
 	bothBack := slices.Concat(both, []string{"b: not p0", "a: not p0"})
@@ -169,7 +169,8 @@ func TestReservers(t *testing.T) {
 	}
 }
 
-// The error contains the plugin's own error.
+// TestErrorOfReserveNamesThePlugin checks that the error of a reservation names the plugin and contains its own
+// error.
 func TestErrorOfReserveNamesThePlugin(t *testing.T) {
 	_, registry, _, ssn := reserving(t, &reserver{}, &reserver{refuses: "p0"}, nil)
 	defer registry.CloseSession(ssn)
@@ -179,8 +180,8 @@ func TestErrorOfReserveNamesThePlugin(t *testing.T) {
 	}
 }
 
-// TestATaskWithoutItsReservationIsNotHandedOver: upstream's Session.Allocate, which backfill calls, does not ask whether plugins
-// refused the placement.
+// TestATaskWithoutItsReservationIsNotHandedOver checks that a task without its reservation is not committed.
+// Upstream's Session.Allocate, which backfill calls, does not check whether plugins refused the placement.
 func TestATaskWithoutItsReservationIsNotHandedOver(t *testing.T) {
 	for name, refuses := range map[string]string{"refused": "p0", "taken": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +189,7 @@ func TestATaskWithoutItsReservationIsNotHandedOver(t *testing.T) {
 			err := ssn.Allocate(taskNamed(ssn, "p0"), ssn.Nodes["n"])
 			registry.CloseSession(ssn)
 			if _, committed := k.members["p0"]; committed != (refuses == "") || (err == nil) != committed {
-				t.Errorf("handed over: %v, with error %v", committed, err)
+				t.Errorf("committed: %v, with error %v", committed, err)
 			}
 			want := []string{"a: p0 on n", "b: p0 on n", "a: not p0"}
 			if refuses == "" {
@@ -201,7 +202,8 @@ func TestATaskWithoutItsReservationIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// TestHandedOverMembersUndoStepsThatDidNotRun: also when the session's status of the task becomes Pending again afterwards.
+// TestHandedOverMembersUndoStepsThatDidNotRun checks that committed members roll back steps that did not run, also if
+// the session's status of the task becomes Pending again afterwards.
 func TestHandedOverMembersUndoStepsThatDidNotRun(t *testing.T) {
 	tr, registry, k, ssn := reserving(t, &reserver{}, &reserver{}, nil)
 	commit(t, ssn)
@@ -221,7 +223,8 @@ func TestHandedOverMembersUndoStepsThatDidNotRun(t *testing.T) {
 	}
 }
 
-// This includes reservations of tasks without claims.
+// TestReservationsOfAPanickedSessionAreReleased checks that the reservations of a session that panicked are released,
+// including reservations of tasks without claims.
 func TestReservationsOfAPanickedSessionAreReleased(t *testing.T) {
 	tr, registry, _, ssn := reserving(t, &reserver{}, &reserver{}, nil)
 	if err := vcframework.NewStatement(ssn.Session).Allocate(taskNamed(ssn, "p0"), ssn.Nodes["n"]); err != nil {
@@ -233,7 +236,7 @@ func TestReservationsOfAPanickedSessionAreReleased(t *testing.T) {
 	}
 }
 
-// TestBoundIsPartOfTheStep: what a plugin has for bound tasks reaches the transaction.
+// TestBoundIsPartOfTheStep checks that a plugin's function for bound tasks is part of the step in the transaction.
 func TestBoundIsPartOfTheStep(t *testing.T) {
 	tr, registry, k := &trace{}, NewRegistry(), newRecordingCache(t)
 	registry.RegisterPlugin(PluginSpec{Name: "a", New: func(Arguments, Handle) (Plugin, error) { return observer{&reserver{trace: tr, name: "a"}}, nil }})
@@ -242,6 +245,6 @@ func TestBoundIsPartOfTheStep(t *testing.T) {
 	registry.CloseSession(ssn)
 	k.members["p0"][0].Bound(t.Context(), api.NewTaskInfo(schedtest.MakePod().Name("p0").Group("g").Obj()), "n")
 	if diff := cmp.Diff([]string{"a: p0 on n", "p0 is on n"}, tr.list); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("notifications (-want +got):\n%s", diff)
 	}
 }

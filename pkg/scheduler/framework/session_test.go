@@ -16,7 +16,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// steps is a plugin that adds that many steps, each of which leaves traces.
+// steps returns a plugin that adds n steps. Each step records events in the trace.
 func steps(name string, n int, tr *trace) PluginSpec {
 	return spec(name, func(ssn *Session) {
 		for range n {
@@ -31,8 +31,9 @@ func steps(name string, n int, tr *trace) PluginSpec {
 	})
 }
 
-// TestRegressionMapOrder is upstream's defect of that id: pre-binders and rollbacks run in the order of a Go map. Here it is the
-// order of the plugins in the conf, over tiers, with upstream's PreBinders in their places, each time.
+// TestRegressionMapOrder is for upstream's defect of that id: pre-binders and rollbacks run in the order of a Go map.
+// Here they always run in the order of the plugins in the configuration, over all tiers, with upstream's PreBinders
+// in their places.
 func TestRegressionMapOrder(t *testing.T) {
 	const upstream = "zz-upstream"
 	all := []conf.Tier{tier("echo", "alpha"), tier(upstream, "delta", "bravo")}
@@ -61,7 +62,7 @@ func TestRegressionMapOrder(t *testing.T) {
 				})
 				ssn := open(t, r, k, ProfileInput{Tiers: all, PreBindDisabled: tt.disabled})
 				commit(t, ssn)
-				r.CloseSession(ssn) // steps outlive the session
+				r.CloseSession(ssn) // The steps outlive the session.
 				walk(t, k.members["p0"])
 				if diff := cmp.Diff(tt.want, tr.list); diff != "" {
 					t.Fatalf("trace (-want +got):\n%s", diff)
@@ -126,8 +127,8 @@ func TestStepOptions(t *testing.T) {
 	}
 }
 
-// TestLateStepIsIgnored: members of one gang run the same chain, so that a step that is added once the first has its
-// chain is none.
+// TestLateStepIsIgnored checks that a late step is ignored. Members of one gang run the same chain, so a step that is
+// added after the first member has its chain has no effect.
 func TestLateStepIsIgnored(t *testing.T) {
 	tr := &trace{}
 	ssn := newSession([]string{"p"})
@@ -147,7 +148,8 @@ func TestPluginWithoutAPlaceInTheConfHasNoSteps(t *testing.T) {
 	}
 }
 
-// TestPanicIsThatPluginsError: a panic in a plugin fails the task with the plugin's name, not the scheduler.
+// TestPanicIsThatPluginsError checks that a panic in a plugin fails the task with the plugin's name, and does not end
+// the scheduler.
 func TestPanicIsThatPluginsError(t *testing.T) {
 	tests := map[string]struct {
 		add func(ssn *Session)
@@ -207,7 +209,8 @@ func TestPanicIsThatPluginsError(t *testing.T) {
 	}
 }
 
-// TestStepsRunOnTheTaskTheyAreGiven: upstream's PreBinders get the engine's own task and what their plugin kept for it.
+// TestStepsRunOnTheTaskTheyAreGiven checks that steps run on the task that they are given: upstream's PreBinders get
+// the engine's own task and the state that their plugin kept for it.
 func TestStepsRunOnTheTaskTheyAreGiven(t *testing.T) {
 	tr := &trace{}
 	k := newRecordingCache(t)
@@ -224,8 +227,8 @@ func TestStepsRunOnTheTaskTheyAreGiven(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatTheSessionSetIsDecided: the cache may have a newer pod than the session's snapshot, and what a user changed
-// meanwhile must not be undone by the Binding.
+// TestOnlyWhatTheSessionSetIsDecided checks that only annotations that the session set are staged. The cache may have
+// a newer pod than the session's snapshot, and the Binding must not revert a user's change.
 func TestOnlyWhatTheSessionSetIsDecided(t *testing.T) {
 	r, k := NewRegistry(), newRecordingCache(t)
 	r.RegisterPlugin(spec("decider", func(ssn *Session) {
@@ -242,7 +245,8 @@ func TestOnlyWhatTheSessionSetIsDecided(t *testing.T) {
 	}
 }
 
-// TestNoDevicesCostNothing: plugins get the client itself, and no handler is called.
+// TestNoDevicesCostNothing checks that sessions without devices have no overhead: plugins get the client itself, and
+// no handler is called.
 func TestNoDevicesCostNothing(t *testing.T) {
 	k := newRecordingCache(t)
 	ssn := open(t, NewRegistry(), k, ProfileInput{})

@@ -14,7 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestUpstreamsPluginsAreListedByTheirNames: a plugin that is not listed by the name that confs use is taken for one that reads everything of a pod.
+// TestUpstreamsPluginsAreListedByTheirNames checks that upstream's plugins are listed by their names. A plugin that
+// is not listed by its name in configurations counts as one that reads the whole pod.
 func TestUpstreamsPluginsAreListedByTheirNames(t *testing.T) {
 	for name := range upstreamSignatures {
 		if _, known := vcframework.GetPluginBuilder(name); !known {
@@ -23,7 +24,7 @@ func TestUpstreamsPluginsAreListedByTheirNames(t *testing.T) {
 	}
 }
 
-// signer is a plugin that signs its verdicts: for all tasks of a class unless scope says otherwise.
+// signer is a plugin that signs its results, by default for all tasks of a class.
 type signer struct {
 	DefaultSigner
 	fake
@@ -38,7 +39,8 @@ func (s *signer) SignTask(*api.TaskInfo) CacheScope {
 	return s.scope()
 }
 
-// opened opens a session with the plugin of that name, a Signer or not, and upstream's predicates.
+// opened opens a session with a plugin of that name, which is a Signer if signs is set, and with upstream's
+// predicates.
 func opened(t *testing.T, name string, signs bool, open func(ssn *Session)) *Session {
 	t.Helper()
 	r := NewRegistry()
@@ -55,7 +57,8 @@ func opened(t *testing.T, name string, signs bool, open func(ssn *Session)) *Ses
 	return r.OpenSession(newRecordingCache(t), profile)
 }
 
-// TestScope: the scope is from the plugin's signatures, or from the list of upstream's plugins. Results of other plugins are not cached.
+// TestScope checks that the scope comes from the plugin's signatures, or from the list of upstream's plugins, and
+// that results of other plugins are not cached.
 func TestScope(t *testing.T) {
 	v := newSigners()
 	for name, scope := range map[string]func() CacheScope{
@@ -83,7 +86,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestHasScore: a Signer that has added no score has no say in which node is best. Of any other plugin that is not known.
+// TestHasScore checks that a Signer without a score has no score, and that any other plugin may have one.
 func TestHasScore(t *testing.T) {
 	cases := map[string]struct {
 		open func(ssn *Session)
@@ -112,8 +115,8 @@ func TestHasScore(t *testing.T) {
 	}
 }
 
-// TestHasOwnFilter: a plugin that was ported from upstream may add its predicate through the embedded session, and what it refuses is not
-// remembered from one session to the next either.
+// TestHasOwnFilter checks that a plugin that was ported from upstream may add its predicate through the embedded
+// session, and that its refusals are not cached across sessions.
 func TestHasOwnFilter(t *testing.T) {
 	cases := map[string]struct {
 		open            func(ssn *Session)
@@ -133,13 +136,14 @@ func TestHasOwnFilter(t *testing.T) {
 				t.Errorf("HasOwnFilter is %v, want %v", got, tc.want)
 			}
 			if ssn.Signers.HasOwnFilter("predicates") {
-				t.Error("a plugin of upstream's is taken for one of this project")
+				t.Error("a plugin of upstream's counts as a plugin of this project")
 			}
 		})
 	}
 }
 
-// TestHasFilter: upstream's plugins that are listed as only scoring have no predicate in upstream's session. All others may have one.
+// TestHasFilter checks that upstream's plugins that are listed as only scoring have no predicate, and that all others
+// may have one.
 func TestHasFilter(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
@@ -155,14 +159,14 @@ func TestHasFilter(t *testing.T) {
 	}
 }
 
-// TestTaskOrderTiers has upstream's plugins that order tasks, except priority, and plugins that are not listed.
+// TestTaskOrderTiers checks upstream's plugins that order tasks, except priority, and plugins that are not listed.
 func TestTaskOrderTiers(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
 			ssn := open(t, NewRegistry(), newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
 			orders := reflect.ValueOf(ssn.Session).Elem().FieldByName("taskOrderFns").MapIndex(reflect.ValueOf(name)).IsValid()
 			if asked := len(ssn.Signers.TaskOrderTiers(ssn.Tiers)[0].Plugins) > 0; asked != (orders && name != "priority") {
-				t.Errorf("it is asked for the order of tasks: %t, and it orders them: %t", asked, orders)
+				t.Errorf("it is called for the order of tasks: %t, and it orders them: %t", asked, orders)
 			}
 			if name == "priority" && !orders {
 				t.Error("it does not order tasks, so this test looks in the wrong place")
@@ -170,18 +174,19 @@ func TestTaskOrderTiers(t *testing.T) {
 		})
 	}
 	if ssn := opened(t, "p", false, func(*Session) {}); len(ssn.Signers.TaskOrderTiers(ssn.Tiers)[0].Plugins) != 1 {
-		t.Errorf("asked for the order of tasks are %v, want a plugin of which nothing is known alone", ssn.Signers.TaskOrderTiers(ssn.Tiers))
+		t.Errorf("called for the order of tasks: %v, want only the unknown plugin", ssn.Signers.TaskOrderTiers(ssn.Tiers))
 	}
 }
 
-// TestJobOrderPlugins has upstream's plugins that order jobs, signers that have added an order, and unknown plugins.
+// TestJobOrderPlugins checks upstream's plugins that order jobs, signers that have added an order, and unknown
+// plugins.
 func TestJobOrderPlugins(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
 			ssn := open(t, NewRegistry(), newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
 			orders := reflect.ValueOf(ssn.Session).Elem().FieldByName("jobOrderFns").MapIndex(reflect.ValueOf(name)).IsValid()
 			if asked := len(ssn.Signers.JobOrderPlugins(ssn.Tiers)) > 0; asked != orders {
-				t.Errorf("it is asked for the order of jobs: %t, and it orders them: %t", asked, orders)
+				t.Errorf("it is called for the order of jobs: %t, and it orders them: %t", asked, orders)
 			}
 			if name == "priority" && !orders {
 				t.Error("it does not order jobs, so this test looks in the wrong place")
@@ -204,7 +209,7 @@ func TestJobOrderPlugins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ssn := opened(t, "p", tc.signs, tc.open)
 			if got := len(ssn.Signers.JobOrderPlugins(ssn.Tiers)) == 1; got != tc.want {
-				t.Errorf("it is asked for the order of jobs: %t, want %t", got, tc.want)
+				t.Errorf("it is called for the order of jobs: %t, want %t", got, tc.want)
 			}
 		})
 	}

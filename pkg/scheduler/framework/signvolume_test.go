@@ -23,7 +23,8 @@ type keyed struct {
 func (k keyed) SignVolume(pod *v1.Pod, volume *v1.Volume) string         { return k.volume(pod, volume) }
 func (k keyed) SignClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string { return k.claim(pod, claim) }
 
-// TestVolumeKeys: the first plugin signs tasks with claims. If it panics, the names of the claims are the signature.
+// TestVolumeKeys checks that the first plugin signs tasks with claims. If it panics, the names of the claims are the
+// signature.
 func TestVolumeKeys(t *testing.T) {
 	claim := v1.Volume{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
 	scratch := v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}
@@ -54,7 +55,7 @@ func TestVolumeKeys(t *testing.T) {
 	}
 }
 
-// TestResourceClaimKeys: the same goes for claims of devices.
+// TestResourceClaimKeys checks the same for device claims.
 func TestResourceClaimKeys(t *testing.T) {
 	says := func(key string) claimKey { return func(*v1.Pod, *v1.PodResourceClaim) string { return key } }
 	cases := map[string]struct {

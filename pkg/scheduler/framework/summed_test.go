@@ -27,7 +27,7 @@ import (
 
 var summedWorlds = rounds.Flag("summed.worlds", 15, 300, "how many random worlds plugins of upstream open on as they are and on summaries")
 
-// queues is a cache that notes what queues have allocated when sessions close.
+// queues is a cache that records the allocated resources of queues when sessions close.
 type queues struct {
 	*recordingCache
 	allocated map[string]v1.ResourceList
@@ -38,7 +38,7 @@ func (q *queues) UpdateQueueStatus(queue *api.QueueInfo) error {
 	return nil
 }
 
-// randomQueues is a cache of two queues with jobs of all kinds.
+// randomQueues returns a cache with two queues and random jobs.
 func randomQueues(t *testing.T, r *rand.Rand) *queues {
 	t.Helper()
 	c := &queues{newRecordingCache(t), map[string]v1.ResourceList{}}
@@ -67,7 +67,7 @@ func randomQueues(t *testing.T, r *rand.Rand) *queues {
 	return c
 }
 
-// randomMember is a pod of the gang that waits, is gated, runs, ends or has ended.
+// randomMember returns a pod of the gang that waits, has a gate, runs, terminates or has ended.
 func randomMember(r *rand.Rand, gang, name string) *v1.Pod {
 	requests := schedtest.Resources{"cpu": fmt.Sprintf("%dm", 100+r.IntN(5000)), "memory": fmt.Sprintf("%dMi", 1+r.IntN(5000))}
 	if gpus := r.IntN(5); gpus < 3 {
@@ -90,7 +90,8 @@ func randomMember(r *rand.Rand, gang, name string) *v1.Pod {
 	return pod.Obj()
 }
 
-// TestPluginsKnowFromSummariesWhatTheyKnowFromTasks: upstream's plugins come to the same, whether they add up the tasks or their sum.
+// TestPluginsKnowFromSummariesWhatTheyKnowFromTasks checks that upstream's plugins compute the same from the sums of
+// tasks as from the tasks.
 func TestPluginsKnowFromSummariesWhatTheyKnowFromTasks(t *testing.T) {
 	builders := map[string]func(vcframework.Arguments) vcframework.Plugin{
 		"drf": drf.New, "proportion": proportion.New, "capacity": capacity.New, "overcommit": overcommit.New,
@@ -125,7 +126,8 @@ func TestPluginsKnowFromSummariesWhatTheyKnowFromTasks(t *testing.T) {
 	}
 }
 
-// TestQueuesHaveWhatTheirTasksRequest when a session closes, also what it has placed, and not what it has evicted.
+// TestQueuesHaveWhatTheirTasksRequest checks that when a session closes, queues have the requests of their tasks,
+// including placed and without evicted tasks.
 func TestQueuesHaveWhatTheirTasksRequest(t *testing.T) {
 	for seed := range uint64(summedWorlds.Of(t)) {
 		r := rand.New(rand.NewPCG(seed, 21))
@@ -167,7 +169,7 @@ func TestQueuesHaveWhatTheirTasksRequest(t *testing.T) {
 	}
 }
 
-// changeSome has some tasks of the job be placed, and some be evicted.
+// changeSome places some tasks of the job and evicts others.
 func changeSome(t *testing.T, r *rand.Rand, job *api.JobInfo) {
 	t.Helper()
 	for _, task := range job.Tasks {
@@ -195,7 +197,7 @@ func mustBuild(t *testing.T, plugin string) vcframework.Plugin {
 	return build(vcframework.Arguments{})
 }
 
-// TestAPluginIsWrappedOnce, however often configurations with it are built.
+// TestAPluginIsWrappedOnce checks that a plugin is wrapped once, however often configurations with it are built.
 func TestAPluginIsWrappedOnce(t *testing.T) {
 	for range 3 {
 		if _, err := NewRegistry().Build(ProfileInput{Tiers: []conf.Tier{tier("drf")}}, nil); err != nil {

@@ -14,8 +14,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// Plugins reserve for the claims of a pod when it is placed. Handed-over pods keep these reservations. Other pods lose
-// them, even if another plugin panics again.
+// TestPlacementsOfAPanickedSessionAreUndone checks that placements of a session that panicked are reverted. Plugins
+// reserve for the claims of a pod when it is placed. Committed pods keep these reservations. Other pods lose them,
+// even if another plugin panics again.
 func TestPlacementsOfAPanickedSessionAreUndone(t *testing.T) {
 	tr, r, k := &trace{}, NewRegistry(), newRecordingCache(t)
 	for _, name := range []string{"v0", "v1"} {
@@ -33,7 +34,7 @@ func TestPlacementsOfAPanickedSessionAreUndone(t *testing.T) {
 	for _, task := range ssn.Jobs["ns/g"].Tasks {
 		if HasClaims(task.Pod) {
 			place := statement.Allocate
-			if task.Name == "v1" { // for which room is being made
+			if task.Name == "v1" { // Victims were evicted for this task.
 				place = func(task *api.TaskInfo, node *api.NodeInfo) error { return statement.Pipeline(task, node.Name, true) }
 			}
 			if err := place(task, ssn.Nodes["n"]); err != nil {
@@ -44,7 +45,7 @@ func TestPlacementsOfAPanickedSessionAreUndone(t *testing.T) {
 	r.UndoPlacements()
 	for uid, task := range ssn.Jobs["ns/g"].Tasks {
 		if _, _, node := ssn.Jobs["ns/g"].TaskSchedulingReason(uid); task.Name == "v1" && node != "n" {
-			t.Errorf("the pod for which room is being made is nominated to node %q, want n", node)
+			t.Errorf("the pod that waits for victims is nominated to node %q, want n", node)
 		}
 	}
 	slices.Sort(tr.list)
@@ -53,7 +54,7 @@ func TestPlacementsOfAPanickedSessionAreUndone(t *testing.T) {
 	}
 }
 
-// A cycle may panic before it opens a session.
+// TestUndoPlacementsWithoutASession: A cycle may panic before it opens a session.
 func TestUndoPlacementsWithoutASession(t *testing.T) {
 	r, k := NewRegistry(), newRecordingCache(t)
 	r.UndoPlacements()

@@ -22,18 +22,19 @@ import (
 	pausing "github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
-// withdrawals is a Withdrawer whose calls take time and fail as the test wants.
+// withdrawals is a Withdrawer whose calls take time and fail as the test requires.
 type withdrawals struct {
-	// large is the namespace whose pods take longer to list than a pass.
+	// large is the namespace whose pods take longer to list than a pass lasts.
 	large string
 	woken atomic.Int64
 
-	// deaf withdrawals do not end with their context. atOnce counts those that run, and mostAtOnce the most that ran at a time.
+	// deaf withdrawals ignore the end of their context. atOnce counts the running ones, and mostAtOnce is its
+	// maximum.
 	deaf               atomic.Bool
 	atOnce, mostAtOnce atomic.Int64
 
-	// mu guards the fields below. takes is how long the withdrawal of an object takes. fails has the claims whose withdrawal
-	// fails; done counts the attempts for each claim, and lists those to list a namespace's pods.
+	// mu guards the fields below. takes is how long the withdrawal of an object takes. fails has the claims whose
+	// withdrawal fails. done counts the attempts for each claim, and lists the lists of each namespace's pods.
 	mu    sync.Mutex
 	takes time.Duration
 	fails map[string]bool
@@ -94,7 +95,7 @@ func (w *withdrawals) take(d time.Duration) {
 	w.takes = d
 }
 
-// attempts returns how often the claim's withdrawal was tried since the last call.
+// attempts returns the number of attempts for the claim since the last call.
 func (w *withdrawals) attempts(claim string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +108,7 @@ func claimNamed(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// recovering runs the test in a bubble, with an instance of the plugin in use.
+// withUnrecovered runs the test in a synctest bubble, with an instance of the plugin in use.
 func withUnrecovered(t *testing.T, act func(t *testing.T, u *Unrecovered, w *withdrawals)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &withdrawals{fails: map[string]bool{}, done: map[string]int{}, lists: map[string]int{}}
@@ -118,7 +119,7 @@ func withUnrecovered(t *testing.T, act func(t *testing.T, u *Unrecovered, w *wit
 	})
 }
 
-// mustRecover runs the first pass over the claims, as many at a time as VisitAll visits, and returns how long it took.
+// mustRecover runs the first pass over the claims, with the concurrency of VisitAll, and returns how long it took.
 func mustRecover(t *testing.T, u *Unrecovered, w *withdrawals, claims ...types.NamespacedName) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -143,7 +144,8 @@ func mustRecover(t *testing.T, u *Unrecovered, w *withdrawals, claims ...types.N
 	return time.Since(began)
 }
 
-// TestClaimsAreRetriedWithGrowingPauses: at most a minute apart, until each has been withdrawn; and then nothing runs any longer.
+// TestClaimsAreRetriedWithGrowingPauses checks that claims are retried with growing pauses of at most a minute until
+// each has been withdrawn, and that nothing runs afterwards.
 func TestClaimsAreRetriedWithGrowingPauses(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		w.fail("bad", true)
@@ -181,7 +183,8 @@ func TestClaimsAreRetriedWithGrowingPauses(t *testing.T) {
 	})
 }
 
-// TestTheFirstPassIsBounded: by namespace and in all. A claim that it has no time for costs no call, and is withdrawn later.
+// TestTheFirstPassIsBounded checks that the first pass is bounded, per namespace and in total. A claim that does not
+// fit into the time limit costs no call, and is withdrawn later.
 func TestTheFirstPassIsBounded(t *testing.T) {
 	many := func(namespaces, claims int) (all []types.NamespacedName) {
 		for n := range namespaces {
@@ -196,7 +199,7 @@ func TestTheFirstPassIsBounded(t *testing.T) {
 		takes  time.Duration
 		large  string
 		most   time.Duration
-		// calls is the maximum number of calls, atOnce reports whether the first pass withdraws the victim's claim.
+		// calls is the maximum number of calls. atOnce reports whether the first pass withdraws the victim's claim.
 		calls  int
 		atOnce bool
 	}{
@@ -240,7 +243,8 @@ func TestTheFirstPassIsBounded(t *testing.T) {
 	}
 }
 
-// TestAFormerErrorOutlastsARetryWithoutTime: the message for users names a cause.
+// TestAFormerErrorOutlastsARetryWithoutTime checks that a former error outlasts a retry without time, so the message
+// for users names a cause.
 func TestAFormerErrorOutlastsARetryWithoutTime(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		w.fail("bad", true)
@@ -259,17 +263,18 @@ func TestAFormerErrorOutlastsARetryWithoutTime(t *testing.T) {
 	})
 }
 
-// TestRetriesBelongToTheInstancesInUse: a reload keeps them, and a configuration without the plugin ends them. The claims are kept for
-// a later configuration with the plugin, which retries from its first session on.
+// TestRetriesBelongToTheInstancesInUse checks that retries belong to the instances in use. A reload keeps them, and a
+// configuration without the plugin ends them. The claims are kept for a later configuration with the plugin, which
+// retries from its first session on.
 func TestRetriesBelongToTheInstancesInUse(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		claim := claimNamed("ns", "bad")
 		w.fail("bad", true)
 		mustRecover(t, u, w, claim)
 		former := u.Check(claim).Error()
-		u.Join() // the instance of the next configuration
+		u.Join() // The instance of the next configuration joins.
 		u.Leave()
-		u.Resume(nil) // its first session
+		u.Resume(nil) // Its first session begins.
 		w.attempts("bad")
 		w.take(10 * time.Second)
 		time.Sleep(5 * time.Second)
@@ -277,7 +282,7 @@ func TestRetriesBelongToTheInstancesInUse(t *testing.T) {
 		if w.attempts("bad") != 1 || u.Check(claim) == nil {
 			t.Error("a reload ends the retries, or there are two")
 		}
-		u.Leave() // during an attempt
+		u.Leave() // Leave comes during an attempt.
 		time.Sleep(time.Hour)
 		u.Join()
 		if n := w.attempts("bad"); n != 0 {
@@ -300,7 +305,7 @@ func TestRetriesBelongToTheInstancesInUse(t *testing.T) {
 		if err := u.Check(claim); err != nil {
 			t.Error(err)
 		}
-		u.Resume(nil) // nothing is left to retry
+		u.Resume(nil) // Nothing is left to retry.
 		w.attempts("bad")
 		time.Sleep(time.Hour)
 		if n := w.attempts("bad"); n != 0 {
@@ -309,8 +314,9 @@ func TestRetriesBelongToTheInstancesInUse(t *testing.T) {
 	})
 }
 
-// TestNothingIsWithdrawnWhileAnotherPluginMayWrite: a pod that was being bound when the plugin came back may use the claim, and
-// may still be rolled back. A pod that is bound after that has passed the plugin's own filter.
+// TestNothingIsWithdrawnWhileAnotherPluginMayWrite checks that nothing is withdrawn while another plugin may write. A
+// pod that was being bound when the plugin returned may use the claim, and may still be rolled back. A pod that is
+// bound after that has passed the plugin's own filter.
 func TestNothingIsWithdrawnWhileAnotherPluginMayWrite(t *testing.T) {
 	binding := func(pods ...string) map[api.JobID]*api.JobInfo {
 		job := api.NewJobInfo("ns/gang")
@@ -342,7 +348,7 @@ func TestNothingIsWithdrawnWhileAnotherPluginMayWrite(t *testing.T) {
 		if err := u.Check(claim); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
-		u.Resume(binding("pod-of-page-2")) // the transaction of the first pod was rolled back
+		u.Resume(binding("pod-of-page-2")) // The transaction of the first pod was rolled back.
 		u.Resume(binding("pod", "pod-of-page-2"))
 		time.Sleep(retryPause)
 		synctest.Wait()
@@ -352,8 +358,9 @@ func TestNothingIsWithdrawnWhileAnotherPluginMayWrite(t *testing.T) {
 	})
 }
 
-// TestARecoveryWaitsForARetryUnderWay: another plugin of the configuration did not recover, so that the configuration was refused. This
-// plugin recovers again with the next one, while a write of its last retry is still under way. Two passes withdraw nothing at once.
+// TestARecoveryWaitsForARetryUnderWay checks that a recovery waits for a running retry. Another plugin of the
+// configuration failed to recover, so the configuration was rejected. This plugin recovers again with the next
+// configuration, while a write of its last retry still runs. Two passes must not withdraw at the same time.
 func TestARecoveryWaitsForARetryUnderWay(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		w.fail("bad", true)
@@ -374,7 +381,8 @@ func TestARecoveryWaitsForARetryUnderWay(t *testing.T) {
 	})
 }
 
-// TestObjectsThatCannotBeListed: Recover fails and is called again, and nothing runs in the background meanwhile.
+// TestObjectsThatCannotBeListed checks that if objects cannot be listed, Recover fails and is called again, and
+// nothing runs in the background in the meantime.
 func TestObjectsThatCannotBeListed(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		w.fail("bad", true)

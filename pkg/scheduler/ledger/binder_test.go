@@ -13,9 +13,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestABindingIsForOnePod: a pod that came after the member's, with its name, is not bound in its place.
+// TestABindingIsForOnePod checks that a Binding is for one pod: a later pod with the member's name is not bound in
+// its place.
 func TestABindingIsForOnePod(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		m := w.reserved()
 		w.cluster.Put(pod(0).UID("new").Obj())
@@ -28,7 +29,8 @@ func TestABindingIsForOnePod(t *testing.T) {
 	})
 }
 
-// TestAForgedAnnotationOfDevicesIsReplaced: which devices a pod may use is never its owner's word, whatever plugins the conf names.
+// TestAForgedAnnotationOfDevicesIsReplaced checks that a forged devices annotation is replaced. A pod's owner never
+// decides on its devices, whatever plugins the configuration names.
 func TestAForgedAnnotationOfDevicesIsReplaced(t *testing.T) {
 	const key, forged, decided = schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":0}]}`, `{"gpu":[{"minor":1}]}`
 	tests := map[string]struct {
@@ -42,7 +44,7 @@ func TestAForgedAnnotationOfDevicesIsReplaced(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				m := w.reserved()
 				if tt.before != "" {
@@ -68,19 +70,19 @@ func TestAForgedAnnotationOfDevicesIsReplaced(t *testing.T) {
 
 func TestGetBinding(t *testing.T) {
 	tests := map[string]struct {
-		happens func(w *world)
+		happens func(w *harness)
 		want    binding.PodBinding
 	}{
-		"a pod on no node":                       {happens: func(*world) {}},
-		"a bound pod":                            {happens: func(w *world) { w.cluster.Put(pod(0).Node("n").Obj()) }, want: binding.PodBinding{Node: "n"}},
-		"a pod that is gone":                     {happens: func(w *world) { w.cluster.Remove(pod(0).Obj()) }, want: binding.PodBinding{Gone: true}},
-		"another pod of its name, that is bound": {happens: func(w *world) { w.cluster.Put(pod(0).UID("new").Node("n").Obj()) }, want: binding.PodBinding{Gone: true}},
-		"a pod that is being deleted":            {happens: func(w *world) { w.cluster.Put(pod(0).Terminating().Obj()) }, want: binding.PodBinding{Gone: true}},
-		"a bound pod that is being deleted":      {happens: func(w *world) { w.cluster.Put(pod(0).Node("n").Terminating().Obj()) }, want: binding.PodBinding{Node: "n"}},
+		"a pod on no node":                       {happens: func(*harness) {}},
+		"a bound pod":                            {happens: func(w *harness) { w.cluster.Put(pod(0).Node("n").Obj()) }, want: binding.PodBinding{Node: "n"}},
+		"a pod that is gone":                     {happens: func(w *harness) { w.cluster.Remove(pod(0).Obj()) }, want: binding.PodBinding{Gone: true}},
+		"another pod of its name, that is bound": {happens: func(w *harness) { w.cluster.Put(pod(0).UID("new").Node("n").Obj()) }, want: binding.PodBinding{Gone: true}},
+		"a pod that is being deleted":            {happens: func(w *harness) { w.cluster.Put(pod(0).Terminating().Obj()) }, want: binding.PodBinding{Gone: true}},
+		"a bound pod that is being deleted":      {happens: func(w *harness) { w.cluster.Put(pod(0).Node("n").Terminating().Obj()) }, want: binding.PodBinding{Node: "n"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				m := w.reserved()
 				w.add(schedtest.MakeNode().Name("m").Obj())
@@ -97,4 +99,4 @@ func TestGetBinding(t *testing.T) {
 	}
 }
 
-func (w *world) binder() *binder { return &binder{w.cluster.Kube, w.watched.pods} }
+func (w *harness) binder() *binder { return &binder{w.cluster.Kube, w.watched.pods} }

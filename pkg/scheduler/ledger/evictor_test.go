@@ -18,9 +18,10 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// The other pod was created after the session began.
+// TestPodWithTheNameOfAVictimGetsNoCondition checks that a pod with the name of a victim gets no condition. It was
+// created after the session began.
 func TestPodWithTheNameOfAVictimGetsNoCondition(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		victim := w.cluster.Pod("p0")
 		w.cluster.Put(pod(0).UID("new").Obj())
@@ -39,7 +40,7 @@ func TestDisruptionTargetOfAnEvictedPod(t *testing.T) {
 		"reclaim": "volcano: evicted to free resources for other pods",
 		"the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)": "volcano: evicted: the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)",
 	} {
-		inWorld(t, func(t *testing.T, w *world) {
+		withHarness(t, func(t *testing.T, w *harness) {
 			w.gangOf(1, 1)
 			if err := NewEvictor(w.cluster.Kube, w.books, w.reports).explain(w.cluster.Pod("p0"), reason, "message"); err != nil {
 				t.Fatal(err)
@@ -57,7 +58,8 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
 	tests := map[string]struct {
 		before []v1.PodCondition
-		// fails are the answers to deletions, one after the other; nil answers the rest.
+		// statusErr is the error of the status update. fails are the errors of successive deletions, which are
+		// accepted afterwards.
 		statusErr error
 		fails     []error
 		wantErr   bool
@@ -75,7 +77,7 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				victim := pod(0).Node("n").Phase(v1.PodRunning).Obj()
 				victim.Status.Conditions = tt.before

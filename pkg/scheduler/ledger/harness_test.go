@@ -29,20 +29,20 @@ const gang = api.JobID(schedtest.Namespace + "/g")
 
 var errBroken = errors.New("it is broken")
 
-// world is a ledger on a cluster in memory, with books and listers that see what the test adds.
-type world struct {
+// harness is a ledger on a cluster in memory. Its books and listers have the objects that the test adds.
+type harness struct {
 	*Ledger
 	t       *testing.T
 	cluster *schedtest.Cluster
 	books   *books.Books
 	reports *report.Reporter
 	shown   map[string]cache.Indexer
-	// at is the version up to which PodGroups are watched.
+	// at is the version up to which PodGroups were watched.
 	at string
 }
 
-// inWorld runs f in a world with a node under a fake clock.
-func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+// withHarness runs f with a harness and a node, under a fake clock.
+func withHarness(t *testing.T, f func(t *testing.T, w *harness)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
 	synctest.Test(t, func(t *testing.T) {
@@ -58,8 +58,8 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
-	w := &world{t: t, cluster: cluster, books: books.New(books.Config{DefaultQueue: schedtest.Queue}), shown: map[string]cache.Indexer{}}
+func newWorld(t *testing.T, cluster *schedtest.Cluster) *harness {
+	w := &harness{t: t, cluster: cluster, books: books.New(books.Config{DefaultQueue: schedtest.Queue}), shown: map[string]cache.Indexer{}}
 	for _, kind := range []string{"*v1.Pod", "*v1.Node", "*v1beta1.PodGroup", "*v1beta1.Queue"} {
 		w.shown[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
@@ -78,8 +78,8 @@ func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
 	return w
 }
 
-// add puts objects into the cluster, new or changed, where listers and books see them.
-func (w *world) add(objects ...runtime.Object) {
+// add adds or updates objects in the cluster, in the listers and in the books.
+func (w *harness) add(objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {
 		object = w.cluster.Put(object).DeepCopyObject()
@@ -100,8 +100,8 @@ func (w *world) add(objects ...runtime.Object) {
 	}
 }
 
-// remove deletes the object from the cluster, and from where listers and books see it.
-func (w *world) remove(object runtime.Object) {
+// remove deletes the object from the cluster, the listers and the books.
+func (w *harness) remove(object runtime.Object) {
 	w.t.Helper()
 	w.cluster.Remove(object)
 	if err := w.shown[fmt.Sprintf("%T", object)].Delete(object); err != nil {
@@ -117,8 +117,8 @@ func (w *world) remove(object runtime.Object) {
 	}
 }
 
-// task returns a copy of the pod's task in the books; nil if there is none.
-func (w *world) task(pod string) *api.TaskInfo {
+// task returns a copy of the pod's task in the books, or nil.
+func (w *harness) task(pod string) *api.TaskInfo {
 	w.books.Lock()
 	defer w.books.Unlock()
 	for _, job := range w.books.Jobs.All() {
@@ -131,8 +131,8 @@ func (w *world) task(pod string) *api.TaskInfo {
 	return nil
 }
 
-// booked returns where the books have the pod, as "Pending" or "Binding on n".
-func (w *world) booked(pod string) string {
+// booked returns the state of the pod in the books, as "Pending" or "Binding on n".
+func (w *harness) booked(pod string) string {
 	task := w.task(pod)
 	switch {
 	case task == nil:
@@ -143,15 +143,15 @@ func (w *world) booked(pod string) string {
 	return task.Status.String() + " on " + task.NodeName
 }
 
-// idleCPU returns what the books have left on the node, in milli-cpu.
-func (w *world) idleCPU(node string) float64 {
+// idleCPU returns the idle CPU of the node in the books, in milli-CPU.
+func (w *harness) idleCPU(node string) float64 {
 	w.books.Lock()
 	defer w.books.Unlock()
 	return w.books.Nodes.Get(node).Idle.MilliCPU
 }
 
-// gangOf adds the PodGroup g with so many pods p0, p1, ... of 1 cpu.
-func (w *world) gangOf(members int, minMember int32) {
+// gangOf adds PodGroup g with pods p0, p1, ... of 1 CPU.
+func (w *harness) gangOf(members int, minMember int32) {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name("g").MinMember(minMember).Obj())
 	for i := range members {
@@ -163,8 +163,8 @@ func pod(i int) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Req(schedtest.Resources{"cpu": "1"})
 }
 
-// decided returns the task of the gang's pod p0 as a session placed it on node n.
-func (w *world) decided() *api.TaskInfo {
+// decided returns the task of pod p0 as a session placed it on node n.
+func (w *harness) decided() *api.TaskInfo {
 	w.books.Lock()
 	defer w.books.Unlock()
 	task := w.books.Pods.Task(schedtest.Namespace+"/p0", pod(0).Obj().UID).Clone()
@@ -172,8 +172,8 @@ func (w *world) decided() *api.TaskInfo {
 	return task
 }
 
-// reserved returns the member of the gang's pod p0, reserved on node n.
-func (w *world) reserved() *binding.Member {
+// reserved returns the member for pod p0, reserved on node n.
+func (w *harness) reserved() *binding.Member {
 	w.t.Helper()
 	m, err := w.Reserve(w.decided(), nil, nil)
 	if err != nil {

@@ -16,46 +16,46 @@ import (
 )
 
 func TestReleasedAndBoundKeepTheBooks(t *testing.T) {
-	released := func(w *world, m *binding.Member) { w.Released(m, errBroken) }
-	bound := func(w *world, m *binding.Member) { w.Bound(m) }
+	released := func(w *harness, m *binding.Member) { w.Released(m, errBroken) }
+	bound := func(w *harness, m *binding.Member) { w.Bound(m) }
 	tests := map[string]struct {
-		meanwhile func(w *world)
-		do        func(w *world, m *binding.Member)
+		meanwhile func(w *harness)
+		do        func(w *harness, m *binding.Member)
 		want      string
 		idle      float64
 	}{
 		"released frees the node":              {do: released, want: "Pending", idle: 8000},
 		"bound keeps the node":                 {do: bound, want: "Bound on n", idle: 7000},
-		"released of a pod deleted meanwhile":  {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }, do: released, want: "unknown", idle: 8000},
-		"bound of a pod deleted meanwhile":     {meanwhile: func(w *world) { w.remove(pod(0).Obj()) }, do: bound, want: "unknown", idle: 8000},
-		"released of a gang deleted meanwhile": {meanwhile: func(w *world) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }, do: released, want: "Pending", idle: 8000},
-		"bound after the informer showed it":   {meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }, do: bound, want: "Bound on n", idle: 7000},
-		"bound of a pod that runs already":     {meanwhile: func(w *world) { w.add(pod(0).Node("n").Phase(v1.PodRunning).Obj()) }, do: bound, want: "Running on n", idle: 7000},
-		"released of a pod another one bound": {meanwhile: func(w *world) {
+		"released of a pod deleted meanwhile":  {meanwhile: func(w *harness) { w.remove(pod(0).Obj()) }, do: released, want: "unknown", idle: 8000},
+		"bound of a pod deleted meanwhile":     {meanwhile: func(w *harness) { w.remove(pod(0).Obj()) }, do: bound, want: "unknown", idle: 8000},
+		"released of a gang deleted meanwhile": {meanwhile: func(w *harness) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }, do: released, want: "Pending", idle: 8000},
+		"bound after the informer showed it":   {meanwhile: func(w *harness) { w.add(pod(0).Node("n").Obj()) }, do: bound, want: "Bound on n", idle: 7000},
+		"bound of a pod that runs already":     {meanwhile: func(w *harness) { w.add(pod(0).Node("n").Phase(v1.PodRunning).Obj()) }, do: bound, want: "Running on n", idle: 7000},
+		"released of a pod another one bound": {meanwhile: func(w *harness) {
 			w.add(schedtest.MakeNode().Name("m").Obj())
 			w.add(pod(0).Node("m").Obj())
 		}, do: released, want: "Bound on m", idle: 8000},
 		"released of a pod another one bound there": {
-			meanwhile: func(w *world) { w.add(pod(0).Node("n").Obj()) }, do: released, want: "Bound on n", idle: 7000,
+			meanwhile: func(w *harness) { w.add(pod(0).Node("n").Obj()) }, do: released, want: "Bound on n", idle: 7000,
 		},
-		"released of a pod replaced meanwhile": {meanwhile: func(w *world) {
+		"released of a pod replaced meanwhile": {meanwhile: func(w *harness) {
 			w.remove(pod(0).Obj())
 			w.add(pod(0).UID("new").Obj())
 		}, do: released, want: "Pending", idle: 8000},
-		"released after the node was deleted": {meanwhile: func(w *world) {
+		"released after the node was deleted": {meanwhile: func(w *harness) {
 			w.remove(schedtest.MakeNode().Name("n").Obj())
 			w.add(schedtest.MakeNode().Name("n").Obj())
 		}, do: released, want: "Pending", idle: 8000},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				m := w.reserved()
 				if tt.meanwhile != nil {
 					tt.meanwhile(w)
 				}
-				for range 2 { // the engine tells once; a second time must do no harm
+				for range 2 { // The engine reports once. A second report must do no harm.
 					tt.do(w, m)
 					if diff := cmp.Diff(tt.want, w.booked("p0")); diff != "" {
 						t.Errorf("books (-want +got):\n%s", diff)
@@ -69,9 +69,9 @@ func TestReleasedAndBoundKeepTheBooks(t *testing.T) {
 	}
 }
 
-// TestReleasedCatchesUp: what is changed on a pod while it is being bound counts at once, and after its release.
+// TestReleasedCatchesUp checks that a change of a pod that is being bound counts at once and after its release.
 func TestReleasedCatchesUp(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		m := w.reserved()
 		w.add(pod(0).Req(schedtest.Resources{"cpu": "2"}).Annotation("a", "new").Obj())
@@ -93,7 +93,7 @@ func TestReleasedCallsTheBindErrorHandler(t *testing.T) {
 	}
 	for name, handler := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				calls := 0
 				decided := w.decided()

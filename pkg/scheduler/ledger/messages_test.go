@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMessages has the texts of failures that the ledger adds to those of the engine (package binding).
+// TestMessages compares the messages of failures that the ledger adds to the engine's (package binding).
 func TestMessages(t *testing.T) {
 	got := map[string]string{
 		"the PodGroup was deleted":    deletedPodGroup(gang).Error(),

@@ -14,8 +14,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAGangThatFailsAsTheServerComesBackDoesNotWait: the transaction was in flight during the outage. Whether it ends before, after or while the API
-// server comes back, its gang does not wait. The runs are concurrent, so that some of them meet between any two steps of the ledger's.
+// TestAGangThatFailsAsTheServerComesBackDoesNotWait checks that a gang that fails as the API server returns does not
+// wait. Its transaction was in flight during the outage, and may end before, after or while the API server returns.
+// The runs are concurrent, so some of them overlap at every step of the ledger.
 func TestAGangThatFailsAsTheServerComesBackDoesNotWait(t *testing.T) {
 	w := newWorld(t, schedtest.NewCluster())
 	defer w.Abort()
@@ -29,7 +30,7 @@ func TestAGangThatFailsAsTheServerComesBackDoesNotWait(t *testing.T) {
 		var ends sync.WaitGroup
 		ends.Go(func() { w.Ended(failed) })
 		ends.Go(func() {
-			for !w.reports.HasFailed(gang) { // what comes then decides how long the gang waits
+			for !w.reports.HasFailed(gang) { // Later events decide how long the gang waits.
 				runtime.Gosched()
 			}
 			w.ServerBack()

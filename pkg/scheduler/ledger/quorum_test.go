@@ -24,11 +24,11 @@ func TestQuorum(t *testing.T) {
 	}
 	tests := map[string]struct {
 		pods int
-		// group is the PodGroup in the cache, live the one the API server has; the cache's when nil.
+		// group is the PodGroup in the cache, and live the one in the API server. Nil means the same as in the cache.
 		group, live *schedtest.PodGroupBuilder
 		get         clienttesting.ReactionFunc
-		before      func(w *world)
-		// want is what the error says; none is expected when it is empty.
+		before      func(w *harness)
+		// want is a part of the error. If it is empty, there must be no error.
 		want  string
 		reads int
 	}{
@@ -63,7 +63,7 @@ func TestQuorum(t *testing.T) {
 		},
 		"a role without the right to read falls back": {pods: 2, get: answer(apierrors.NewForbidden(podGroupResource, "g", errBroken)), reads: 1},
 		"a PodGroup that is not there":                {pods: 2, get: answer(apierrors.NewNotFound(podGroupResource, "g")), want: "PodGroup ns/g does not exist", reads: 1},
-		"a PodGroup gone from the cache": {pods: 2, before: func(w *world) {
+		"a PodGroup gone from the cache": {pods: 2, before: func(w *harness) {
 			w.books.Jobs.HideGroup(gang)
 		}, want: "PodGroup ns/g does not exist", reads: 1},
 		"an error that may pass is handed on": {pods: 2, get: answer(apierrors.NewTimeoutError("slow", 1)), want: "reading PodGroup ns/g", reads: 1},
@@ -74,7 +74,7 @@ func TestQuorum(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				if tt.group != nil {
 					w.add(tt.group.Name("g").Obj())
@@ -83,7 +83,7 @@ func TestQuorum(t *testing.T) {
 					w.add(pod(i).Label("rack", fmt.Sprint(i)).Obj())
 				}
 				if tt.live != nil {
-					w.cluster.Put(tt.live.Name("g").Obj()) // the watch is late
+					w.cluster.Put(tt.live.Name("g").Obj()) // The watch is late.
 				}
 				m := w.reserved()
 				if tt.get != nil {
@@ -98,7 +98,7 @@ func TestQuorum(t *testing.T) {
 				case tt.want == "" && err != nil:
 					t.Errorf("unexpected error: %v", err)
 				case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
-					t.Errorf("error is %v, want one that says %q", err, tt.want)
+					t.Errorf("error is %v, want an error with %q", err, tt.want)
 				}
 				if got := len(w.cluster.Volcano.Actions()); got != tt.reads {
 					t.Errorf("%d calls were made, want %d", got, tt.reads)

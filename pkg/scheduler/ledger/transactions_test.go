@@ -13,8 +13,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAPodGroupThatTheWatchHasNotComeToIsNotDeleted: the books may have a PodGroup before the lister that is asked for it. Its members are
-// prepared; those of a PodGroup that was deleted are released.
+// TestAPodGroupThatTheWatchHasNotComeToIsNotDeleted checks that a PodGroup that the watch has not shown yet does not
+// count as deleted. The books may have a PodGroup before the lister. Its members are prepared, and members of a
+// deleted PodGroup are released.
 func TestAPodGroupThatTheWatchHasNotComeToIsNotDeleted(t *testing.T) {
 	tests := map[string]struct {
 		watchedUpTo string
@@ -26,7 +27,7 @@ func TestAPodGroupThatTheWatchHasNotComeToIsNotDeleted(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
 				w.books.Lock()
 				w.books.Jobs.Get(gang).PodGroup.ResourceVersion = "1000000"

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// helps is a registerer that has the help text of each metric, by name.
+// helps is a registerer that records the help text of each metric, by name.
 type helps map[string]string
 
 func (h helps) Register(c prometheus.Collector) error {
@@ -39,7 +39,7 @@ func (h helps) MustRegister(all ...prometheus.Collector) {
 
 func (h helps) Unregister(prometheus.Collector) bool { return false }
 
-// TestMessages has the help of each metric.
+// TestMessages compares the help text of each metric.
 func TestMessages(t *testing.T) {
 	got := helps{}
 	New(got)

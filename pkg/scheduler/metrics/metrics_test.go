@@ -100,7 +100,7 @@ func TestMetricsCountResults(t *testing.T) {
 			waiting := 3
 			m.CountGangs(func() GangCounts { return GangCounts{map[string]int{"waiting": 9}, 9} })
 			m.CountGangs(func() GangCounts { return GangCounts{map[string]int{"waiting": waiting, "bound": 0}, 1} })
-			waiting = 2 // they are counted when that is asked
+			waiting = 2 // They are counted when the metrics are gathered.
 		}, map[string]float64{
 			"volcano_gang_waiting_seconds end=bound reason=resources": 1,
 			"volcano_gang_waiting_seconds end=timed_out reason=group": 1,

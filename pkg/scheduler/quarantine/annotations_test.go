@@ -11,7 +11,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// TestAnnotationsOfPodGroupsAreBounded: 300 PodGroups with 250 kB each kept other gangs waiting for 6 to 14 s, and took 200 MB.
+// TestAnnotationsOfPodGroupsAreBounded checks that annotations of PodGroups are bounded. 300 PodGroups with 250 kB
+// each used to delay other gangs by 6 to 14 s, and took 200 MB.
 func TestAnnotationsOfPodGroupsAreBounded(t *testing.T) {
 	const quorum, groups = "volcano.sh/quorum", "gang.scheduling.koordinator.sh/groups"
 	many := func(format string) map[string]string {
@@ -24,7 +25,7 @@ func TestAnnotationsOfPodGroupsAreBounded(t *testing.T) {
 	few := map[string]string{quorum: "3", "example.com/note": "n"}
 	tests := map[string]struct {
 		has map[string]string
-		// want must be there, and cut is the length of the value of groups.
+		// want must be present, and cut is the length of the value of groups.
 		want map[string]string
 		cut  int
 	}{
@@ -63,9 +64,10 @@ func TestAnnotationsOfPodGroupsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnnotationsFillTheirBounds: each byte within the bounds is kept, of known annotations and of others by themselves.
+// TestAnnotationsFillTheirBounds checks that each byte within the limits is kept, of known annotations and of others
+// separately.
 func TestAnnotationsFillTheirBounds(t *testing.T) {
-	// Keys have 16 bytes, and the numbers are lengths of values.
+	// Keys have 16 bytes, and the numbers below are lengths of values.
 	const known1, known2, known3 = "volcano.sh/key-1", "volcano.sh/key-2", "volcano.sh/key-3"
 	const other1, other2, other3 = "example.com/k-10", "example.com/k-11", "example.com/k-12"
 	const key, all, others = 16, mostKnown, mostForeign

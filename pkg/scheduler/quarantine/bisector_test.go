@@ -14,7 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// gangs is a snapshot of that many PodGroups named 0 and on.
+// gangs returns a snapshot of n PodGroups named 0, 1 and so on.
 func gangs(n int) *api.ClusterInfo {
 	snapshot := &api.ClusterInfo{Jobs: map[api.JobID]*api.JobInfo{}, Queues: map[api.QueueID]*api.QueueInfo{}, Nodes: map[string]*api.NodeInfo{}}
 	for i := range n {
@@ -26,9 +26,9 @@ func gangs(n int) *api.ClusterInfo {
 	return snapshot
 }
 
-// TestAHuntIsShort: the culprit is found, and everyone else is in sessions again, in a number of cycles that grows with the
-// logarithm of the number of gangs.
-func TestAHuntIsShort(t *testing.T) {
+// TestASearchIsShort checks that the bisector finds the culprit, and all other gangs are in sessions again, after a
+// number of cycles that grows with the logarithm of the number of gangs.
+func TestASearchIsShort(t *testing.T) {
 	for n, most := range map[int]int{1: 4, 10: 14, 1000: 30, 20000: 40} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			h, now := newBisector(), time.Unix(0, 0)
@@ -45,19 +45,20 @@ func TestAHuntIsShort(t *testing.T) {
 					return
 				}
 				if cycle > most {
-					t.Fatalf("after %d cycles %d gangs are in the session, %d held", cycle, len(snapshot.Jobs), len(h.quarantined))
+					t.Fatalf("after %d cycles %d gangs are in the session, %d are quarantined", cycle, len(snapshot.Jobs), len(h.quarantined))
 				}
 			}
 		})
 	}
 }
 
-// TestALateReportOfAPanicQuarantinesNoObject: the cycle after the one that panicked is taken for it. That it was well when it was tried
-// once more counts for later searches too.
+// TestALateReportOfAPanicQuarantinesNoObject checks that a late report of a panic quarantines no object. The panic is
+// attributed to the cycle after the one that panicked. The success of the retried object also counts for later
+// searches.
 func TestALateReportOfAPanicQuarantinesNoObject(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	for range 2 {
-		for range 3 { // with all, without any, and with the only one there is
+		for range 3 { // with all gangs, without any, and with the only gang
 			h.leaveOut(gangs(1), now)
 			if len(h.seen.Jobs) == 0 {
 				h.succeeded()
@@ -66,18 +67,19 @@ func TestALateReportOfAPanicQuarantinesNoObject(t *testing.T) {
 			}
 		}
 		if len(h.quarantined) != 0 || !h.searching() {
-			t.Fatalf("%d items are held after one try, and the search goes on: %t; want none, and that it does", len(h.quarantined), h.searching())
+			t.Fatalf("%d objects are quarantined after one try, and the search goes on: %t; want none, and that it does", len(h.quarantined), h.searching())
 		}
 		h.leaveOut(gangs(1), now)
 		h.succeeded()
 		if len(h.quarantined) != 0 || h.searching() {
-			t.Errorf("%d items are held, and the search goes on: %t; want none, and that it is over", len(h.quarantined), h.searching())
+			t.Errorf("%d objects are quarantined, and the search goes on: %t; want none, and that it is over", len(h.quarantined), h.searching())
 		}
 	}
 }
 
-// TestGangsOfAHeldQueueAreLeftOutWithIt: plugins look up the queue of each gang that they see.
-func TestGangsOfAHeldQueueAreLeftOutWithIt(t *testing.T) {
+// TestGangsOfAQuarantinedQueueAreLeftOut checks that the gangs of a quarantined queue are left out of sessions with
+// their queue, because plugins look up the queue of each gang that they see.
+func TestGangsOfAQuarantinedQueueAreLeftOut(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	h.what = "oh no"
 	h.quarantine(object{queueObject, "evil"}, now, 0)
@@ -97,8 +99,9 @@ func TestGangsOfAHeldQueueAreLeftOutWithIt(t *testing.T) {
 	}
 }
 
-// TestAHeldGangComesBack after a wait that doubles, and sooner when it changed.
-func TestAHeldGangComesBack(t *testing.T) {
+// TestAQuarantinedGangReturns checks that a quarantined gang returns after a wait that doubles, and sooner if it has
+// changed.
+func TestAQuarantinedGangReturns(t *testing.T) {
 	tests := map[string]struct {
 		change bool
 		waits  []time.Duration
@@ -115,7 +118,7 @@ func TestAHeldGangComesBack(t *testing.T) {
 			h.succeeded()
 			var waits []time.Duration
 			for range tt.waits {
-				h.leaveOut(gangs(3), now) // notes what it looks like
+				h.leaveOut(gangs(3), now) // This call records the gang's fingerprint.
 				start := now
 				for {
 					now = now.Add(time.Second)
@@ -135,14 +138,15 @@ func TestAHeldGangComesBack(t *testing.T) {
 				t.Errorf("waits (-want +got):\n%s", diff)
 			}
 			if len(h.quarantined) != 1 {
-				t.Errorf("%d are held, want 1", len(h.quarantined))
+				t.Errorf("%d are quarantined, want 1", len(h.quarantined))
 			}
 		})
 	}
 }
 
-// TestAHeldGangThatIsWellIsForgotten, as is one that is gone.
-func TestAHeldGangThatIsWellIsForgotten(t *testing.T) {
+// TestAQuarantinedGangThatIsCorrectedIsForgotten checks that a quarantined gang is forgotten after a session with it
+// succeeds, or after its deletion.
+func TestAQuarantinedGangThatIsCorrectedIsForgotten(t *testing.T) {
 	for name, end := range map[string]func(h *bisector, now time.Time){
 		"well": func(h *bisector, now time.Time) { h.leaveOut(gangs(3), now.Add(time.Minute)); h.succeeded() },
 		"gone": func(h *bisector, now time.Time) { h.leaveOut(gangs(1), now) },
@@ -157,13 +161,13 @@ func TestAHeldGangThatIsWellIsForgotten(t *testing.T) {
 			}
 			end(h, now)
 			if len(h.quarantined) > 0 {
-				t.Errorf("held: %v", h.quarantined)
+				t.Errorf("quarantined: %v", h.quarantined)
 			}
 		})
 	}
 }
 
-// tenants is a snapshot of gangs of two tenants: that many culprits, and innocents that come after them.
+// tenants returns a snapshot of two tenants' gangs: this number of culprits, and innocent gangs that come after them.
 func tenants(culprits, innocents int) *api.ClusterInfo {
 	snapshot := gangs(0)
 	for namespace, n := range map[string]int{"culprits": culprits, "innocents": innocents} {
@@ -186,14 +190,14 @@ func of(namespace string, jobs map[api.JobID]*api.JobInfo) (some []api.JobID) {
 	return some
 }
 
-// poisoned runs a cycle of a snapshot. All gangs of the first tenant are culprits, except corrected ones. It returns the
-// culprits and the innocents in the session, and whether the session panicked.
+// poisoned runs a cycle with the snapshot. All gangs of the first tenant are culprits, except corrected ones. It
+// returns the numbers of culprits and innocent gangs in the session, and whether the session panicked.
 func poisoned(h *bisector, snapshot *api.ClusterInfo, now time.Time, turns bool, corrected ...api.JobID) (culprits, innocents []api.JobID, panics bool) {
 	culprits, innocents, _, panics = poisonedAnd(h, snapshot, now, turns, corrected...)
 	return culprits, innocents, panics
 }
 
-// poisonedAnd also returns the objects that were found to be culprits.
+// poisonedAnd also returns the objects that the bisector identified as culprits.
 func poisonedAnd(h *bisector, snapshot *api.ClusterInfo, now time.Time, turns bool, corrected ...api.JobID) (culprits, innocents []api.JobID, found []object, panics bool) {
 	h.leaveOut(snapshot, now)
 	culprits, innocents = of("culprits", snapshot.Jobs), of("innocents", snapshot.Jobs)
@@ -211,7 +215,8 @@ func poisonedAnd(h *bisector, snapshot *api.ClusterInfo, now time.Time, turns bo
 	return culprits, innocents, found, false
 }
 
-// TestAThousandCulpritsOfANamespaceAreQuarantinedTogether: and no gang of another namespace is quarantined with them.
+// TestAThousandCulpritsOfANamespaceAreQuarantinedTogether checks that a thousand culprits of one namespace are
+// quarantined together, and that no gang of another namespace is quarantined with them.
 func TestAThousandCulpritsOfANamespaceAreQuarantinedTogether(t *testing.T) {
 	for name, tt := range map[string]struct {
 		turns   bool
@@ -235,33 +240,34 @@ func TestAThousandCulpritsOfANamespaceAreQuarantinedTogether(t *testing.T) {
 					reported[it] = true
 				}
 				if slices.ContainsFunc(h.groups, func(group []object) bool { return len(group) == 0 }) {
-					t.Fatal("a group without items is to be tried")
+					t.Fatal("a group without objects is scheduled for a try")
 				}
 				if !panics && len(innocents) == 10 {
 					together := 0
 					for it, held := range h.quarantined {
 						if it.retryGroup() != "PodGroup/culprits" {
-							t.Errorf("%s is held", it.name)
+							t.Errorf("%s is quarantined", it.name)
 						}
 						if strings.Contains(held.message, fmt.Sprintf("%d PodGroups of this namespace made the scheduler panic", maxCulprits)) {
 							together++
 						}
 					}
 					if diff := cmp.Diff(names(h.quarantined), names(reported)); diff != "" {
-						t.Errorf("gangs that are held (-) and reported (+):\n%s", diff)
+						t.Errorf("gangs that are quarantined (-) and reported (+):\n%s", diff)
 					}
 					if together == 0 {
-						t.Errorf("no gang is held because of %d others of its namespace", maxCulprits)
+						t.Errorf("no gang is quarantined because of %d others of its namespace", maxCulprits)
 					}
 					return
 				}
 			}
-			t.Errorf("after 30 cycles no session with all innocents came to its end; %d are held", len(h.quarantined))
+			t.Errorf("after 30 cycles no session with all innocent gangs succeeded; %d are quarantined", len(h.quarantined))
 		})
 	}
 }
 
-// TestCulpritsThatComeBackLeaveRoomForOthers: most sessions do without them, however many there are.
+// TestCulpritsThatComeBackLeaveRoomForOthers checks that culprits that return leave room for others: most sessions
+// run without them, however many there are.
 func TestCulpritsThatComeBackLeaveRoomForOthers(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	for range 40 {
@@ -278,17 +284,18 @@ func TestCulpritsThatComeBackLeaveRoomForOthers(t *testing.T) {
 		t.Errorf("%d of 600 sessions panicked, want 5 to 20", panicked)
 	}
 	if len(h.quarantined) != 1000 {
-		t.Errorf("%d are held, want 1000", len(h.quarantined))
+		t.Errorf("%d are quarantined, want 1000", len(h.quarantined))
 	}
 }
 
-// TestCorrectedCulpritsReturn: one that has changed goes before all that have not, and when all are well more come back at a time.
+// TestCorrectedCulpritsReturn checks that corrected culprits return. A changed culprit returns before all unchanged
+// ones, and when all succeed, more return at a time.
 func TestCorrectedCulpritsReturn(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	for range 40 {
 		poisoned(h, tenants(1000, 10), now, true)
 	}
-	for range 300 { // they have failed often
+	for range 300 { // They have failed many times.
 		now = now.Add(time.Second)
 		poisoned(h, tenants(1000, 10), now, true)
 	}
@@ -305,7 +312,7 @@ func TestCorrectedCulpritsReturn(t *testing.T) {
 			break
 		}
 		if now.Sub(start) > lastRest+5*time.Second {
-			t.Fatalf("one that was mended is not in a session after %s", now.Sub(start))
+			t.Fatalf("a corrected gang is not in a session after %s", now.Sub(start))
 		}
 	}
 	all := of("culprits", tenants(1000, 0).Jobs)
@@ -314,12 +321,13 @@ func TestCorrectedCulpritsReturn(t *testing.T) {
 		now = now.Add(time.Second)
 		poisoned(h, mend(tenants(1000, 10), all...), now, true, all...)
 		if now.Sub(start) > lastRest+20*time.Second {
-			t.Fatalf("%d that were mended are held after %s", len(h.quarantined), now.Sub(start))
+			t.Fatalf("%d corrected gangs are quarantined after %s", len(h.quarantined), now.Sub(start))
 		}
 	}
 }
 
-// TestSeveralThatComeBackTogetherAreTriedAloneWhenThatPanics, and none is held for longer because of another one.
+// TestSeveralThatComeBackTogetherAreTriedAloneWhenThatPanics checks that objects that return together are tried alone
+// if a session with them panics, and that none is quarantined for longer because of another one.
 func TestSeveralThatComeBackTogetherAreTriedAloneWhenThatPanics(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	for range 40 {
@@ -337,11 +345,11 @@ func TestSeveralThatComeBackTogetherAreTriedAloneWhenThatPanics(t *testing.T) {
 		now = now.Add(time.Second)
 	}
 	if len(h.quarantined) != 1 || h.quarantined[object{PodGroup, "culprits/3"}] == nil {
-		t.Errorf("held: %v, want the one that was not mended", h.quarantined)
+		t.Errorf("quarantined: %v, want the one that was not corrected", h.quarantined)
 	}
 }
 
-// evilGangs is a snapshot of those gangs.
+// evilGangs returns a snapshot of these gangs.
 func evilGangs(ids ...api.JobID) *api.ClusterInfo {
 	snapshot := gangs(0)
 	for _, id := range ids {
@@ -352,7 +360,7 @@ func evilGangs(ids ...api.JobID) *api.ClusterInfo {
 	return snapshot
 }
 
-// holding returns a hunt that holds the gangs since the time, each found during its turn.
+// holding returns a bisector that has quarantined the gangs since that time. Each was found during its turn.
 func holding(now time.Time, ids ...api.JobID) *bisector {
 	h := newBisector()
 	for _, id := range ids {
@@ -364,7 +372,8 @@ func holding(now time.Time, ids ...api.JobID) *bisector {
 	return h
 }
 
-// TestFewCulpritsKeepNoOtherObjectQuarantined, however often there are new ones.
+// TestFewCulpritsKeepNoOtherObjectQuarantined checks that a few culprits keep no other object quarantined, however
+// often new culprits appear.
 func TestFewCulpritsKeepNoOtherObjectQuarantined(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	culprits := []object{{PodGroup, "culprits/1"}, {PodGroup, "culprits/50"}}
@@ -380,18 +389,19 @@ func TestFewCulpritsKeepNoOtherObjectQuarantined(t *testing.T) {
 		}
 		for it := range h.quarantined {
 			if !slices.Contains(culprits, it) {
-				t.Errorf("%s is held, which is no culprit", it.name)
+				t.Errorf("%s is quarantined, which is no culprit", it.name)
 			}
 		}
 		if len(h.quarantined) != len(culprits) {
-			t.Fatalf("%d are held, want %d", len(h.quarantined), len(culprits))
+			t.Fatalf("%d are quarantined, want %d", len(h.quarantined), len(culprits))
 		}
 		culprits = append(culprits, object{PodGroup, next})
 	}
 }
 
-// TestHeldGangsAreLookedAtOnceASecond, because finding out whether they changed is dear.
-func TestHeldGangsAreLookedAtOnceASecond(t *testing.T) {
+// TestQuarantinedGangsAreCheckedOnceASecond checks that quarantined gangs are checked once a second, because the
+// check for changes is expensive.
+func TestQuarantinedGangsAreCheckedOnceASecond(t *testing.T) {
 	now := time.Unix(0, 0)
 	h := holding(now, "a/0", "a/1", "a/2", "a/3")
 	now = now.Add(firstHold)
@@ -408,7 +418,8 @@ func TestHeldGangsAreLookedAtOnceASecond(t *testing.T) {
 	}
 }
 
-// The faulty gangs of one tenant delay no other tenant.
+// TestGangsRetriedTogetherAreOfOneNamespace checks that gangs that are retried together belong to one namespace, so
+// the faulty gangs of one tenant delay no other tenant.
 func TestGangsRetriedTogetherAreOfOneNamespace(t *testing.T) {
 	all := []api.JobID{"a/0", "a/1", "a/2", "a/3", "b/0", "b/1"}
 	now := time.Unix(0, 0)
@@ -433,11 +444,12 @@ func TestGangsRetriedTogetherAreOfOneNamespace(t *testing.T) {
 	}
 	want := [][]api.JobID{{"a/0"}, {"a/1", "a/2"}, {"a/3"}, {"b/0"}, {"b/1"}, nil}
 	if diff := cmp.Diff(want, came); diff != "" {
-		t.Errorf("came back (-want +got):\n%s", diff)
+		t.Errorf("returned (-want +got):\n%s", diff)
 	}
 }
 
-// A new namespace with the same name starts without history, and no state is kept for thousands of deleted namespaces.
+// TestStateOfANamespaceEndsWithItsGangs checks that the state of a namespace ends with its gangs. A new namespace
+// with the same name starts without history, and no state is kept for thousands of deleted namespaces.
 func TestStateOfANamespaceEndsWithItsGangs(t *testing.T) {
 	now := time.Unix(0, 0)
 	h := holding(now, "a/0", "b/0")
@@ -449,6 +461,6 @@ func TestStateOfANamespaceEndsWithItsGangs(t *testing.T) {
 	}
 	h.leaveOut(evilGangs("b/0"), now)
 	if len(h.retryGroups) != 1 || h.retryGroups["PodGroup/b"] == nil {
-		t.Errorf("the hunt knows of %d namespaces, want only that of the gang that is left", len(h.retryGroups))
+		t.Errorf("the bisector has %d namespaces, want only that of the remaining gang", len(h.retryGroups))
 	}
 }

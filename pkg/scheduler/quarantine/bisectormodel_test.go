@@ -19,19 +19,19 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// bisectorWorld is a cluster in which cycles panic while one of the culprits is in the session.
-type bisectorWorld struct {
+// bisectorCluster is a cluster in which a cycle panics if one of the culprits is in the session.
+type bisectorCluster struct {
 	rnd      *rand.Rand
 	gangs    map[api.JobID]api.QueueID
 	holds    map[api.JobID]bool
-	queues   map[string]string // with their parents
+	queues   map[string]string // the parent of each queue
 	nodes    []string
 	culprits map[object]bool
 	misleads bool
 }
 
-func newHuntWorld(seed int64) *bisectorWorld {
-	w := &bisectorWorld{rnd: rand.New(rand.NewSource(seed)), gangs: map[api.JobID]api.QueueID{}, holds: map[api.JobID]bool{},
+func newBisectorCluster(seed int64) *bisectorCluster {
+	w := &bisectorCluster{rnd: rand.New(rand.NewSource(seed)), gangs: map[api.JobID]api.QueueID{}, holds: map[api.JobID]bool{},
 		queues: map[string]string{rootQueue: "", "a": rootQueue, "a-1": "a", "a-2": "a", "b": ""}, nodes: []string{"n-0", "n-1", "n-2"}, culprits: map[object]bool{}}
 	w.misleads = w.rnd.Intn(2) == 0
 	var gangs []object
@@ -49,13 +49,13 @@ func newHuntWorld(seed int64) *bisectorWorld {
 		}
 		w.culprits[of[w.rnd.Intn(len(of))]] = true
 	}
-	maps.DeleteFunc(w.culprits, func(it object, _ bool) bool { // out of sessions with their queue
+	maps.DeleteFunc(w.culprits, func(it object, _ bool) bool { // A gang is left out of sessions with its queue.
 		return it.kind == PodGroup && w.culprits[object{queueObject, string(w.gangs[api.JobID(it.name)])}]
 	})
 	return w
 }
 
-func (w *bisectorWorld) snapshot() *api.ClusterInfo {
+func (w *bisectorCluster) snapshot() *api.ClusterInfo {
 	snapshot := gangs(0)
 	for id, queue := range w.gangs {
 		job := api.NewJobInfo(id)
@@ -77,9 +77,10 @@ func (w *bisectorWorld) snapshot() *api.ClusterInfo {
 	return snapshot
 }
 
-// panics reports whether a culprit is in the session, and during whose turn it is said to panic: none's, that of a gang that the session
-// does not have, and, in one world the culprit's own, in another one that of a gang that can do nothing for it.
-func (w *bisectorWorld) panics(session *api.ClusterInfo) (turn api.JobID, panics bool) {
+// panics reports whether a culprit is in the session, and returns the gang to which the panic is attributed. This may
+// be no gang, or a gang that is not in the session. Without misleads it may be the culprit, and with misleads an
+// innocent gang.
+func (w *bisectorCluster) panics(session *api.ClusterInfo) (turn api.JobID, panics bool) {
 	turns := []api.JobID{"", "ns-0/unknown"}
 	for it := range w.culprits {
 		if w.has(session, it) {
@@ -97,7 +98,7 @@ func (w *bisectorWorld) panics(session *api.ClusterInfo) (turn api.JobID, panics
 	return turns[w.rnd.Intn(len(turns))], panics
 }
 
-func (w *bisectorWorld) has(session *api.ClusterInfo, it object) bool {
+func (w *bisectorCluster) has(session *api.ClusterInfo, it object) bool {
 	switch it.kind {
 	case PodGroup:
 		return session.Jobs[api.JobID(it.name)] != nil
@@ -107,8 +108,9 @@ func (w *bisectorWorld) has(session *api.ClusterInfo, it object) bool {
 	return session.Nodes[it.name] != nil
 }
 
-// partiallyVisible are the gangs of the session of whose top queue, in a search, a gang that holds resources is left out.
-func (w *bisectorWorld) partiallyVisible(h *bisector, session *api.ClusterInfo) map[api.JobID]bool {
+// partiallyVisible returns the gangs of the session whose top queue, during a search, lacks a gang that holds
+// resources.
+func (w *bisectorCluster) partiallyVisible(h *bisector, session *api.ClusterInfo) map[api.JobID]bool {
 	top := map[api.QueueID]string{"a-1": "a", "a-2": "a", "b": "b"}
 	partiallyVisible := map[api.JobID]bool{}
 	for out := range w.gangs {
@@ -123,7 +125,7 @@ func (w *bisectorWorld) partiallyVisible(h *bisector, session *api.ClusterInfo) 
 	return partiallyVisible
 }
 
-func (w *bisectorWorld) cycle(t *testing.T, h *bisector, now time.Time, guilty map[object]bool) (complete bool) {
+func (w *bisectorCluster) cycle(t *testing.T, h *bisector, now time.Time, guilty map[object]bool) (complete bool) {
 	session := w.snapshot()
 	paused := h.leaveOut(session, now)
 	if partiallyVisible := w.partiallyVisible(h, session); len(partiallyVisible)+len(paused) > 0 {
@@ -140,7 +142,7 @@ func (w *bisectorWorld) cycle(t *testing.T, h *bisector, now time.Time, guilty m
 			guilty[it] = true
 		}
 		if h.quarantined[object{PodGroup, "ns-0/unknown"}] != nil {
-			t.Fatal("a gang is held that was not in the session")
+			t.Fatal("a gang is quarantined that was not in the session")
 		}
 		return false
 	}
@@ -149,27 +151,28 @@ func (w *bisectorWorld) cycle(t *testing.T, h *bisector, now time.Time, guilty m
 		guilty[it] = true
 	}
 	if busy != (h.searching() || len(h.quarantined) > 0) {
-		t.Fatalf("busy: %t, while %d are held, and a search is on: %t", busy, len(h.quarantined), h.searching())
+		t.Fatalf("busy: %t, while %d are quarantined, and a search runs: %t", busy, len(h.quarantined), h.searching())
 	}
 	return !h.searching()
 }
 
-// TestAHuntFindsTheCulpritsAlone: whichever gangs, queues or nodes are culprits, and whichever gang is reported as the current one. The
-// culprits leave the quarantine when they are corrected. During the search no gang is placed by books that lack a part of its queue's use.
-func TestAHuntFindsTheCulpritsAlone(t *testing.T) {
+// TestASearchFindsOnlyTheCulprits checks that a search finds only the culprits, whichever gangs, queues or nodes they
+// are, and whichever gang is reported as the current one. The culprits leave the quarantine when they are corrected.
+// During the search no gang is placed while a part of its queue's use is not visible.
+func TestASearchFindsOnlyTheCulprits(t *testing.T) {
 	for seed := range int64(300) {
-		w, h, now := newHuntWorld(seed), newBisector(), time.Unix(0, 0)
+		w, h, now := newBisectorCluster(seed), newBisector(), time.Unix(0, 0)
 		cycles, guilty := 0, map[object]bool{}
-		for over := 0; over < 2; now = now.Add(10 * time.Millisecond) { // after a search of nodes gangs are back in the second session
+		for over := 0; over < 2; now = now.Add(10 * time.Millisecond) { // After a search of nodes, gangs return in the second session.
 			if over++; !w.cycle(t, h, now, guilty) {
 				over = 0
 			}
 			if cycles++; cycles > 60 {
-				t.Fatalf("seed %d: after %d cycles the hunt goes on; held: %v", seed, cycles, h.quarantined)
+				t.Fatalf("seed %d: after %d cycles the search goes on; quarantined: %v", seed, cycles, h.quarantined)
 			}
 		}
 		if diff := cmp.Diff(names(w.culprits), names(h.quarantined)); diff != "" {
-			t.Fatalf("seed %d: held (-want +got):\n%s", seed, diff)
+			t.Fatalf("seed %d: quarantined (-want +got):\n%s", seed, diff)
 		}
 		if diff := cmp.Diff(names(w.culprits), names(guilty)); diff != "" {
 			t.Fatalf("seed %d: reported (-want +got):\n%s", seed, diff)
@@ -178,13 +181,13 @@ func TestAHuntFindsTheCulpritsAlone(t *testing.T) {
 		now = now.Add(firstHold)
 		for range 2 * maxCulprits {
 			if !w.cycle(t, h, now, guilty) {
-				t.Fatalf("seed %d: a cycle of mended objects panicked, or begins a search", seed)
+				t.Fatalf("seed %d: a cycle of corrected objects panicked, or begins a search", seed)
 			}
 			now = now.Add(lookPeriod)
 		}
 		session := w.snapshot()
 		if h.leaveOut(session, now); len(h.quarantined) > 0 || len(session.Jobs) != len(w.gangs) || len(session.Queues) != len(w.queues) || len(session.Nodes) != len(w.nodes) {
-			t.Fatalf("seed %d: mended objects are held: %v", seed, h.quarantined)
+			t.Fatalf("seed %d: corrected objects are quarantined: %v", seed, h.quarantined)
 		}
 	}
 }

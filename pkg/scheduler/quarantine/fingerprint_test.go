@@ -13,7 +13,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestMarks: each change that may correct an object changes its fingerprint, so that the object leaves the quarantine sooner.
+// TestMarks checks that each change that may correct an object changes its fingerprint, so the object leaves the
+// quarantine sooner.
 func TestMarks(t *testing.T) {
 	type objects struct {
 		group *api.PodGroup
@@ -64,7 +65,7 @@ func TestMarks(t *testing.T) {
 	for name, tt := range tests {
 		for i, mark := range of(tt.change) {
 			if mark == 0 {
-				t.Errorf("%s: mark %d is 0, which is no mark", name, i)
+				t.Errorf("%s: fingerprint %d is 0, which is not allowed", name, i)
 			}
 			if changed := mark != before[i]; changed != (i == tt.marks) {
 				t.Errorf("%s: mark %d changes: %t, want %t", name, i, changed, i == tt.marks)

@@ -17,7 +17,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestQueuesAreNormalizedInTheSnapshotOnly: its objects are the cache's, which keeps what users wrote.
+// TestQueuesAreNormalizedInTheSnapshotOnly checks that queues are normalized in the snapshot only: its objects belong
+// to the cache, which keeps the users' values.
 func TestQueuesAreNormalizedInTheSnapshotOnly(t *testing.T) {
 	queue := &scheduling.Queue{}
 	queue.Name = "q"
@@ -35,9 +36,10 @@ func TestQueuesAreNormalizedInTheSnapshotOnly(t *testing.T) {
 	}
 }
 
-// TestAGangThatIsTooLargeIsReportedAsThat: whatever else is wrong with it, because a gang that is too large counts with the resources that it holds.
+// TestAGangThatIsTooLargeIsReportedAsThat checks that a gang that is too large is reported as such, whatever else is
+// invalid, because it counts with the resources that it uses.
 func TestAGangThatIsTooLargeIsReportedAsThat(t *testing.T) {
-	snapshot := kindsWorld(1)
+	snapshot := kindsSnapshot(1)
 	for _, task := range snapshot.Jobs["old"].Tasks {
 		task.Pod.Spec.Tolerations = make([]v1.Toleration, mostTerms+1)
 	}
@@ -47,8 +49,8 @@ func TestAGangThatIsTooLargeIsReportedAsThat(t *testing.T) {
 	}
 }
 
-// Each list of a queue, and its path to the root. Amounts that are too large are reduced without a report, and invalid ones are
-// reported.
+// TestInvalidQueuesAreNormalized checks that invalid queues are normalized, in each list of a queue and of its
+// ancestors. Amounts that are too large are reduced without a report, and invalid ones are reported.
 func TestInvalidQueuesAreNormalized(t *testing.T) {
 	spec := func(parent, capability, deserved, guarantee string) scheduling.QueueSpec {
 		list := func(cpu string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)} }
@@ -91,13 +93,14 @@ func TestInvalidQueuesAreNormalized(t *testing.T) {
 				t.Errorf("queues (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(fmt.Sprint(tt.wrong), fmt.Sprint(wrong)); diff != "" {
-				t.Errorf("what is wrong (-want +got):\n%s", diff)
+				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// An invalid gang is left out of the session. If it holds resources, it stays with normalized amounts.
+// TestInvalidGangsAreNormalizedOrLeftOut checks that an invalid gang is left out of the session. If it uses
+// resources, it stays with normalized amounts.
 func TestInvalidGangsAreNormalizedOrLeftOut(t *testing.T) {
 	wrongQueue := Verdict{InvalidResources, "queue q: spec.capability[cpu] is -1, must be 0 or more"}
 	wrongGang := Verdict{InvalidResources, "spec.minResources[cpu] is -5, must be 0 or more"}

@@ -12,7 +12,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// podWithTerms has some of each that counts.
+// podWithTerms returns a pod with some of each limited field.
 func podWithTerms() *v1.Pod {
 	all := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}}
 	pod := schedtest.MakePod().Name("p0").Group("g").Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Obj()
@@ -26,7 +26,8 @@ func podWithTerms() *v1.Pod {
 	return pod
 }
 
-// TestAPodWithoutExcessCostsNoAllocation: each of thousands that wait is looked at.
+// TestAPodWithoutExcessCostsNoAllocation checks that a pod within the limits costs no allocation, because each of
+// thousands of waiting pods is checked.
 func TestAPodWithoutExcessCostsNoAllocation(t *testing.T) {
 	pod := podWithTerms()
 	if allocations := testing.AllocsPerRun(100, func() {
@@ -38,7 +39,8 @@ func TestAPodWithoutExcessCostsNoAllocation(t *testing.T) {
 	}
 }
 
-// TestPortsOfTheHostCount: other ports of containers are only said, as media servers do of thousands.
+// TestPortsOfTheHostCount checks that host ports count. Other container ports are only informative, and media servers
+// list thousands of them.
 func TestPortsOfTheHostCount(t *testing.T) {
 	for hostPort, want := range map[int32]string{0: "", 1: "host ports of containers: 1001, must be at most 1000"} {
 		pod := podWithTerms()
@@ -46,12 +48,13 @@ func TestPortsOfTheHostCount(t *testing.T) {
 			pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, v1.ContainerPort{ContainerPort: 1 + i, HostPort: hostPort * (1 + i)})
 		}
 		if got := podExcess(&pod.Spec); got != want {
-			t.Errorf("it is told %q, want %q", got, want)
+			t.Errorf("the message is %q, want %q", got, want)
 		}
 	}
 }
 
-// TestRequirementsOnNodesCount: each is held against the labels of each node, for each pod of a gang whose members differ in them.
+// TestRequirementsOnNodesCount checks that requirements on nodes count. Each is compared with the labels of each
+// node, for each pod of a gang whose members differ in them.
 func TestRequirementsOnNodesCount(t *testing.T) {
 	for requirements, want := range map[int]string{
 		100: "",

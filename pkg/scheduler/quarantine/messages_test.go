@@ -18,7 +18,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestMessages has the texts that users read on PodGroups and queues that are left out of scheduling.
+// TestMessages compares the messages that users read on PodGroups and queues that are left out of scheduling.
 func TestMessages(t *testing.T) {
 	cpu := func(amount string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(amount)}
@@ -53,7 +53,7 @@ func TestMessages(t *testing.T) {
 		object.Name = name
 		return correctQueues(&api.ClusterInfo{Queues: map[api.QueueID]*api.QueueInfo{api.QueueID(name): api.NewQueueInfo(object)}})[api.QueueID(name)]
 	}
-	unknown := kindsWorld(mostUnknown)
+	unknown := kindsSnapshot(mostUnknown)
 	askFor(unknown, "young", time.Unix(2, 0), "example.com/other")
 	quarantined := func(with int) string {
 		h := newBisector()

@@ -15,7 +15,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// Kubernetes computes a pod's request from many fields, and a tenant may write some of them in the status.
+// TestAmountsOfEveryPodFieldAreNormalized checks that the amounts in every field of a pod are normalized. Kubernetes
+// computes a pod's request from many fields, and a tenant may write some of them in the status.
 func TestAmountsOfEveryPodFieldAreNormalized(t *testing.T) {
 	huge := v1.ResourceList{v1.ResourceCPU: resource.MustParse("9e18"), v1.ResourceMemory: resource.MustParse("9e18")}
 	always := v1.ContainerRestartPolicyAlways
@@ -46,13 +47,14 @@ func TestAmountsOfEveryPodFieldAreNormalized(t *testing.T) {
 			}
 			asks := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
 			if !isWithinLimits(asks) || asks.Cpu().MilliValue() <= 0 {
-				t.Errorf("the pod asks for %s cpu and %s bytes, which is beyond what can be reckoned with", asks.Cpu(), asks.Memory())
+				t.Errorf("the pod requests %s CPUs and %s bytes, which is above the limit of amounts", asks.Cpu(), asks.Memory())
 			}
 		})
 	}
 }
 
-// TestAPodWithoutANodeDoesNotRun, whatever its status says: it would hold resources of its queue.
+// TestAPodWithoutANodeDoesNotRun checks that a pod without a node does not count as running, whatever its status
+// says. Otherwise it would use resources of its queue.
 func TestAPodWithoutANodeDoesNotRun(t *testing.T) {
 	for _, c := range []struct {
 		node     string
@@ -60,12 +62,13 @@ func TestAPodWithoutANodeDoesNotRun(t *testing.T) {
 	}{{"", v1.PodRunning, v1.PodPending}, {"n", v1.PodRunning, v1.PodRunning}, {"", v1.PodSucceeded, v1.PodSucceeded}, {"", v1.PodFailed, v1.PodFailed}} {
 		pod := schedtest.MakePod().Name("p").Node(c.node).Phase(c.is).Obj()
 		if _, err := Trimmed(pod); err != nil || pod.Status.Phase != c.want {
-			t.Errorf("a pod on node %q that says %s is in phase %s (%v), want %s", c.node, c.is, pod.Status.Phase, err, c.want)
+			t.Errorf("a pod on node %q with phase %s is in phase %s (%v), want %s", c.node, c.is, pod.Status.Phase, err, c.want)
 		}
 	}
 }
 
-// TestTermsOfPodsOnNodesAreBounded: thousands of them, each held against each pod that is to be placed, took seconds of every cycle.
+// TestTermsOfPodsOnNodesAreBounded checks that affinity terms of pods on nodes are bounded. Thousands of them, each
+// compared with each pending pod, took seconds of every cycle.
 func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 	terms := func(n, requirements int) (list []v1.PodAffinityTerm) {
 		for i := range n {
@@ -129,7 +132,8 @@ func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 	}
 }
 
-// TestATermThatIsTooLargeLeavesRoomForOthers: it is left out alone, whatever stands behind it, for pods' affinity and for all kinds alone.
+// TestATermThatIsTooLargeLeavesRoomForOthers checks that a term that is too large leaves room for others. Only this
+// term is left out, whatever comes after it, in pod affinity and in each kind separately.
 func TestATermThatIsTooLargeLeavesRoomForOthers(t *testing.T) {
 	list := make([]v1.PodAffinityTerm, 3)
 	for i, values := range []int{1, mostValues, mostValues - 1} {

@@ -12,8 +12,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestPodsOnNodesLoseWhatTheirKubeletRuns: environment, commands, mounts and probes are half of a pod, and only the kubelet reads them. A pending pod keeps
-// them, because plugins may decide by them and because its status is written with the whole pod.
+// TestPodsOnNodesLoseWhatTheirKubeletRuns checks that pods on nodes lose the fields that only their kubelet reads.
+// Environment, commands, mounts and probes are half of a pod. A pending pod keeps them, because plugins may use them
+// and its status is written with the whole pod.
 func TestPodsOnNodesLoseWhatTheirKubeletRuns(t *testing.T) {
 	probe := &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
 	read := v1.Container{

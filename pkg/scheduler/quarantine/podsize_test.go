@@ -17,7 +17,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// kindsOfResources are that many, numbered from the first.
+// kindsOfResources returns n resource names, numbered from first.
 func kindsOfResources(first, n int) v1.ResourceList {
 	list := v1.ResourceList{}
 	for i := range n {
@@ -26,7 +26,7 @@ func kindsOfResources(first, n int) v1.ResourceList {
 	return list
 }
 
-// selectorOf has that many labels, and one requirement with each of the numbers of values.
+// selectorOf returns a selector with this number of labels, and one requirement for each of the numbers of values.
 func selectorOf(labels int, values ...int) *metav1.LabelSelector {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{}}
 	for i := range labels {
@@ -38,7 +38,7 @@ func selectorOf(labels int, values ...int) *metav1.LabelSelector {
 	return selector
 }
 
-// nodeTermOf has one requirement on labels with each of the numbers of values.
+// nodeTermOf returns a term with one requirement on labels for each of the numbers of values.
 func nodeTermOf(values ...int) (term v1.NodeSelectorTerm) {
 	for _, n := range values {
 		term.MatchExpressions = append(term.MatchExpressions, v1.NodeSelectorRequirement{Values: make([]string, n)})
@@ -46,7 +46,7 @@ func nodeTermOf(values ...int) (term v1.NodeSelectorTerm) {
 	return term
 }
 
-// TestSizeOf: each field of a pod counts, in each of its elements.
+// TestSizeOf checks that each field of a pod counts, in each of its elements.
 func TestSizeOf(t *testing.T) {
 	over := []v1.PodAffinityTerm{
 		{LabelSelector: selectorOf(2, 3, 4), NamespaceSelector: selectorOf(1, 5), Namespaces: make([]string, 6)},
@@ -91,7 +91,8 @@ func TestSizeOf(t *testing.T) {
 	}
 }
 
-// TestPodsAreWithinEachBound: a pod may have as much as the bound says, and one more is reported, by its field.
+// TestPodsAreWithinEachBound checks that a pod may have as many elements as the limit allows, and that one more is
+// reported with its field.
 func TestPodsAreWithinEachBound(t *testing.T) {
 	tests := map[string]struct {
 		has   func(spec *v1.PodSpec, n int)
@@ -99,7 +100,7 @@ func TestPodsAreWithinEachBound(t *testing.T) {
 		want  string
 	}{
 		"kinds": {func(spec *v1.PodSpec, n int) {
-			// Each container names one kind that the others name, too.
+			// Each container names one resource that the others name, too.
 			spec.InitContainers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: kindsOfResources(0, 10)}}, {Resources: v1.ResourceRequirements{Requests: kindsOfResources(9, 20)}}}
 			spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: kindsOfResources(28, 20)}}, {Resources: v1.ResourceRequirements{Requests: kindsOfResources(47, 20)}}}
 			spec.Overhead = kindsOfResources(66, n-66)
@@ -129,14 +130,15 @@ func TestPodsAreWithinEachBound(t *testing.T) {
 				spec := v1.PodSpec{}
 				tt.has(&spec, tt.bound+beyond)
 				if got := podExcess(&spec); got != want {
-					t.Errorf("it is told %q, want %q", got, want)
+					t.Errorf("the message is %q, want %q", got, want)
 				}
 			})
 		}
 	}
 }
 
-// TestPodGroupsAreWithinEachBound likewise; of several pods of it that have too much the first by name is reported.
+// TestPodGroupsAreWithinEachBound checks that the same limits apply to PodGroups. If several of its pods exceed a
+// limit, the first one by name is reported.
 func TestPodGroupsAreWithinEachBound(t *testing.T) {
 	policies := func(keys int) []scheduling.SubGroupPolicySpec {
 		first := scheduling.SubGroupPolicySpec{LabelSelector: selectorOf(2, 3, 4), MatchLabelKeys: make([]string, 5)} // 1 + 2 + 2 + 7 + 5
@@ -157,7 +159,7 @@ func TestPodGroupsAreWithinEachBound(t *testing.T) {
 			job := api.NewJobInfo("ns/g")
 			job.SetPodGroup(&api.PodGroup{PodGroup: scheduling.PodGroup{Spec: tt.spec}})
 			if got := tooLarge(job); got != tt.want {
-				t.Errorf("it is told %q, want %q", got, tt.want)
+				t.Errorf("the message is %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -171,14 +173,15 @@ func TestPodGroupsAreWithinEachBound(t *testing.T) {
 		}
 		job.AddTaskInfo(api.NewTaskInfo(pod))
 	}
-	for range 20 { // pods are in no order
+	for range 20 { // The order of pods is random.
 		if got, want := tooLarge(job), "pod p-1: spec.volumes: 1001, must be at most 1000"; got != want {
-			t.Errorf("it is told %q, want %q", got, want)
+			t.Errorf("the message is %q, want %q", got, want)
 		}
 	}
 }
 
-// A gang is checked once, until it changes, and then in no further session.
+// TestAGangWithinTheLimitsIsCheckedOnce checks that a gang within the limits is checked once, and not again until it
+// changes.
 func TestAGangWithinTheLimitsIsCheckedOnce(t *testing.T) {
 	source := api.NewJobInfo("ns/g", api.NewTaskInfo(schedtest.MakePod().Name("p").Group("g").Obj()))
 	source.SetPodGroup(&api.PodGroup{})
@@ -186,7 +189,7 @@ func TestAGangWithinTheLimitsIsCheckedOnce(t *testing.T) {
 	job := copies.Jobs(maps.All(map[*api.JobInfo]uint64{source: 1}), func(*api.JobInfo) int32 { return 0 })[source.UID]
 	for _, known := range []bool{false, true} {
 		if got := copies.WithinBounds(job.UID, job); got != known {
-			t.Errorf("the gang is known to be within the limits: %t, want %t", got, known)
+			t.Errorf("the gang counts as within the limits: %t, want %t", got, known)
 		}
 		if gangs := checkObjects(&api.ClusterInfo{Jobs: map[api.JobID]*api.JobInfo{job.UID: job}}, copies); len(gangs) > 0 {
 			t.Errorf("the gang has %v", gangs)

@@ -15,7 +15,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestSubGroupPoliciesAreBounded: each event of a pod compares the pod with all of its gang's sub-group policies. A PodGroup with too many is reported.
+// TestSubGroupPoliciesAreBounded checks that sub-group policies are bounded. Each event of a pod compares the pod
+// with all of its gang's sub-group policies. A PodGroup with too many is reported.
 func TestSubGroupPoliciesAreBounded(t *testing.T) {
 	many := func(n int) (values []string) {
 		for i := range n {
@@ -56,14 +57,14 @@ func TestSubGroupPoliciesAreBounded(t *testing.T) {
 				size += policySize(policy.LabelSelector, policy.MatchLabelKeys)
 			}
 			if size > 10*mostOfPolicies {
-				t.Errorf("each pod is held against %d policies, keys and values", size)
+				t.Errorf("each pod is compared with %d policies, keys and values", size)
 			}
 			internal, err := podgroup.Internal(group)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if wrong := groupExcess(&internal.Spec); strings.Contains(wrong, "spec.subGroupPolicy") != tt.tooLarge {
-				t.Errorf("of what it has too much is %q, is too large: %v", wrong, tt.tooLarge)
+				t.Errorf("the exceeded limit is %q, too large: %v", wrong, tt.tooLarge)
 			}
 		})
 	}

@@ -18,17 +18,18 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// asideState is all that a Quarantine says of itself, with the reason of each gang and the beginning of its message.
-type asideState struct {
+// quarantineState is the visible state of a Quarantine, with the reason of each gang and the beginning of its
+// message.
+type quarantineState struct {
 	Gangs     map[api.JobID]string
 	Counts    map[string]int
 	Paused    []api.JobID
 	Searching bool
 }
 
-func stateOf(t *testing.T, a *Quarantine) asideState {
+func stateOf(t *testing.T, a *Quarantine) quarantineState {
 	t.Helper()
-	state := asideState{Gangs: map[api.JobID]string{}, Counts: a.Counts(), Searching: a.Searching()}
+	state := quarantineState{Gangs: map[api.JobID]string{}, Counts: a.Counts(), Searching: a.Searching()}
 	all := a.Gangs()
 	for _, gang := range []api.JobID{"ns/bad", "ns/evil", "ns/good", "ns/holds"} {
 		reason, message, is := a.Why(gang)
@@ -45,8 +46,8 @@ func stateOf(t *testing.T, a *Quarantine) asideState {
 	return state
 }
 
-// asideWorld has a gang with invalid amounts, and three gangs of one queue. One of these holds resources.
-func asideWorld() *api.ClusterInfo {
+// quarantineSnapshot has a gang with invalid amounts, and three gangs of one queue. One of these uses resources.
+func quarantineSnapshot() *api.ClusterInfo {
 	snapshot := evilGangs("ns/bad", "ns/evil", "ns/good", "ns/holds")
 	for _, name := range []string{"q", "other"} {
 		queue := &scheduling.Queue{}
@@ -62,19 +63,19 @@ func asideWorld() *api.ClusterInfo {
 	return snapshot
 }
 
-// A gang panics during its turn and returns. Then a panic occurs outside of any turn.
+// TestTheQuarantineLogsItsSearch: A gang panics during its turn and returns. Then a panic occurs outside of any turn.
 func TestTheQuarantineLogsItsSearch(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	const wrong, held = "InvalidResources spec.minResources[cp", "SchedulerPanic Quarantined for up t"
 	counts := func(gangs int) map[string]int { return map[string]int{PodGroup: gangs, queueObject: 0, nodeObject: 0} }
-	quiet := asideState{Gangs: map[api.JobID]string{"ns/bad": wrong}, Counts: counts(1)}
-	holding := asideState{Gangs: map[api.JobID]string{"ns/bad": wrong, "ns/evil": held}, Counts: counts(2)}
-	searching := func(paused ...api.JobID) asideState {
-		return asideState{Gangs: quiet.Gangs, Counts: quiet.Counts, Searching: true, Paused: paused}
+	quiet := quarantineState{Gangs: map[api.JobID]string{"ns/bad": wrong}, Counts: counts(1)}
+	holding := quarantineState{Gangs: map[api.JobID]string{"ns/bad": wrong, "ns/evil": held}, Counts: counts(2)}
+	searching := func(paused ...api.JobID) quarantineState {
+		return quarantineState{Gangs: quiet.Gangs, Counts: quiet.Counts, Searching: true, Paused: paused}
 	}
 	type outcome struct {
 		Found   []string
-		Another bool // of a panic: another cycle is worth it; of a success: busy
+		Another bool // after a panic: another cycle is useful; after a success: the search is busy
 	}
 	steps := []struct {
 		name     string
@@ -83,7 +84,7 @@ func TestTheQuarantineLogsItsSearch(t *testing.T) {
 		turn     api.JobID
 		session  []string
 		want     outcome
-		is       asideState
+		is       quarantineState
 		forgives bool
 	}{
 		{name: "quiet", session: []string{"evil", "good", "holds"}, is: quiet},
@@ -95,15 +96,15 @@ func TestTheQuarantineLogsItsSearch(t *testing.T) {
 		{name: "without any", want: outcome{nil, true}, is: searching()},
 		{name: "the first half", panics: true, session: []string{"evil"}, want: outcome{nil, true}, is: searching("ns/evil")},
 		{name: "the only one, again", panics: true, session: []string{"evil"}, want: outcome{[]string{"PodGroup ns/evil"}, true},
-			is: asideState{Gangs: holding.Gangs, Counts: holding.Counts, Searching: true, Paused: []api.JobID{"ns/evil"}}},
+			is: quarantineState{Gangs: holding.Gangs, Counts: holding.Counts, Searching: true, Paused: []api.JobID{"ns/evil"}}},
 		{name: "the second half", session: []string{"good", "holds"}, want: outcome{nil, true}, is: holding},
 	}
 	for i, step := range steps {
 		now = now.Add(step.later)
-		session := asideWorld()
+		session := quarantineSnapshot()
 		news := a.RemoveFrom(session, nil, now)
 		if (len(news) == 1) != (i == 0) {
-			t.Errorf("%s: news are %v, want them in the first session alone", step.name, news)
+			t.Errorf("%s: reports are %v, want them in the first session only", step.name, news)
 		}
 		var jobs []string
 		for _, id := range of("ns", session.Jobs) {
@@ -139,12 +140,13 @@ func TestTheQuarantineLogsItsSearch(t *testing.T) {
 	}
 }
 
-// TestTheQuarantineIsReadWhileSessionsRun: handlers of other goroutines ask it. The race detector judges.
+// TestTheQuarantineIsReadWhileSessionsRun: Handlers on other goroutines read the quarantine, and the race detector
+// checks the accesses.
 func TestTheQuarantineIsReadWhileSessionsRun(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	calls := []func(){
-		func() { a.RemoveFrom(asideWorld(), nil, now) },
-		func() { a.CapMinResources(asideWorld()) },
+		func() { a.RemoveFrom(quarantineSnapshot(), nil, now) },
+		func() { a.CapMinResources(quarantineSnapshot()) },
 		func() { a.Panicked(now, "ns/evil", "oh no") },
 		func() { a.Succeeded() },
 		func() { a.Readmit() },
@@ -163,14 +165,15 @@ func TestTheQuarantineIsReadWhileSessionsRun(t *testing.T) {
 	all.Wait()
 }
 
-// TestEachSuspectIsReported when a session without them succeeds, unless it was deleted meanwhile; a hunt that found none ends.
+// TestEachSuspectIsReported checks that each suspect is reported when a session without the suspects succeeds, unless
+// it was deleted in the meantime. A search that finds none ends.
 func TestEachSuspectIsReported(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	for _, turn := range []api.JobID{"ns/evil", "ns/good", "ns/holds"} {
-		a.RemoveFrom(asideWorld(), nil, now)
+		a.RemoveFrom(quarantineSnapshot(), nil, now)
 		a.Panicked(now, turn, "oh no")
 	}
-	session := asideWorld()
+	session := quarantineSnapshot()
 	delete(session.Jobs, "ns/good")
 	a.RemoveFrom(session, nil, now)
 	found, busy := a.Succeeded()
@@ -184,28 +187,29 @@ func TestEachSuspectIsReported(t *testing.T) {
 	a.Readmit()
 	var another []bool
 	for range 3 {
-		a.RemoveFrom(asideWorld(), nil, now)
+		a.RemoveFrom(quarantineSnapshot(), nil, now)
 		_, more := a.Panicked(now, "", "oh no")
 		another = append(another, more)
 	}
 	if diff := cmp.Diff([]bool{true, true, false}, another); diff != "" {
-		t.Errorf("the hunt goes on (-want +got):\n%s", diff)
+		t.Errorf("the search goes on (-want +got):\n%s", diff)
 	}
-	a.RemoveFrom(asideWorld(), nil, now)
+	a.RemoveFrom(quarantineSnapshot(), nil, now)
 	if _, busy := a.Succeeded(); busy {
 		t.Error("it is busy when nothing is quarantined")
 	}
 }
 
-// TestPodsBeingDeletedAreNoGang: such pods of a gang with invalid amounts are in a separate job, which is not reported.
+// TestPodsBeingDeletedAreNoGang checks that the deleted pods of a gang with invalid amounts are in a separate job,
+// which is not reported.
 func TestPodsBeingDeletedAreNoGang(t *testing.T) {
-	a, session := New(), asideWorld()
+	a, session := New(), quarantineSnapshot()
 	deleted := framework.DeletedJob("ns/bad")
-	session.Jobs[deleted] = asideWorld().Jobs["ns/bad"]
+	session.Jobs[deleted] = quarantineSnapshot().Jobs["ns/bad"]
 	session.Jobs[deleted].UID = deleted
 	news := a.RemoveFrom(session, nil, time.Unix(0, 0))
 	if _, is := news["ns/bad"]; !is || len(news) != 1 || a.Counts()[PodGroup] != 1 || session.Jobs[deleted] != nil {
-		t.Errorf("news are %v, %d gangs are quarantined, and the job is in the session: %t; want one gang, and the job left out",
+		t.Errorf("reports are %v, %d gangs are quarantined, and the job is in the session: %t; want one gang, and the job left out",
 			news, a.Counts()[PodGroup], session.Jobs[deleted] != nil)
 	}
 }

@@ -17,8 +17,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAHeldGangDoesNotPauseItsQueue: its queue's other gangs are paused during a search only.
-func TestAHeldGangDoesNotPauseItsQueue(t *testing.T) {
+// TestAQuarantinedGangDoesNotPauseItsQueue checks that a quarantined gang does not pause its queue. The other gangs
+// of its queue are paused only during a search.
+func TestAQuarantinedGangDoesNotPauseItsQueue(t *testing.T) {
 	queue := func() *api.ClusterInfo {
 		snapshot := evilGangs("a/0", "b/0")
 		snapshot.Queues["q"] = &api.QueueInfo{UID: "q", Name: "q", Queue: &scheduling.Queue{}}
@@ -32,11 +33,12 @@ func TestAHeldGangDoesNotPauseItsQueue(t *testing.T) {
 	h := holding(now, "a/0")
 	snapshot := queue()
 	if paused := h.leaveOut(snapshot, now); len(paused) > 0 || len(snapshot.Jobs) != 1 {
-		t.Errorf("beside a held gang that holds resources %v are paused, and the session has %d gangs, want none and 1", paused, len(snapshot.Jobs))
+		t.Errorf("beside a quarantined gang that uses resources %v are paused, and the session has %d gangs, want none and 1", paused, len(snapshot.Jobs))
 	}
 }
 
-// TestSuspectsWithoutWhichCyclesPanicAreReleased: another gang's object made their turns panic.
+// TestSuspectsWithoutWhichCyclesPanicAreReleased checks that suspects are released if cycles panic without them.
+// Another gang's object made their turns panic.
 func TestSuspectsWithoutWhichCyclesPanicAreReleased(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	all := []api.JobID{"a/0", "b/0", "c/0", "d/0"}
@@ -57,7 +59,7 @@ func TestSuspectsWithoutWhichCyclesPanicAreReleased(t *testing.T) {
 		h.panicked(now, turn, "oh no")
 	}
 	if len(h.quarantined) != 1 || h.quarantined[object{PodGroup, "d/0"}] == nil || h.searching() {
-		t.Errorf("held are %d, and the search goes on: %t, want the culprit alone, and an end", len(h.quarantined), h.searching())
+		t.Errorf("%d are quarantined, and the search goes on: %t, want only the culprit, and an end", len(h.quarantined), h.searching())
 	}
 	if !tried {
 		t.Error("a suspect that was released is in no session of the search")
@@ -68,7 +70,8 @@ func TestSuspectsWithoutWhichCyclesPanicAreReleased(t *testing.T) {
 	}
 }
 
-// TestFewTurnsInARowAreSuspected: after these, cycles panic for another reason.
+// TestFewTurnsInARowAreSuspected checks that only a few turns in a row make suspects. If cycles still panic after
+// these, they have another cause.
 func TestFewTurnsInARowAreSuspected(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	all := []api.JobID{"a/0", "b/0", "c/0", "d/0", "e/0"}
@@ -81,11 +84,12 @@ func TestFewTurnsInARowAreSuspected(t *testing.T) {
 	}
 }
 
-// TestASuspectIsInNoGroupOfTheSearch: it is held, so that trying it again proves nothing.
+// TestASuspectIsInNoGroupOfTheSearch checks that a suspect is in no group of the search. It is quarantined, so trying
+// it again proves nothing.
 func TestASuspectIsInNoGroupOfTheSearch(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	all := []api.JobID{"a/0", "b/0", "c/0", "d/0"}
-	for range 2 { // with all, and without any
+	for range 2 { // with all gangs, and without any
 		snapshot := evilGangs(all...)
 		if h.leaveOut(snapshot, now); len(snapshot.Jobs) > 0 {
 			h.panicked(now, "", "oh no")
@@ -96,11 +100,12 @@ func TestASuspectIsInNoGroupOfTheSearch(t *testing.T) {
 	h.leaveOut(evilGangs(all...), now)
 	h.panicked(now, "a/0", "oh no")
 	if suspect := (object{PodGroup, "a/0"}); !h.searching() || h.quarantined[suspect] == nil || slices.Contains(slices.Concat(h.groups...), suspect) {
-		t.Errorf("the suspect is held: %t; groups of the search: %v, want it in none of them", h.quarantined[suspect] != nil, h.groups)
+		t.Errorf("the suspect is quarantined: %t; groups of the search: %v, want it in none of them", h.quarantined[suspect] != nil, h.groups)
 	}
 }
 
-// TestOnlyGangsAreListedAsGangs: queues and nodes are held by other names.
+// TestOnlyGangsAreListedAsGangs checks that only gangs are listed as gangs, since queues and nodes may be quarantined
+// too.
 func TestOnlyGangsAreListedAsGangs(t *testing.T) {
 	a := New()
 	for _, it := range []object{{PodGroup, "ns/g"}, {queueObject, "q"}, {nodeObject, "n"}} {
@@ -112,8 +117,9 @@ func TestOnlyGangsAreListedAsGangs(t *testing.T) {
 	}
 }
 
-// TestAHeldNodeIsInNoListOfNodes, and the root queue is never left out: without it, or with the node in any list, cycles panic.
-func TestAHeldNodeIsInNoListOfNodes(t *testing.T) {
+// TestAQuarantinedNodeIsInNoListOfNodes checks that a quarantined node is in no list of nodes, and that the root
+// queue is never left out. Without the root queue, or with the node in any list, cycles panic.
+func TestAQuarantinedNodeIsInNoListOfNodes(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	var last *api.ClusterInfo
 	for range 30 {
@@ -133,12 +139,13 @@ func TestAHeldNodeIsInNoListOfNodes(t *testing.T) {
 		}
 	}
 	if h.searching() || len(h.quarantined) != 1 || len(last.Nodes) != 1 || len(last.RevocableNodes) != 1 || len(last.Queues) != 2 {
-		t.Errorf("searching: %t; held: %v; the session has %d nodes, %d revocable ones and %d queues, want one node, one such and two queues",
+		t.Errorf("searching: %t; quarantined: %v; the session has %d nodes, %d revocable ones and %d queues, want one node, one such and two queues",
 			h.searching(), h.quarantined, len(last.Nodes), len(last.RevocableNodes), len(last.Queues))
 	}
 }
 
-// TestAGangThatChangedOnceWaitsLikeOthersThen: what it looks like is noted each time that it is held.
+// TestAGangThatChangedOnceWaitsLikeOthersThen checks that a gang that changed once later waits like others: its
+// fingerprint is recorded each time it is quarantined.
 func TestAGangThatChangedOnceWaitsLikeOthersThen(t *testing.T) {
 	now := time.Unix(0, 0)
 	h := holding(now, "a/0")
@@ -158,7 +165,8 @@ func TestAGangThatChangedOnceWaitsLikeOthersThen(t *testing.T) {
 	}
 }
 
-// TestPanicsInOtherGangsTurnsCountAfterAFew: a gang that is tried again may be innocent of them, but not for ever.
+// TestPanicsInOtherGangsTurnsCountAfterAFew checks that panics in other gangs' turns count after a few. A gang that
+// is retried may have nothing to do with them, but not for ever.
 func TestPanicsInOtherGangsTurnsCountAfterAFew(t *testing.T) {
 	now := time.Unix(0, 0)
 	h := holding(now, "a/0")
@@ -179,8 +187,9 @@ func TestPanicsInOtherGangsTurnsCountAfterAFew(t *testing.T) {
 	}
 }
 
-// TestAFamilyThatIsWellRestsForAShortTimeAgain: the rest doubles from one guilty return to the next, and begins again after a good one.
-func TestAFamilyThatIsWellRestsForAShortTimeAgain(t *testing.T) {
+// TestARetryGroupThatSucceedsRestsBrieflyAgain checks that the rest of a retry group doubles after each return that
+// panics, and starts over after a successful one.
+func TestARetryGroupThatSucceedsRestsBrieflyAgain(t *testing.T) {
 	now := time.Unix(0, 0)
 	h := holding(now, "a/0", "a/1")
 	now = now.Add(firstHold)
@@ -201,8 +210,9 @@ func TestAFamilyThatIsWellRestsForAShortTimeAgain(t *testing.T) {
 	}
 }
 
-// TestAHuntWithoutACulpritPauses: panics that no object makes cost no more than they do.
-func TestAHuntWithoutACulpritPauses(t *testing.T) {
+// TestASearchWithoutACulpritPauses checks that a search without a culprit pauses, so panics that no object causes
+// make no extra cycles.
+func TestASearchWithoutACulpritPauses(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	world := func() *api.ClusterInfo {
 		snapshot := evilGangs("a/0")
@@ -216,15 +226,15 @@ func TestAHuntWithoutACulpritPauses(t *testing.T) {
 		return another
 	}
 	var search []bool
-	for range 3 { // with all, without gangs, and without queues and nodes
+	for range 3 { // with everything, without gangs, and without queues and nodes
 		search = append(search, searches())
 	}
 	if diff := cmp.Diff([]bool{true, true, false}, search); diff != "" {
-		t.Errorf("the hunt goes on (-want +got):\n%s", diff)
+		t.Errorf("the search goes on (-want +got):\n%s", diff)
 	}
 	session := world()
 	if h.leaveOut(session, now); len(session.Jobs) != 1 || len(session.Queues) != 1 || len(session.Nodes) != 1 {
-		t.Errorf("after the hunt the session has %d gangs, %d queues and %d nodes, want one of each", len(session.Jobs), len(session.Queues), len(session.Nodes))
+		t.Errorf("after the search the session has %d gangs, %d queues and %d nodes, want one of each", len(session.Jobs), len(session.Queues), len(session.Nodes))
 	}
 	h.quarantine(object{PodGroup, "a/0"}, now, 0)
 	session = world()
@@ -235,14 +245,15 @@ func TestAHuntWithoutACulpritPauses(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: false, searchPause: true} {
 		now = time.Unix(0, 0).Add(after)
 		if got := searches(); got != want {
-			t.Errorf("%s after the hunt it goes on: %t, want %t", after, got, want)
+			t.Errorf("%s after the search it goes on: %t, want %t", after, got, want)
 		}
 		h.groups, h.control, h.others = nil, false, false
 	}
 }
 
-// A search in an empty cluster has nothing to try, so it ends with the first cycle that succeeds.
-func TestAHuntInAnEmptyCluster(t *testing.T) {
+// TestASearchInAnEmptyCluster checks that a search in an empty cluster has nothing to try, so it ends with the first
+// cycle that succeeds.
+func TestASearchInAnEmptyCluster(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	for _, panics := range []bool{true, false, true, true, true} {
 		h.leaveOut(gangs(0), now)
@@ -271,12 +282,13 @@ func TestTopQueue(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsReportedOnce: an event each cycle would not say more, unless something else is wrong.
+// TestAnErrorIsReportedOnce checks that an error is reported once, since an event per cycle would add nothing unless
+// the error changes.
 func TestAnErrorIsReportedOnce(t *testing.T) {
 	a := New()
 	for i, cpu := range []string{"-5", "-5", "-6"} {
 		want := []int{1, 0, 1}[i]
-		snapshot := kindsWorld(1)
+		snapshot := kindsSnapshot(1)
 		(*snapshot.Jobs["old"].PodGroup.Spec.MinResources)[v1.ResourceCPU] = resource.MustParse(cpu)
 		if news := a.RemoveFrom(snapshot, nil, time.Unix(0, 0)); len(news) != want {
 			t.Errorf("in session %d there are %d news, want %d", i, len(news), want)
@@ -284,8 +296,9 @@ func TestAnErrorIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestHeldObjectsComeBack: of each kind, sooner when they have changed, and none that was deleted is kept in mind.
-func TestHeldObjectsComeBack(t *testing.T) {
+// TestQuarantinedObjectsReturn checks that quarantined objects of each kind return, sooner if they have changed, and
+// that no deleted object is remembered.
+func TestQuarantinedObjectsReturn(t *testing.T) {
 	items := []object{{PodGroup, "ns/g"}, {queueObject, "q"}, {nodeObject, "n"}}
 	snapshot := func(without object, changed bool) *api.ClusterInfo {
 		snapshot := evilGangs("ns/g")
@@ -310,22 +323,22 @@ func TestHeldObjectsComeBack(t *testing.T) {
 				h.leaveOut(snapshot(object{}, changed), now)
 			}
 			if got := now.Sub(time.Unix(0, 0)); got != want || !h.back[it] {
-				t.Errorf("%v, changed: %t: after %s %v come back, want it after %s", it, changed, got, h.back, want)
+				t.Errorf("%v, changed: %t: after %s %v return, want it after %s", it, changed, got, h.back, want)
 			}
 		}
 		h, now := newBisector(), time.Unix(0, 0)
 		h.quarantine(it, now, 0)
 		h.retryGroup(it.retryGroup())
 		if h.leaveOut(snapshot(it, false), now); len(h.quarantined) > 0 || len(h.retryGroups) > 0 {
-			t.Errorf("%v was deleted, and is held: %v", it, h.quarantined)
+			t.Errorf("%v was deleted, and is quarantined: %v", it, h.quarantined)
 		}
 	}
 }
 
-// Among the objects of a namespace, or all queues, or all nodes, changed objects are retried first, then those with the
-// longest wait. None is retried during a search.
+// TestOrderOfRetries: Among the objects of a namespace, or all queues, or all nodes, changed objects are retried
+// first, then the objects with the longest wait. None is retried during a search.
 func TestOrderOfRetries(t *testing.T) {
-	for range 10 { // held objects are in no order
+	for range 10 { // The order of quarantined objects is random.
 		comesBackFirst(t)
 	}
 	families := map[object]string{{PodGroup, "a/z"}: "PodGroup/a", {queueObject, "q"}: "Queue/", {nodeObject, "n"}: "Node/"}
@@ -339,8 +352,9 @@ func TestOrderOfRetries(t *testing.T) {
 	}
 }
 
-// TestManyNodesThatAreCulpritsHoldNoOther: they are of no tenant.
-func TestManyNodesThatAreCulpritsHoldNoOther(t *testing.T) {
+// TestManyCulpritNodesQuarantineNoOther checks that many culprit nodes quarantine no other node, although nodes
+// belong to no tenant.
+func TestManyCulpritNodesQuarantineNoOther(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	for range 60 {
 		snapshot := evilGangs("a/0")
@@ -355,11 +369,12 @@ func TestManyNodesThatAreCulpritsHoldNoOther(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{"Node evil-0", "Node evil-1", "Node evil-2", "Node evil-3"}, names(h.quarantined)); diff != "" {
-		t.Errorf("held (-want +got):\n%s", diff)
+		t.Errorf("quarantined (-want +got):\n%s", diff)
 	}
 }
 
-// The retried gangs were in the session before it.
+// TestPanicBeforeASessionIsNotCountedForRetriedGangs checks that a panic before a session is not counted for the
+// retried gangs, which were in the session before it.
 func TestPanicBeforeASessionIsNotCountedForRetriedGangs(t *testing.T) {
 	for name, panics := range map[string]bool{"after a panic": true, "after a success": false} {
 		now := time.Unix(0, 0)
@@ -386,7 +401,7 @@ func TestPanicBeforeASessionIsNotCountedForRetriedGangs(t *testing.T) {
 			after += held.failures
 		}
 		if after != failures || !h.searching() {
-			t.Errorf("%s, a panic is counted %d times for held gangs, and a search is on: %t; want none, and that it is", name, after-failures, h.searching())
+			t.Errorf("%s, a panic is counted %d times for quarantined gangs, and a search runs: %t; want none, and that it is", name, after-failures, h.searching())
 		}
 	}
 }
@@ -407,7 +422,7 @@ func comesBackFirst(t *testing.T) {
 		if snapshot.Jobs["a/x"].PodGroup.Spec.MinMember = 7; len(came) == 3 {
 			h.searchGangs(nil)
 			if h.leaveOut(all(), now); len(h.back) > 0 {
-				t.Errorf("%v come back during a search", h.back)
+				t.Errorf("%v return during a search", h.back)
 			}
 			h.groups, h.control = nil, false
 		}
@@ -420,6 +435,6 @@ func comesBackFirst(t *testing.T) {
 		now = now.Add(lookPeriod)
 	}
 	if diff := cmp.Diff([]string{"a/x", "a/z", "a/y", "a/w"}, came); diff != "" {
-		t.Errorf("came back (-want +got):\n%s", diff)
+		t.Errorf("returned (-want +got):\n%s", diff)
 	}
 }

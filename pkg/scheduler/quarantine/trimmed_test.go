@@ -16,8 +16,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestQuantitiesAreTrimmed: each list of an object has its own limit. Lists that are added up have a part of the limit each. Amounts
-// within the limits are unchanged.
+// TestQuantitiesAreTrimmed checks that quantities are trimmed. Each list of an object has its own limit. Lists that
+// are added up have a part of the limit each. Amounts within the limits are unchanged.
 func TestQuantitiesAreTrimmed(t *testing.T) {
 	list := func(cpu, memory string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory), "example.com/fits": resource.MustParse("7")}
@@ -62,7 +62,7 @@ func TestQuantitiesAreTrimmed(t *testing.T) {
 	}
 }
 
-// TestInformersTrimAndCount: each of the informers does both with each object.
+// TestInformersTrimAndCount checks that each informer trims and counts each object.
 func TestInformersTrimAndCount(t *testing.T) {
 	owned := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Namespace: "ns", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}

@@ -20,8 +20,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// kindsWorld is a snapshot with a node that has devices, a queue that may have others, and a gang that names so many kinds.
-func kindsWorld(named int) *api.ClusterInfo {
+// kindsSnapshot returns a snapshot with a node that has devices, a queue that may use others, and a gang that names
+// this number of resources.
+func kindsSnapshot(named int) *api.ClusterInfo {
 	snapshot := &api.ClusterInfo{Jobs: map[api.JobID]*api.JobInfo{}, Nodes: map[string]*api.NodeInfo{}, Queues: map[api.QueueID]*api.QueueInfo{}}
 	snapshot.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8"}).Obj())
 	broken := schedtest.MakeNode().Name("broken").Capacity(schedtest.Resources{"cpu": "8", "example.com/broken": "8"}).Obj()
@@ -42,7 +43,7 @@ func kindsWorld(named int) *api.ClusterInfo {
 	return snapshot
 }
 
-// askFor adds a gang whose PodGroup asks for one of each, and whose pod for one of the last.
+// askFor adds a gang whose PodGroup requests one of each resource, and whose pod requests one of the last.
 func askFor(snapshot *api.ClusterInfo, name string, created time.Time, kinds ...string) *api.JobInfo {
 	list := v1.ResourceList{}
 	for _, kind := range kinds {
@@ -57,8 +58,8 @@ func askFor(snapshot *api.ClusterInfo, name string, created time.Time, kinds ...
 	return job
 }
 
-// TestUnknownResourcesAreLimitedInTotal: requests for resources that exist, or may exist later, quarantine no gang. Beyond the
-// limit, the youngest gangs are reported.
+// TestUnknownResourcesAreLimitedInTotal checks that unknown resources are limited in total. Requests for resources
+// that exist, or may exist later, quarantine no gang. Beyond the limit, the youngest gangs are reported.
 func TestUnknownResourcesAreLimitedInTotal(t *testing.T) {
 	tests := map[string]struct {
 		named int
@@ -79,7 +80,7 @@ func TestUnknownResourcesAreLimitedInTotal(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			snapshot := kindsWorld(tt.named)
+			snapshot := kindsSnapshot(tt.named)
 			askFor(snapshot, "young", time.Unix(2, 0), tt.asks...)
 			beyond := beyondKinds(snapshot, nil)
 			if diff := cmp.Diff(tt.want, slices.Collect(maps.Keys(beyond))); diff != "" {
@@ -87,16 +88,16 @@ func TestUnknownResourcesAreLimitedInTotal(t *testing.T) {
 			}
 			for _, message := range beyond {
 				if !strings.HasPrefix(message, `requests resource "example.com/`) || !strings.Contains(message, "limit of 100 unknown resource names") {
-					t.Errorf("it is told %q", message)
+					t.Errorf("the message is %q", message)
 				}
 			}
 		})
 	}
 }
 
-// Resources that only a pod requests count, too.
+// TestUnknownResourcesOfPodsAreLimited checks that unknown resources that only a pod requests count, too.
 func TestUnknownResourcesOfPodsAreLimited(t *testing.T) {
-	snapshot := kindsWorld(mostUnknown)
+	snapshot := kindsSnapshot(mostUnknown)
 	young := askFor(snapshot, "young", time.Unix(2, 0), "example.com/k-007", "example.com/other")
 	young.PodGroup.Spec.MinResources = nil
 	if diff := cmp.Diff([]api.JobID{"young"}, slices.Collect(maps.Keys(beyondKinds(snapshot, nil)))); diff != "" {
@@ -104,9 +105,9 @@ func TestUnknownResourcesOfPodsAreLimited(t *testing.T) {
 	}
 }
 
-// Namespaces take turns, and gangs without unknown resources take no turn.
+// TestOrdinaryGangsTakeNoTurn checks that gangs without unknown resources take no turn when namespaces take turns.
 func TestOrdinaryGangsTakeNoTurn(t *testing.T) {
-	snapshot := kindsWorld(1)
+	snapshot := kindsSnapshot(1)
 	delete(snapshot.Jobs, "old")
 	for i, gang := range []struct {
 		namespace, name string
@@ -123,10 +124,11 @@ func TestOrdinaryGangsTakeNoTurn(t *testing.T) {
 	}
 }
 
-// The gang has too many unknown resources. Its queue still counts the known resources that it holds. The unknown
-// resources that its pending pods request do not count.
+// TestQuarantinedGangHoldsOnlyKnownResources checks that a quarantined gang uses only known resources. The gang has
+// too many unknown resources. Its queue still counts the known resources that it uses. The unknown resources that its
+// pending pods request do not count.
 func TestQuarantinedGangHoldsOnlyKnownResources(t *testing.T) {
-	snapshot := kindsWorld(mostUnknown)
+	snapshot := kindsSnapshot(mostUnknown)
 	job := askFor(snapshot, "young", time.Unix(2, 0), "example.com/other")
 	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Req(schedtest.Resources{"cpu": "2", "nvidia.com/gpu": "4", "example.com/mine": "1"}).Node("n").Phase(v1.PodRunning).Obj())
 	job.AddTaskInfo(runs)
@@ -155,10 +157,11 @@ func TestQuarantinedGangHoldsOnlyKnownResources(t *testing.T) {
 	}
 }
 
-// TestOnlyGangsThatAreTooLargeCountByWhatTheyHold: amounts below 0 are mended where they stand.
+// TestOnlyGangsThatAreTooLargeCountByWhatTheyHold checks that only gangs that are too large count by the resources
+// that they use. Negative amounts are normalized in place instead.
 func TestOnlyGangsThatAreTooLargeCountByWhatTheyHold(t *testing.T) {
 	for reason, want := range map[string]string{InvalidResources: "1", ObjectTooLarge: "0"} {
-		snapshot := kindsWorld(1)
+		snapshot := kindsSnapshot(1)
 		a := New()
 		a.wrong["old"] = Verdict{Reason: reason}
 		a.CapMinResources(snapshot)
@@ -169,10 +172,11 @@ func TestOnlyGangsThatAreTooLargeCountByWhatTheyHold(t *testing.T) {
 	}
 }
 
-// TestTheYoungestGangsAreBeyondAllKinds: of the same age the last by name; gangs that are too large count for none.
+// TestTheYoungestGangsAreBeyondAllKinds checks that the youngest gangs exceed the limit of unknown resources. Among
+// equally old gangs, the last one by name does. Gangs that are too large do not count.
 func TestTheYoungestGangsAreBeyondAllKinds(t *testing.T) {
-	for range 5 { // gangs are in no order
-		snapshot := kindsWorld(1)
+	for range 5 { // The order of gangs is random.
+		snapshot := kindsSnapshot(1)
 		for i, age := range []int64{4, 2, 3, 2, 2, 5} {
 			var names []string
 			for k := range 40 {
@@ -187,7 +191,8 @@ func TestTheYoungestGangsAreBeyondAllKinds(t *testing.T) {
 	}
 }
 
-// TestANamespaceLeavesKindsToOthers: an old gang of one namespace names as many unknown kinds as there may be, or many gangs of it do together.
+// TestANamespaceLeavesKindsToOthers checks that a namespace leaves unknown resources to others. One old gang of a
+// namespace names as many as the limit allows, or many of its gangs do so together.
 func TestANamespaceLeavesKindsToOthers(t *testing.T) {
 	asking := func(namespace, name string, age, from, to int) *api.JobInfo {
 		amounts := v1.ResourceList{}

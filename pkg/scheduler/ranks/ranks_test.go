@@ -29,7 +29,7 @@ func TestRankOrder(t *testing.T) {
 		return pod
 	}
 	tests := map[string]struct {
-		// pods are in the order that is wanted.
+		// pods are in the required order.
 		pods []*v1.Pod
 	}{
 		"by name, as people count": {pods: []*v1.Pod{
@@ -99,7 +99,7 @@ func TestRankOrder(t *testing.T) {
 	}
 }
 
-// FuzzNaturalOrder: the order is one: it is antisymmetric, transitive, and equal for equal texts only.
+// FuzzNaturalOrder checks that the order is antisymmetric and transitive, and that only equal texts compare as equal.
 func FuzzNaturalOrder(f *testing.F) {
 	f.Add("pod-2", "pod-10", "pod-02")
 	f.Add("pod-2", "pod-02", "pod-10")
@@ -113,7 +113,7 @@ func FuzzNaturalOrder(f *testing.F) {
 			t.Errorf("%q and %q: %d one way, %d the other", a, b, compareNaturally(a, b), compareNaturally(b, a))
 		}
 		if compareNaturally(a, b) < 0 && compareNaturally(b, c) < 0 && compareNaturally(a, c) >= 0 {
-			t.Errorf("%q comes before %q and that before %q, which does not come behind the first", a, b, c)
+			t.Errorf("%q precedes %q, which precedes %q, but the first does not precede the last", a, b, c)
 		}
 	})
 }

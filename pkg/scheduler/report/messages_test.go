@@ -18,9 +18,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAStepThatEndsIsReported on the pod, whose condition reported before that the step runs for long.
+// TestAStepThatEndsIsReported checks that the end of a long step is reported on the pod, whose condition reported
+// before that the step runs for long.
 func TestAStepThatEndsIsReported(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		m := &binding.Member{Task: api.NewTaskInfo(w.cluster.Pod("p0")), Node: "n"}
 		o := w.Observe(ignore{})
 		o.Delayed(m, binding.Delay{Kind: binding.StepWaits, Plugin: "p", Node: "n", Since: time.Unix(0, 0).UTC()})
@@ -44,7 +45,8 @@ type ignore struct{ binding.Observer }
 func (ignore) Delayed(*binding.Member, binding.Delay) {}
 func (ignore) DelayEnded(*binding.Member, error)      {}
 
-// TestMessages has the texts that users read on gangs and pods after a transaction, and on PodGroups with fields without effect.
+// TestMessages compares the messages that users read on gangs and pods after a transaction, and on PodGroups with
+// fields without effect.
 func TestMessages(t *testing.T) {
 	member := func(name string) *binding.Member {
 		return &binding.Member{Task: api.NewTaskInfo(schedtest.MakePod().Name(name).Group("g").Obj()), Node: "n"}
@@ -67,7 +69,7 @@ func TestMessages(t *testing.T) {
 		return status.Conditions[0].Reason + ": " + status.Conditions[0].Message
 	}
 	ineffective := func(group *schedtest.PodGroupBuilder, hyperNodes HyperNodes) (text string) {
-		inWorld(t, func(t *testing.T, w *world) {
+		withHarness(t, func(t *testing.T, w *harness) {
 			job, converted := api.NewJobInfo("ns/g"), &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
 			if err := scheme.Scheme.Convert(group.Name("g").Obj(), &converted.PodGroup, nil); err != nil {
 				t.Fatal(err)
@@ -126,9 +128,9 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesOfBoundPods has the event of a pod that is bound.
+// TestMessagesOfBoundPods compares the event of a bound pod.
 func TestMessagesOfBoundPods(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		w.Bound(w.cluster.Pod("p0"), "n")
 		w.settle()
 		if diff := cmp.Diff([]string{"Normal Scheduled p0: Successfully assigned ns/p0 to n"}, w.cluster.Events.Take()); diff != "" {

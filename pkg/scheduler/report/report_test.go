@@ -24,8 +24,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// world is a reporter on a cluster in memory.
-type world struct {
+// harness is a reporter on a cluster in memory.
+type harness struct {
 	*Reporter
 	t       *testing.T
 	cluster *schedtest.Cluster
@@ -34,8 +34,8 @@ type world struct {
 	woken   int
 }
 
-// inWorld runs f in a world with a gang g of one pod p0 that waits, under a fake clock.
-func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+// withHarness runs f with a harness and a gang g with one waiting pod p0, under a fake clock.
+func withHarness(t *testing.T, f func(t *testing.T, w *harness)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,12 +50,12 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
+func newWorld(t *testing.T, cluster *schedtest.Cluster) *harness {
 	t.Helper()
 	indexer := func() cache.Indexer {
 		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
-	w := &world{t: t, cluster: cluster, pods: indexer(), groups: indexer()}
+	w := &harness{t: t, cluster: cluster, pods: indexer(), groups: indexer()}
 	w.Reporter = New(Config{
 		Kube: cluster.Kube, Volcano: cluster.Volcano, Books: books.New(books.Config{DefaultQueue: schedtest.Queue}),
 		Pods: corelisters.NewPodLister(w.pods), PodGroups: vclisters.NewPodGroupLister(w.groups), Queues: vclisters.NewQueueLister(indexer()),
@@ -67,7 +67,7 @@ func newWorld(t *testing.T, cluster *schedtest.Cluster) *world {
 	return w
 }
 
-func (w *world) showPod(pod *v1.Pod) {
+func (w *harness) showPod(pod *v1.Pod) {
 	w.t.Helper()
 	if err := w.pods.Add(pod); err != nil {
 		w.t.Fatal(err)
@@ -75,7 +75,7 @@ func (w *world) showPod(pod *v1.Pod) {
 	w.books.Pods.Show(pod)
 }
 
-func (w *world) showGroup(group *v1beta1.PodGroup) {
+func (w *harness) showGroup(group *v1beta1.PodGroup) {
 	w.t.Helper()
 	group = w.cluster.Put(group).(*v1beta1.PodGroup)
 	if err := w.groups.Add(group); err != nil {
@@ -86,16 +86,17 @@ func (w *world) showGroup(group *v1beta1.PodGroup) {
 	}
 }
 
-// settle lets the time pass after which conditions are written.
-func (w *world) settle() {
+// settle waits until delayed conditions are written.
+func (w *harness) settle() {
 	time.Sleep(2 * statuswriter.Settle)
 	synctest.Wait()
 	w.showPod(w.cluster.Pod("p0"))
 }
 
-// TestANominationIsWrittenAlthoughTheVerdictIsNot: the pod's condition says already why it waits.
+// TestANominationIsWrittenAlthoughTheVerdictIsNot checks that a nomination is written although the result is not
+// written again: the pod's condition already has the reason why it waits.
 func TestANominationIsWrittenAlthoughTheVerdictIsNot(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		for _, nominated := range []string{"", "n"} {
 			w.outlet.pod(w.cluster.Pod("p0"), v1.PodReasonUnschedulable, "no room", nominated)
 			w.settle()
@@ -106,7 +107,8 @@ func TestANominationIsWrittenAlthoughTheVerdictIsNot(t *testing.T) {
 	})
 }
 
-// TestAGangThatNoSessionSeesIsReported: once, after the moment in which its queue may still come.
+// TestAGangThatNoSessionSeesIsReported checks that a gang that no session sees is reported once, after the time in
+// which its queue may still be created.
 func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	const why = "queue \"" + schedtest.Queue + "\" does not exist; create it, or correct spec.queue"
 	tests := map[string]struct {
@@ -118,13 +120,13 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.Unseen(tt.seen, nil)
 				if got := w.cluster.Events.Take(); len(got) > 0 {
 					t.Errorf("reported before its queue may have come: %q", got)
 				}
 				if young := len(tt.want) > 0; w.woken > 0 != young {
-					t.Errorf("another session is asked for: %v, want %v", w.woken > 0, young)
+					t.Errorf("another session is requested: %v, want %v", w.woken > 0, young)
 				}
 				w.settle()
 				w.Unseen(tt.seen, nil)
@@ -137,9 +139,10 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	}
 }
 
-// TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes: the gang keeps its message, and is placed without the nodes that it failed on last.
+// TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes checks that a repeated failure is reported once and has its own
+// nodes: the gang keeps its message, and is placed without the nodes of its last failure.
 func TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withHarness(t, func(t *testing.T, w *harness) {
 		fail := func(node string) Failure {
 			w.books.Lock()
 			task := w.books.Jobs.Get("ns/g").Tasks["ns-p0"].Clone()

@@ -18,7 +18,7 @@ func entriesOf[T any](entry T, generation *uint64) iter.Seq2[T, uint64] {
 	return func(yield func(T, uint64) bool) { yield(entry, *generation) }
 }
 
-// waiting returns a pod that requests a cpu and a GPU.
+// waiting returns a pod that requests a CPU and a GPU.
 func waiting(name string) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name(name).UID(name).Group("g").Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "1"})
 }
@@ -27,7 +27,8 @@ func newNode() *api.NodeInfo {
 	return api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "2", "nvidia.com/gpu": "2", "pods": "10"}).Obj())
 }
 
-// TestNodesAreGivenAgain as long as neither the entry nor the copy has changed.
+// TestNodesAreGivenAgain checks that the copy of a node is reused as long as neither the entry nor the copy has
+// changed.
 func TestNodesAreGivenAgain(t *testing.T) {
 	tests := map[string]struct {
 		change func(source, given *api.NodeInfo, generation *uint64)
@@ -70,7 +71,7 @@ func TestNodesAreGivenAgain(t *testing.T) {
 				t.Errorf("the copy is given again: %t, want %t", second == first, tt.again)
 			}
 			if got := copies.Fits(second); got != tt.again {
-				t.Errorf("it is known that its tasks fit: %t, want %t", got, tt.again)
+				t.Errorf("its tasks are recorded as fitting: %t, want %t", got, tt.again)
 			}
 			if len(second.Tasks) != 0 || second.Idle.MilliCPU != 2000 {
 				t.Errorf("the next session has %d tasks on the node and %v idle", len(second.Tasks), second.Idle)
@@ -79,7 +80,8 @@ func TestNodesAreGivenAgain(t *testing.T) {
 	}
 }
 
-// TestJobsAreGivenAgain as nodes are. Their priority and status are those of now either way.
+// TestJobsAreGivenAgain checks that the copies of jobs are reused like the copies of nodes. Their priority and status
+// are always the current ones.
 func TestJobsAreGivenAgain(t *testing.T) {
 	tests := map[string]struct {
 		change func(given *api.JobInfo, generation *uint64)
@@ -113,7 +115,7 @@ func TestJobsAreGivenAgain(t *testing.T) {
 				t.Errorf("the copy is given again: %t, want %t", second == first, tt.again)
 			}
 			if got := copies.WithinBounds(source.UID, second); got != tt.again {
-				t.Errorf("its bounds are known: %t, want %t", got, tt.again)
+				t.Errorf("its bounds are recorded: %t, want %t", got, tt.again)
 			}
 			if second.Priority != 2 || second.PodGroup.Status.Phase != "" || len(second.TaskStatusIndex[api.Pending]) != 1 {
 				t.Errorf("the next session has priority %d, phase %q and %d tasks that wait", second.Priority, second.PodGroup.Status.Phase, len(second.TaskStatusIndex[api.Pending]))
@@ -122,7 +124,8 @@ func TestJobsAreGivenAgain(t *testing.T) {
 	}
 }
 
-// TestACopyHasTasksThatFindNoRoom: the node has shrunk while a transaction held it.
+// TestACopyHasTasksThatFindNoRoom checks that a copy has tasks that do not fit the node, which has shrunk while a
+// transaction had resources of it reserved.
 func TestACopyHasTasksThatFindNoRoom(t *testing.T) {
 	source := newNode()
 	task := api.NewTaskInfo(waiting("p").Node("n").Phase(v1.PodRunning).Obj())
@@ -137,8 +140,9 @@ func TestACopyHasTasksThatFindNoRoom(t *testing.T) {
 	}
 }
 
-// TestATrustedSessionLeavesLessToCompare: what a plugin writes into a placed task, which no method of a job or a node does, is found at once after a session that is
-// not trusted, and late after one that is. What changes sums or counts is always found.
+// TestATrustedSessionLeavesLessToCompare checks that fewer comparisons are made after a trusted session. A change to
+// a field of a placed task, which no method of a job or a node makes, is found at once after a session that is not
+// trusted, and late after a trusted one. Changes of sums or counts are always found.
 func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
 	running := func() *api.TaskInfo { return api.NewTaskInfo(waiting("p").Node("n").Phase(v1.PodRunning).Obj()) }
 	tests := map[string]struct {
@@ -197,7 +201,7 @@ func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
 				again = nextNode == node || nextJob == job
 			}
 			if (given > 1) != tt.late || given > wholeEvery {
-				t.Errorf("both copies are made again with snapshot %d, want late: %t, and at most %d", given, tt.late, wholeEvery)
+				t.Errorf("both copies are renewed with snapshot %d, want late: %t, and at most %d", given, tt.late, wholeEvery)
 			}
 		})
 	}

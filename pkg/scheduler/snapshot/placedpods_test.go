@@ -16,7 +16,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// randomJob is a job of tasks that wait, are being bound, run or have ended, some of which have affinity.
+// randomJob returns a job with tasks that wait, are being bound, run or have ended. Some of them have affinity.
 func randomJob(r *rand.Rand, id api.JobID) *api.JobInfo {
 	job := api.NewJobInfo(id)
 	for i := range r.IntN(5) {
@@ -38,7 +38,8 @@ func randomJob(r *rand.Rand, id api.JobID) *api.JobInfo {
 	return job
 }
 
-// They do not depend on former sessions.
+// TestPlacedPodsAreThePodsOfTheSession checks that the placed pods are the pods of the session and do not depend on
+// former sessions.
 func TestPlacedPodsAreThePodsOfTheSession(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -70,14 +71,15 @@ func TestPlacedPodsAreThePodsOfTheSession(t *testing.T) {
 				kept.Keep()
 				continue
 			}
-			for uid, task := range lister.Tasks { // by a plugin that is not known
+			for uid, task := range lister.Tasks { // as an unknown plugin does
 				lister.Tasks[uid] = task.Clone()
 			}
 		}
 	}
 }
 
-// placeSome places pending tasks, of which some are taken back. The next session has other copies of the jobs of which tasks are placed still.
+// placeSome places pending tasks and reverts some of them. The next session has new copies of the jobs that still
+// have placed tasks.
 func placeSome(t *testing.T, r *rand.Rand, ssn *vcframework.Session, lister *vcframework.PodLister, jobs map[api.JobID]*api.JobInfo) {
 	t.Helper()
 	for id, job := range ssn.Jobs {
@@ -86,7 +88,7 @@ func placeSome(t *testing.T, r *rand.Rand, ssn *vcframework.Session, lister *vcf
 				if err := job.UpdateTaskStatus(task, status); err != nil {
 					t.Fatal(err)
 				}
-				if r.IntN(4) > 0 || status == api.Allocated { // a plugin may miss that one is taken back
+				if r.IntN(4) > 0 || status == api.Allocated { // A plugin may miss that a placement is reverted.
 					lister.UpdateTask(task, "n")
 				}
 			}

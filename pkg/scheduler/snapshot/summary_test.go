@@ -13,7 +13,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// placedSum adds up what the placed tasks of the job request.
+// placedSum returns the sum of the requests of the job's placed tasks, and their number.
 func placedSum(job *api.JobInfo) (sum *api.Resource, count int) {
 	sum = &api.Resource{}
 	for _, task := range placed(job.TaskStatusIndex) {
@@ -23,7 +23,8 @@ func placedSum(job *api.JobInfo) (sum *api.Resource, count int) {
 	return sum, count
 }
 
-// TestASummaryAddsUpToTheSame: as many placed tasks request the same together, with no resource that none of them requests.
+// TestASummaryAddsUpToTheSame checks that a summary adds up to the same: the same number of placed tasks has the same
+// total request, without resources that no task requests.
 func TestASummaryAddsUpToTheSame(t *testing.T) {
 	tests := map[string]struct {
 		placed, waiting int
@@ -70,7 +71,7 @@ func TestASummaryAddsUpToTheSame(t *testing.T) {
 			}
 			summaries.Undo()
 			if len(job.Tasks) != tt.placed+tt.waiting || len(job.TaskStatusIndex[api.Pending]) != tt.waiting {
-				t.Errorf("%d tasks are left, want %d", len(job.Tasks), tt.placed+tt.waiting)
+				t.Errorf("%d tasks remain, want %d", len(job.Tasks), tt.placed+tt.waiting)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ var errBroken = errors.New("it is broken")
 
 var podGroupResource = schema.GroupResource{Group: "scheduling.volcano.sh", Resource: "podgroups"}
 
-// testWriter is a writer on a cluster in memory. What happens in the cluster is seen when the test says so.
+// testWriter is a writer on a cluster in memory. The test decides when the watch shows events of the cluster.
 type testWriter struct {
 	*Writer
 	t       *testing.T
@@ -46,7 +46,7 @@ type testWriter struct {
 	placed sync.Map
 }
 
-// inCluster runs f with a writer at work, under a fake clock.
+// inCluster runs f with a running writer, under a fake clock.
 func inCluster(t *testing.T, f func(t *testing.T, w *testWriter)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
@@ -79,7 +79,7 @@ func inCluster(t *testing.T, f func(t *testing.T, w *testWriter)) {
 	})
 }
 
-// storeOf is where the watch shows objects like the given one.
+// storeOf returns the store of the watch for objects of this type.
 func (w *testWriter) storeOf(object runtime.Object) cache.Indexer {
 	switch object.(type) {
 	case *v1.Pod:
@@ -91,7 +91,7 @@ func (w *testWriter) storeOf(object runtime.Object) cache.Indexer {
 	}
 }
 
-// add puts the objects into the cluster, new or changed, and shows them.
+// add adds or updates the objects in the cluster and shows them.
 func (w *testWriter) add(objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {
@@ -107,7 +107,7 @@ func (w *testWriter) deliver(object runtime.Object) {
 	}
 }
 
-// remove deletes the object and shows that.
+// remove deletes the object and shows the deletion.
 func (w *testWriter) remove(object runtime.Object) {
 	w.t.Helper()
 	w.cluster.Remove(object)
@@ -123,14 +123,14 @@ func pod(i int) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g")
 }
 
-// gangOf1 makes PodGroup g and its pod p0.
+// gangOf1 creates PodGroup g and its pod p0.
 func (w *testWriter) gangOf1() {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), pod(0).Obj())
 	w.cluster.Writes()
 }
 
-// podGroup is PodGroup g as a session sees it.
+// podGroup returns PodGroup g as a session sees it.
 func (w *testWriter) podGroup() *api.PodGroup {
 	w.t.Helper()
 	shown, err := w.deps.PodGroups.PodGroups(schedtest.Namespace).Get("g")
@@ -148,7 +148,7 @@ func (w *testWriter) podGroup() *api.PodGroup {
 	return pg
 }
 
-// desire desires the status of PodGroup g changed.
+// desire requests a changed status of PodGroup g.
 func (w *testWriter) desire(change func(status *scheduling.PodGroupStatus)) {
 	w.t.Helper()
 	pg := w.podGroup()
@@ -168,7 +168,7 @@ func unschedulable(reason, message string) func(*scheduling.PodGroupStatus) {
 	}
 }
 
-// condition is what PodGroup g's condition of the kind says in the API server.
+// condition returns PodGroup g's condition of this type in the API server.
 func (w *testWriter) condition(kind v1beta1.PodGroupConditionType) string {
 	for _, c := range w.cluster.PodGroup("g").Status.Conditions {
 		if c.Type == kind {
@@ -178,7 +178,7 @@ func (w *testWriter) condition(kind v1beta1.PodGroupConditionType) string {
 	return ""
 }
 
-// podScheduled is what the pod's condition says in the API server.
+// podScheduled returns the pod's condition in the API server.
 func (w *testWriter) podScheduled(name string) string {
 	_, c := podutil.GetPodCondition(&w.cluster.Pod(name).Status, v1.PodScheduled)
 	if c == nil {
@@ -187,7 +187,7 @@ func (w *testWriter) podScheduled(name string) string {
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }
 
-// away lets all calls fail for a while.
+// away makes all calls fail for that long.
 func (w *testWriter) away(during time.Duration) {
 	back := time.Now().Add(during)
 	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {

@@ -17,7 +17,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 )
 
-// TestMessages has the events of objects whose status the API server rejects.
+// TestMessages compares the events of objects whose status the API server rejects.
 func TestMessages(t *testing.T) {
 	podGroup := func(w *testWriter) { w.desire(phase(scheduling.PodGroupRunning)) }
 	pod := func(w *testWriter) {
@@ -64,7 +64,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesOfErrors has the errors of failed writes, which the log lists until a write succeeds.
+// TestMessagesOfErrors compares the errors of failed writes, which the log lists until a write succeeds.
 func TestMessagesOfErrors(t *testing.T) {
 	got := map[string]string{}
 	inCluster(t, func(t *testing.T, w *testWriter) {

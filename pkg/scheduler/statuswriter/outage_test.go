@@ -14,8 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// desireAll desires a status of each kind: for the pod's condition, the PodGroup's counters and the queue's allocation. All
-// of them wait a moment before they are written.
+// desireAll requests a status of each kind: the pod's condition, the PodGroup's counters and the queue's allocation.
+// All of them are delayed before they are written.
 func (w *testWriter) desireAll() {
 	w.t.Helper()
 	told := w.cluster.Pod("p0").DeepCopy()
@@ -27,7 +27,8 @@ func (w *testWriter) desireAll() {
 	w.putQueue(schedtest.Queue, &desiredQueue{allocated: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}})
 }
 
-// TestStatusesAreWrittenSoonAfterAnOutage: the waits between tries have grown by then.
+// TestStatusesAreWrittenSoonAfterAnOutage checks that statuses are written soon after an outage, although the waits
+// between tries have grown.
 func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
 	const soon = time.Second
 	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
@@ -46,7 +47,8 @@ func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail: what waits for a moment to pass may not be needed by then.
+// TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail checks that the end of an outage does not speed up a status that
+// did not fail, since a delayed status may become unnecessary.
 func TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()

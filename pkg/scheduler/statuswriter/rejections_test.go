@@ -39,8 +39,8 @@ func (w *testWriter) reject(resource string, err error) (tries *int) {
 	return tries
 }
 
-// TestRejectedStatusIsDropped: what the API server rejects for good is not written again and again, neither by the writer
-// nor because each cycle desires it anew.
+// TestRejectedStatusIsDropped checks that a rejected status is dropped. A status that the API server rejects
+// permanently is not written again and again, neither by the writer nor because each cycle requests it.
 func TestRejectedStatusIsDropped(t *testing.T) {
 	pgRejected := "Warning StatusRejected g: the API server rejected the status that the scheduler writes: "
 	tests := map[string]struct {
@@ -74,7 +74,8 @@ func TestRejectedStatusIsDropped(t *testing.T) {
 	}
 }
 
-// After an outage the API server may forbid writes for a moment, and fail again. Only consecutive rejections count.
+// TestWriteIsNotAbandonedForAnOutage checks that a write is not abandoned for an outage. After an outage the API
+// server may forbid writes for a moment, and fail again. Only consecutive rejections count.
 func TestWriteIsNotAbandonedForAnOutage(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -95,7 +96,7 @@ func TestWriteIsNotAbandonedForAnOutage(t *testing.T) {
 			t.Errorf("the phase is %q after %d tries, want that it is written", got, tries)
 		}
 		if events := w.cluster.Events.Take(); len(events) > 0 {
-			t.Errorf("it is told: %q", events)
+			t.Errorf("the event is: %q", events)
 		}
 	})
 }
@@ -117,7 +118,8 @@ func TestRejectedPodStatusIsDropped(t *testing.T) {
 	})
 }
 
-// TestRejectionHoldsForOneWrite: another status, another version of the object, or a while later, and it is tried again.
+// TestRejectionHoldsForOneWrite checks that a rejection applies to one write. Another status, another version of the
+// object, or a later time lead to another try.
 func TestRejectionHoldsForOneWrite(t *testing.T) {
 	tests := map[string]struct {
 		change func(w *testWriter)
@@ -152,8 +154,8 @@ func TestRejectionHoldsForOneWrite(t *testing.T) {
 	}
 }
 
-// TestStatusOfAnyTenantIsShort: whatever a step, a plugin or the PodGroup itself says, what is written and told of it is
-// bounded.
+// TestStatusOfAnyTenantIsShort checks that the status of any tenant is short: whatever a step, a plugin or the
+// PodGroup itself contains, writes and events about it are bounded.
 func TestStatusOfAnyTenantIsShort(t *testing.T) {
 	long := strings.Repeat("é", 400_000)
 	inCluster(t, func(t *testing.T, w *testWriter) {

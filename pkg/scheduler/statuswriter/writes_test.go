@@ -33,7 +33,7 @@ func TestWhenPodGroupsAreWritten(t *testing.T) {
 	once := []string{"patch podgroups g"}
 	tests := map[string]struct {
 		do func(w *testWriter)
-		// soon and later are the writes at once and within the time to Settle.
+		// soon and later are the writes at once and within the time Settle.
 		soon, later []string
 		phase       v1beta1.PodGroupPhase
 		running     int32
@@ -103,7 +103,8 @@ func TestWhenPodGroupsAreWritten(t *testing.T) {
 	}
 }
 
-// TestSnapshotShowsDecidedStatuses: between a decision and the watch that shows it no session decides it again.
+// TestSnapshotShowsDecidedStatuses checks that a snapshot shows decided statuses: between a decision and the watch
+// event for it, no session repeats the decision.
 func TestSnapshotShowsDecidedStatuses(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -122,15 +123,16 @@ func TestSnapshotShowsDecidedStatuses(t *testing.T) {
 		if got := shown(); got != 1 || len(w.podGroups) != 0 {
 			t.Errorf("%d are running in the snapshot after the watch, and %d statuses are kept, want 1 and none", got, len(w.podGroups))
 		}
-		w.add(schedtest.MakePodGroup().Name("g").Obj()) // somebody resets it
+		w.add(schedtest.MakePodGroup().Name("g").Obj()) // Another client resets it.
 		if got := shown(); got != 0 {
 			t.Errorf("%d are running in the snapshot after somebody else's write, want 0", got)
 		}
 	})
 }
 
-// TestAWriteWaitsForTheWatchToShowTheLastOne: while the API server is seconds behind with its events, a patch of the version that the watch
-// shows would conflict, again and again. The status that is decided last is written, also where the watch still shows it from before.
+// TestAWriteWaitsForTheWatchToShowTheLastOne checks that a write waits until the watch shows the last one. While the
+// API server's events are seconds late, a patch of the version in the watch would conflict again and again. The last
+// status is written even if it equals the old status that the watch still shows.
 func TestAWriteWaitsForTheWatchToShowTheLastOne(t *testing.T) {
 	cases := map[string]struct {
 		next  scheduling.PodGroupPhase
@@ -166,7 +168,8 @@ func TestAWriteWaitsForTheWatchToShowTheLastOne(t *testing.T) {
 	}
 }
 
-// TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne: after etcd was restored from a backup, versions are lower than they were.
+// TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne checks that a status is written though the watch does not
+// show the last write. After etcd was restored from a backup, versions are lower than before.
 func TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -181,8 +184,8 @@ func TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne(t *testing.T) {
 	})
 }
 
-// TestADecisionGivesWayToAnotherWriter: a status waits a while before it is written, and what somebody else wrote meanwhile must
-// not be lost to a decision that did not know of it.
+// TestADecisionGivesWayToAnotherWriter checks that a status gives way to another writer. A status is delayed before
+// it is written, and must not overwrite another writer's change that it did not take into account.
 func TestADecisionGivesWayToAnotherWriter(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -197,7 +200,7 @@ func TestADecisionGivesWayToAnotherWriter(t *testing.T) {
 		time.Sleep(2 * Settle)
 		synctest.Wait()
 		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupPending {
-			t.Errorf("phase is %s, want what the other writer wrote", got)
+			t.Errorf("phase is %s, want the other writer's", got)
 		}
 	})
 }
@@ -216,8 +219,8 @@ func TestDesiredStatusesOfADeletedPodGroup(t *testing.T) {
 	})
 }
 
-// TestDeletedPodGroupIsForgotten: nothing is kept of a PodGroup that was deleted, whether its status was written by then,
-// is being written, or waits to be.
+// TestDeletedPodGroupIsForgotten checks that nothing is kept of a deleted PodGroup, whether its status has been
+// written, is being written, or is delayed.
 func TestDeletedPodGroupIsForgotten(t *testing.T) {
 	deleted := func(w *testWriter) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) }
 	tests := map[string]func(w *testWriter){
@@ -307,7 +310,7 @@ func TestWhenPodConditionsAreWritten(t *testing.T) {
 	}
 }
 
-// TestADecisionDuringAWriteIsWrittenNext: the newer word is written too.
+// TestADecisionDuringAWriteIsWrittenNext checks that a status requested during a write is written next.
 func TestADecisionDuringAWriteIsWrittenNext(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -333,7 +336,7 @@ func TestADecisionDuringAWriteIsWrittenNext(t *testing.T) {
 	})
 }
 
-// TestAFailedReportIsRetried: the API server fails for a while.
+// TestAFailedReportIsRetried checks that a failed report is retried. The API server fails for a while.
 func TestAFailedReportIsRetried(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -353,7 +356,8 @@ func TestAFailedReportIsRetried(t *testing.T) {
 	})
 }
 
-// TestRootQueueIsWrittenByTheWriter: upstream updates the root queue from within the session, with two calls.
+// TestRootQueueIsWrittenByTheWriter checks that the writer writes the root queue. Upstream updates it in the session,
+// with two calls.
 func TestRootQueueIsWrittenByTheWriter(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.add(schedtest.MakeQueue().Name("root").Obj())
@@ -394,12 +398,13 @@ func TestRootQueueIsWrittenByTheWriter(t *testing.T) {
 		time.Sleep(2 * Settle)
 		synctest.Wait()
 		if got := w.cluster.Writes(); len(got) != 0 {
-			t.Errorf("writes of what is so already: %v", got)
+			t.Errorf("writes of an unchanged status: %v", got)
 		}
 	})
 }
 
-// TestAStatusIsWrittenWithoutTheAnnotations that the watch leaves out: they are the users'.
+// TestAStatusIsWrittenWithoutTheAnnotations checks that a status is written without changing the annotations, which
+// the watch leaves out because they belong to users.
 func TestAStatusIsWrittenWithoutTheAnnotations(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -411,13 +416,13 @@ func TestAStatusIsWrittenWithoutTheAnnotations(t *testing.T) {
 		w.desire(phase(scheduling.PodGroupRunning))
 		got := w.cluster.PodGroup("g")
 		if got.Status.Phase != v1beta1.PodGroupRunning || got.Annotations["example.com/notes"] != "long" {
-			t.Errorf("the PodGroup is %s with the annotations %v, want %s with those that it had", got.Status.Phase, got.Annotations, v1beta1.PodGroupRunning)
+			t.Errorf("the PodGroup is %s with the annotations %v, want %s with its former annotations", got.Status.Phase, got.Annotations, v1beta1.PodGroupRunning)
 		}
 	})
 }
 
-// TestADesiredStatusIsOfOneObject: a PodGroup that takes the name of another has nothing of what was desired of that, although its
-// deletion was not seen.
+// TestADesiredStatusIsOfOneObject checks that a desired status applies to one object. A PodGroup that replaces
+// another of the same name gets none of its status, although the deletion was not seen.
 func TestADesiredStatusIsOfOneObject(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -428,7 +433,7 @@ func TestADesiredStatusIsOfOneObject(t *testing.T) {
 		next.UID, next.Status = "next", v1beta1.PodGroupStatus{Phase: v1beta1.PodGroupPending}
 		w.deliver(w.cluster.Put(next))
 		if status, _ := w.LastKnown(w.podGroup()); status.Running != 0 {
-			t.Errorf("the new PodGroup is known to have %d running members, want none", status.Running)
+			t.Errorf("the new PodGroup has %d running members, want none", status.Running)
 		}
 		time.Sleep(2 * Settle)
 		synctest.Wait()

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestWatchesShowVersionsInOrder: informers, and what stands for them in tests, take an older version for one they have had.
-// Pods that came beside the write of another were missing from caches for ever.
+// TestWatchesShowVersionsInOrder checks that watches show versions in order. Informers, and their substitutes in
+// tests, ignore an older version. Pods that arrived during another write were missing from caches for ever.
 func TestWatchesShowVersionsInOrder(t *testing.T) {
-	const rounds, writers, each = 50, 4, 20 // the fake's watch holds 100 events
+	const rounds, writers, each = 50, 4, 20 // The fake's watch holds 100 events.
 	c := NewCluster()
 	watch, err := c.Kube.Tracker().Watch(v1.SchemeGroupVersion.WithResource("pods"), "")
 	if err != nil {

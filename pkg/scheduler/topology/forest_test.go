@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// drawn lists the forest's groups level by level, each as "path: nodes [children]".
+// drawn returns the forest's groups level by level, each as "path: nodes [children]".
 func drawn(f *Forest) []string {
 	var lines []string
 	for level := range f.Levels() {
@@ -64,7 +64,7 @@ func TestLookUps(t *testing.T) {
 	}
 	for _, level := range []int{-1, 3} {
 		if got := f.At(level); got != nil {
-			t.Errorf("groups at level %d, which is none: %v", level, got)
+			t.Errorf("groups at level %d, which does not exist: %v", level, got)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestLevelNames(t *testing.T) {
 	}
 }
 
-// TestPresets: a preset is a list of label keys, and each has its own.
+// TestPresets checks that each preset is a list of label keys of its own.
 func TestPresets(t *testing.T) {
 	seen := map[string]string{}
 	for _, preset := range Presets() {

@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// node makes a node of "name cluster spine leaf"; a dash stands for a label that is missing, as do those at the end.
+// node returns the node for "name cluster spine leaf". A dash stands for a missing label, as do missing words at the
+// end.
 func node(text string) *v1.Node {
 	fields := strings.Fields(text)
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fields[0], Labels: map[string]string{}}}
@@ -69,7 +70,8 @@ func TestForestOfLabels(t *testing.T) {
 	}
 }
 
-// TestForestIsKept: a session opens on the forest of the one before it unless a label that counts has changed.
+// TestForestIsKept checks that a session reuses the forest of the session before unless a label that counts has
+// changed.
 func TestForestIsKept(t *testing.T) {
 	heartbeat := node("n2 a s1 l2")
 	heartbeat.ResourceVersion, heartbeat.Labels["other"] = "2", "x"
@@ -95,13 +97,14 @@ func TestForestIsKept(t *testing.T) {
 				t.Errorf("kept: %t, want %t", kept, tt.kept)
 			}
 			if diff := cmp.Diff(drawn(NewLabels("ibcluster", "spine", "leaf").Forest(tt.next)), drawn(second)); diff != "" {
-				t.Errorf("against one read afresh (-fresh +kept):\n%s", diff)
+				t.Errorf("compared with a new one (-new +reused):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestChangeIsSeenOnce: what the forest is compared with is the last nodes, not those it was read from at first.
+// TestChangeIsSeenOnce checks that a change is seen once: the forest is compared with the last nodes, not with those
+// from which it was first built.
 func TestChangeIsSeenOnce(t *testing.T) {
 	labels := NewLabels("ibcluster")
 	labels.Forest(nodes("n1 a"))

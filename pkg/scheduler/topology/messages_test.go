@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMessages has the texts of events on HyperNodes that claim nodes of another node group.
+// TestMessages compares the events on HyperNodes that claim nodes of another node group.
 func TestMessages(t *testing.T) {
 	problem := func(hyperNodes ...HyperNode) string {
 		problems := NewHyperNodes().Forest(hyperNodes).Problems()

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// checkAntiAffinity finds pods in one domain of which one, freshly placed or not, does not want the other. Pods are only
-// ever added, so it must hold in the end whatever the order was.
+// checkAntiAffinity reports pods in one domain if the required anti-affinity of one of them, freshly placed or not,
+// excludes the other. Pods are only ever added, so the rule must hold in the end whatever the order was.
 func (s *scene) checkAntiAffinity() {
 	s.pairs(func(p, other *placed) {
 		if repels(p, other) || repels(other, p) {
@@ -32,8 +32,9 @@ func repels(p, other *placed) bool {
 	return false
 }
 
-// checkAffinity finds freshly placed pods without the company they need. A pod that matches its own term may found the
-// company if there was none in any domain: one pod with that term at most, and none beside pods that ran before.
+// checkAffinity reports freshly placed pods whose required affinity matches no pod in their domain. The first pod
+// that matches its own term may be alone if no domain had a matching pod: at most one pod of that term, and none if a
+// matching pod ran before.
 func (s *scene) checkAffinity() {
 	founders := map[string]string{}
 	for _, p := range s.pods {
@@ -67,9 +68,9 @@ func (s *scene) checkAffinity() {
 	}
 }
 
-// checkSpread finds domains that got a fresh pod and hold more than maxSkew pods above the emptiest domain. All pods of
-// a gang carry its constraint and may go to all domains, so the emptiest domain only ever fills up: what is not within
-// the skew in the end was not within it when its last pod came.
+// checkSpread reports domains that got a fresh pod and hold more than maxSkew pods above the emptiest domain. All
+// pods of a gang have its constraint and may use all domains, so the emptiest domain only fills up. A domain above
+// the skew in the end was above it when its last pod was placed.
 func (s *scene) checkSpread() {
 	for _, p := range s.pods {
 		if !p.fresh() {
@@ -115,7 +116,7 @@ func matches(selector *metav1.LabelSelector, pod *v1.Pod) bool {
 	return parsed.Matches(labels.Set(pod.Labels))
 }
 
-// together is true if the nodes have the same value of the label.
+// together reports whether the nodes have the same value of the label.
 func together(key string, l, r *v1.Node) bool {
 	left, ok := l.Labels[key]
 	right, also := r.Labels[key]

@@ -12,7 +12,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// checkGangs finds gangs of which a part was bound that is not enough.
+// checkGangs reports gangs that are bound only in part, below one of their minima.
 func (s *scene) checkGangs() {
 	for name := range s.groups {
 		if len(s.freshOf(name)) == 0 {
@@ -25,7 +25,7 @@ func (s *scene) checkGangs() {
 	}
 }
 
-// shortOf says what the gang lacks, counting the members that are said to be there.
+// shortOf returns the minima that the gang misses, counting the members that there accepts.
 func (s *scene) shortOf(name string, there func(*v1.Pod) bool) []string {
 	group := s.groups[name]
 	total, roles, subs := 0, map[string]int{}, map[string]int{}
@@ -45,7 +45,7 @@ func (s *scene) shortOf(name string, there func(*v1.Pod) bool) []string {
 		sum += n
 	}
 	for role, n := range group.Spec.MinTaskMember {
-		if sum <= group.Spec.MinMember && roles[role] < int(n) { // beyond minMember role minima do not count, as upstream has it
+		if sum <= group.Spec.MinMember && roles[role] < int(n) { // Role minima whose sum exceeds minMember do not count, as in upstream.
 			out = append(out, fmt.Sprintf("%s has %d members of role %s of %d", name, roles[role], role, n))
 		}
 	}
@@ -63,18 +63,18 @@ func (s *scene) shortOf(name string, there func(*v1.Pod) bool) []string {
 	return out
 }
 
-// there is true if the gang may count on the member: members that ask for nothing count while they wait, as backfill places
-// them.
+// there reports whether the gang may count on the member. A waiting member without requests counts, because backfill
+// places it.
 func (s *scene) there(pod *v1.Pod) bool { return s.has(pod) || asksNothing(pod) }
 
-// has is true if the gang has the member: it runs, or is bound.
+// has reports whether the member runs or is bound.
 func (s *scene) has(pod *v1.Pod) bool {
 	return runs(pod) && pod.DeletionTimestamp == nil || s.outcome.bound[pod.Namespace+"/"+pod.Name] != ""
 }
 
 func asksNothing(pod *v1.Pod) bool { return len(pod.Spec.Containers[0].Resources.Requests) == 0 }
 
-// checkSubGroups finds sub-groups that were begun and will not be whole.
+// checkSubGroups reports sub-groups that are placed only in part.
 func (s *scene) checkSubGroups(name string) {
 	for _, policy := range s.groups[name].Spec.SubGroupPolicy {
 		got, begun := map[string]int{}, map[string]bool{}
@@ -93,7 +93,7 @@ func (s *scene) checkSubGroups(name string) {
 	}
 }
 
-// checkTopology finds gangs and sub-groups with members in more than one HyperNode of the highest tier allowed.
+// checkTopology reports gangs and sub-groups with members in more than one HyperNode of the highest allowed tier.
 func (s *scene) checkTopology() {
 	for name, group := range s.groups {
 		s.checkWithin(name, group.Spec.NetworkTopology, func(*v1.Pod) string { return name })
@@ -103,7 +103,7 @@ func (s *scene) checkTopology() {
 	}
 }
 
-// checkWithin checks each part of the gang by itself.
+// checkWithin checks each part of the gang separately.
 func (s *scene) checkWithin(gang string, spec *v1beta1.NetworkTopologySpec, part func(*v1.Pod) string) {
 	if spec == nil || spec.Mode != v1beta1.HardNetworkTopologyMode {
 		return
@@ -135,7 +135,8 @@ func tierOf(spec *v1beta1.NetworkTopologySpec) string {
 	return fmt.Sprintf("tier-%d", *spec.HighestTierAllowed)
 }
 
-// within is true if one HyperNode of the tier or a lower one has all of the nodes. Tiers are named by their number.
+// within reports whether one HyperNode of the tier or a lower one has all of the nodes. Tiers are named by their
+// number.
 func (s *scene) within(spec *v1beta1.NetworkTopologySpec, nodes []string) bool {
 	members := map[string][]string{}
 	var expand func(name string) []string
@@ -167,8 +168,8 @@ func (s *scene) within(spec *v1beta1.NetworkTopologySpec, nodes []string) bool {
 	return len(nodes) == 0
 }
 
-// checkQueues finds queues that hold more than their capability of a resource that one of their fresh pods asks for. It
-// takes a plugin to look after queues.
+// checkQueues reports queues that exceed their capability of a resource that one of their fresh pods requests.
+// Without a plugin for queues there is nothing to check.
 func (s *scene) checkQueues() {
 	if !strings.Contains(s.conf, "proportion") && !strings.Contains(s.conf, "capacity") {
 		return

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// checkPods judges each placed pod with its node alone: may it be placed at all, does it want this node, does the node
-// want it.
+// checkPods checks each placed pod with its node alone: whether the pod may be placed at all, whether it accepts the
+// node, and whether the node accepts it.
 func (s *scene) checkPods() {
 	for _, p := range s.pods {
 		if !p.fresh() {
@@ -36,7 +36,7 @@ func (s *scene) checkPods() {
 	}
 }
 
-// selects is true if the pod's node selector and node affinity take the node.
+// selects reports whether the pod's node selector and node affinity match the node.
 func selects(pod *v1.Pod, node *v1.Node) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if found, ok := node.Labels[key]; !ok || found != value {
@@ -73,8 +73,8 @@ func tolerates(pod *v1.Pod, taint v1.Taint) bool {
 	})
 }
 
-// checkNodes sums what the pods on each node ask for. What is bound must fit beside all that is there; what is pipelined
-// must fit once the pods being released are gone.
+// checkNodes adds up the requests of the pods on each node. Bound pods must fit beside all other pods. Pipelined pods
+// must fit once the releasing pods are gone.
 func (s *scene) checkNodes() {
 	for name, node := range s.nodes {
 		now, later := v1.ResourceList{}, v1.ResourceList{}
@@ -120,7 +120,7 @@ func add(sum v1.ResourceList, pod *v1.Pod) {
 	}
 }
 
-// checkPorts finds host ports that two pods of one node want, one of them freshly placed.
+// checkPorts reports host ports that two pods of one node use, one of them freshly placed.
 func (s *scene) checkPorts() {
 	s.pairs(func(p, other *placed) {
 		if p.node != other.node || (other.fresh() && p.key() > other.key()) {

@@ -16,16 +16,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestFaults holds the judge itself to outcomes that are right, and to ones that break one kind of constraint each.
+// TestFaults checks the function faults with valid outcomes, and with outcomes that break one kind of constraint
+// each.
 //
-// The world has node-0 and node-1 in zone-0 under leaf-0, and node-2 in zone-1 under leaf-1, with 4 cpus, 2 pods each.
-// The gang of two, a and b, is bound or pipelined as the case says.
+// The cluster has node-0 and node-1 in zone-0 under leaf-0, and node-2 in zone-1 under leaf-1. Each node has 4 CPUs
+// and 2 pods. The two pods of the gang, a and b, are bound or pipelined as the case states.
 func TestFaults(t *testing.T) {
 	both := map[string]string{"ns/a": "node-0", "ns/b": "node-1"}
 	same := map[string]string{"ns/a": "node-0", "ns/b": "node-0"}
 	across := map[string]string{"ns/a": "node-0", "ns/b": "node-2"}
 	for name, test := range map[string]struct {
-		change    func(w *judged)
+		change    func(w *faultCase)
 		bound     map[string]string
 		pipelined map[string]string
 		want      []string
@@ -36,28 +37,28 @@ func TestFaults(t *testing.T) {
 		"both pipelined":            {pipelined: same},
 		"half a gang":               {bound: map[string]string{"ns/a": "node-0"}, want: []string{"gang"}},
 		"half a gang, the other runs": {
-			change: func(w *judged) { w.runs(w.b, "node-2") }, bound: map[string]string{"ns/a": "node-0"},
+			change: func(w *faultCase) { w.runs(w.b, "node-2") }, bound: map[string]string{"ns/a": "node-0"},
 		},
 		"half a gang, the other is leaving": {
-			change: func(w *judged) { w.runs(w.b, "node-2"); w.b.DeletionTimestamp = &schedtest.Created }, bound: map[string]string{"ns/a": "node-0"},
+			change: func(w *faultCase) { w.runs(w.b, "node-2"); w.b.DeletionTimestamp = &schedtest.Created }, bound: map[string]string{"ns/a": "node-0"},
 			want: []string{"gang"},
 		},
 		"too few of a role": {
-			change: func(w *judged) { w.gang.Spec.MinMember, w.gang.Spec.MinTaskMember = 1, map[string]int32{"ps": 1} },
+			change: func(w *faultCase) { w.gang.Spec.MinMember, w.gang.Spec.MinTaskMember = 1, map[string]int32{"ps": 1} },
 			bound:  both, want: []string{"gang"},
 		},
 		"role minima whose sum exceeds minMember do not count": {
-			change: func(w *judged) { w.gang.Spec.MinTaskMember = map[string]int32{"ps": 3} }, bound: both,
+			change: func(w *faultCase) { w.gang.Spec.MinTaskMember = map[string]int32{"ps": 3} }, bound: both,
 		},
 		"a sub-group in part": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.gang.Spec = schedtest.MakePodGroup().MinMember(1).SubGroups("sub", subLabel, 0, 2).Obj().Spec
 				w.a.Labels[subLabel], w.b.Labels[subLabel] = "0", "0"
 			},
 			bound: map[string]string{"ns/a": "node-0"}, want: []string{"subgroup"},
 		},
 		"too few sub-groups": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.gang.Spec = schedtest.MakePodGroup().MinMember(1).SubGroups("sub", subLabel, 2, 1).Obj().Spec
 				w.a.Labels[subLabel], w.b.Labels[subLabel] = "0", "1"
 			},
@@ -65,28 +66,28 @@ func TestFaults(t *testing.T) {
 		},
 		"an unknown node": {bound: map[string]string{"ns/a": "node-0", "ns/b": "node-9"}, want: []string{"node"}},
 		"an unknown pod":  {bound: map[string]string{"ns/a": "node-0", "ns/b": "node-1", "ns/c": "node-1"}, want: []string{"pod"}},
-		"too much cpu":    {change: func(w *judged) { w.ask(w.a, "3") }, bound: same, want: []string{"capacity"}},
+		"too much cpu":    {change: func(w *faultCase) { w.ask(w.a, "3") }, bound: same, want: []string{"capacity"}},
 		"too much once all pipelined pods are there": {
-			change: func(w *judged) { w.ask(w.a, "3") }, pipelined: same, want: []string{"capacity"},
+			change: func(w *faultCase) { w.ask(w.a, "3") }, pipelined: same, want: []string{"capacity"},
 		},
 		"too much beside a pod that is leaving": {
-			change: func(w *judged) { w.bystander("node-0", "3").DeletionTimestamp = &schedtest.Created }, bound: same, want: []string{"capacity", "pods"},
+			change: func(w *faultCase) { w.bystander("node-0", "3").DeletionTimestamp = &schedtest.Created }, bound: same, want: []string{"capacity", "pods"},
 		},
 		"enough once a pod has left": {
-			change: func(w *judged) { w.bystander("node-0", "3").DeletionTimestamp = &schedtest.Created }, pipelined: map[string]string{"ns/a": "node-0"},
+			change: func(w *faultCase) { w.bystander("node-0", "3").DeletionTimestamp = &schedtest.Created }, pipelined: map[string]string{"ns/a": "node-0"},
 		},
-		"too many pods": {change: func(w *judged) { w.bystander("node-0", "0") }, bound: same, want: []string{"pods"}},
+		"too many pods": {change: func(w *faultCase) { w.bystander("node-0", "0") }, bound: same, want: []string{"pods"}},
 		"a gated pod": {
-			change: func(w *judged) { w.a.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "wait"}} }, bound: both, want: []string{"gate"},
+			change: func(w *faultCase) { w.a.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "wait"}} }, bound: both, want: []string{"gate"},
 		},
 		"a pod that asks for nothing": {
-			change: func(w *judged) { w.a.Spec.Containers[0].Resources.Requests = nil }, bound: both, want: []string{"besteffort"},
+			change: func(w *faultCase) { w.a.Spec.Containers[0].Resources.Requests = nil }, bound: both, want: []string{"besteffort"},
 		},
 		"a node selector": {
-			change: func(w *judged) { w.a.Spec.NodeSelector = map[string]string{zone: "zone-1"} }, bound: both, want: []string{"selector"},
+			change: func(w *faultCase) { w.a.Spec.NodeSelector = map[string]string{zone: "zone-1"} }, bound: both, want: []string{"selector"},
 		},
 		"a node affinity": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.a.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
 					NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
 						{Key: zone, Operator: v1.NodeSelectorOpNotIn, Values: []string{"zone-0"}},
@@ -96,44 +97,44 @@ func TestFaults(t *testing.T) {
 			bound: both, want: []string{"selector"},
 		},
 		"a taint": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.nodes[0].Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}
 			},
 			bound: both, want: []string{"taint"},
 		},
-		"a cordoned node": {change: func(w *judged) { w.nodes[0].Spec.Unschedulable = true }, bound: both, want: []string{"taint"}},
+		"a cordoned node": {change: func(w *faultCase) { w.nodes[0].Spec.Unschedulable = true }, bound: both, want: []string{"taint"}},
 		"a taint that is tolerated": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.nodes[0].Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}
 				w.a.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}}
 			},
 			bound: both,
 		},
 		"a host port": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.a.Spec.Containers[0].Ports, w.b.Spec.Containers[0].Ports = []v1.ContainerPort{hostPort(80)}, []v1.ContainerPort{hostPort(80)}
 			},
 			bound: same, want: []string{"port"},
 		},
 		"a host port on two nodes": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.a.Spec.Containers[0].Ports, w.b.Spec.Containers[0].Ports = []v1.ContainerPort{hostPort(80)}, []v1.ContainerPort{hostPort(80)}
 			},
 			bound: both,
 		},
 		"anti-affinity": {
-			change: func(w *judged) { away(w.a, zone, "b") }, bound: both, want: []string{"antiaffinity"},
+			change: func(w *faultCase) { away(w.a, zone, "b") }, bound: both, want: []string{"antiaffinity"},
 		},
-		"anti-affinity in another domain": {change: func(w *judged) { away(w.a, zone, "b") }, bound: across},
+		"anti-affinity in another domain": {change: func(w *faultCase) { away(w.a, zone, "b") }, bound: across},
 		"anti-affinity of one that runs already": {
-			change: func(w *judged) { away(w.bystander("node-0", "1"), zone, "b") }, bound: both, want: []string{"antiaffinity"},
+			change: func(w *faultCase) { away(w.bystander("node-0", "1"), zone, "b") }, bound: both, want: []string{"antiaffinity"},
 		},
 		"affinity without company": {
-			change: func(w *judged) { near(w.a, "b") }, bound: across, want: []string{"affinity"},
+			change: func(w *faultCase) { near(w.a, "b") }, bound: across, want: []string{"affinity"},
 		},
-		"affinity with company": {change: func(w *judged) { near(w.a, "b") }, bound: both},
+		"affinity with company": {change: func(w *faultCase) { near(w.a, "b") }, bound: both},
 		"affinity to itself, twice": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.a.Labels[app], w.b.Labels[app] = "x", "x"
 				near(w.a, "x")
 				near(w.b, "x")
@@ -141,40 +142,40 @@ func TestFaults(t *testing.T) {
 			bound: across, want: []string{"affinity"},
 		},
 		"affinity to itself beside one that runs elsewhere": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.bystander("node-2", "1").Labels[app] = "a"
 				near(w.a, "a")
 			},
 			bound: both, want: []string{"affinity"},
 		},
-		"affinity to itself": {change: func(w *judged) { near(w.a, "a") }, bound: both},
+		"affinity to itself": {change: func(w *faultCase) { near(w.a, "a") }, bound: both},
 		"spread unevenly":    {change: spreadOut, bound: both, want: []string{"spread"}},
 		"spread evenly":      {change: spreadOut, bound: across},
 		"spread over a label the node lacks": {
-			change: func(w *judged) { spreadOut(w); delete(w.nodes[2].Labels, zone) }, bound: across, want: []string{"spread"},
+			change: func(w *faultCase) { spreadOut(w); delete(w.nodes[2].Labels, zone) }, bound: across, want: []string{"spread"},
 		},
-		"a topology":           {change: func(w *judged) { w.tie(1) }, bound: both},
-		"a topology broken":    {change: func(w *judged) { w.tie(1) }, bound: across, want: []string{"topology"}},
-		"a topology of tier 2": {change: func(w *judged) { w.tie(2) }, bound: across},
+		"a topology":           {change: func(w *faultCase) { w.tie(1) }, bound: both},
+		"a topology broken":    {change: func(w *faultCase) { w.tie(1) }, bound: across, want: []string{"topology"}},
+		"a topology of tier 2": {change: func(w *faultCase) { w.tie(2) }, bound: across},
 		"a topology that running members pin": {
-			change: func(w *judged) { w.tie(1); w.runs(w.b, "node-2") }, bound: map[string]string{"ns/a": "node-0"}, want: []string{"topology"},
+			change: func(w *faultCase) { w.tie(1); w.runs(w.b, "node-2") }, bound: map[string]string{"ns/a": "node-0"}, want: []string{"topology"},
 		},
 		"a claim of another zone": {
-			change: func(w *judged) { use(w.a, fmt.Sprintf(zoneClaim, 1)) }, bound: both, want: []string{"volume"},
+			change: func(w *faultCase) { use(w.a, fmt.Sprintf(zoneClaim, 1)) }, bound: both, want: []string{"volume"},
 		},
 		"a shared claim in two zones": {
-			change: func(w *judged) { use(w.a, fmt.Sprintf(waitingClaim, 0)); use(w.b, fmt.Sprintf(waitingClaim, 0)) },
+			change: func(w *faultCase) { use(w.a, fmt.Sprintf(waitingClaim, 0)); use(w.b, fmt.Sprintf(waitingClaim, 0)) },
 			bound:  across, want: []string{"volume"},
 		},
 		"claims of 3 GiB each, a zone has one such volume": {
-			change: func(w *judged) { use(w.a, fmt.Sprintf(waitingClaim, 2)); use(w.b, fmt.Sprintf(waitingClaim, 5)) },
+			change: func(w *faultCase) { use(w.a, fmt.Sprintf(waitingClaim, 2)); use(w.b, fmt.Sprintf(waitingClaim, 5)) },
 			bound:  both, want: []string{"volume"},
 		},
 		"claims of 2 and 3 GiB": {
-			change: func(w *judged) { use(w.a, fmt.Sprintf(waitingClaim, 1)); use(w.b, fmt.Sprintf(waitingClaim, 2)) }, bound: both,
+			change: func(w *faultCase) { use(w.a, fmt.Sprintf(waitingClaim, 1)); use(w.b, fmt.Sprintf(waitingClaim, 2)) }, bound: both,
 		},
 		"a queue's capability": {
-			change: func(w *judged) {
+			change: func(w *faultCase) {
 				w.queue.Spec.Capability = v1.ResourceList{"cpu": w.nodes[0].Status.Allocatable.Cpu().DeepCopy()}
 				w.ask(w.a, "3")
 			},
@@ -182,7 +183,7 @@ func TestFaults(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newJudged()
+			w := newFaultCase()
 			if test.change != nil {
 				test.change(w)
 			}
@@ -197,8 +198,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// judged is the world of TestFaults.
-type judged struct {
+// faultCase is the cluster of TestFaults.
+type faultCase struct {
 	nodes []*v1.Node
 	a, b  *v1.Pod
 	gang  *v1beta1.PodGroup
@@ -206,8 +207,8 @@ type judged struct {
 	rest  []*v1.Pod
 }
 
-func newJudged() *judged {
-	w := &judged{gang: schedtest.MakePodGroup().Name("gang").Queue("q").MinMember(2).Obj(), queue: schedtest.MakeQueue().Name("q").Obj()}
+func newFaultCase() *faultCase {
+	w := &faultCase{gang: schedtest.MakePodGroup().Name("gang").Queue("q").MinMember(2).Obj(), queue: schedtest.MakeQueue().Name("q").Obj()}
 	for i, inZone := range []string{"zone-0", "zone-0", "zone-1"} {
 		w.nodes = append(w.nodes, schedtest.MakeNode().Name([]string{"node-0", "node-1", "node-2"}[i]).Label(zone, inZone).Capacity(schedtest.Resources{"cpu": "4", "pods": "2"}).Obj())
 	}
@@ -216,7 +217,7 @@ func newJudged() *judged {
 	return w
 }
 
-func (w *judged) instance() instance {
+func (w *faultCase) instance() instance {
 	c := &cluster{}
 	c.addHyperNode("leaf-0", 1, "Node", []string{"node-0", "node-1"})
 	c.addHyperNode("leaf-1", 1, "Node", []string{"node-2"})
@@ -227,23 +228,23 @@ func (w *judged) instance() instance {
 	}}
 }
 
-func (w *judged) runs(pod *v1.Pod, node string) {
+func (w *faultCase) runs(pod *v1.Pod, node string) {
 	pod.Spec.NodeName, pod.Status.Phase = node, v1.PodRunning
 }
 
-func (w *judged) ask(pod *v1.Pod, cpu string) {
+func (w *faultCase) ask(pod *v1.Pod, cpu string) {
 	pod.Spec.Containers[0].Resources.Requests = schedtest.MakePod().Req(schedtest.Resources{"cpu": cpu}).Obj().Spec.Containers[0].Resources.Requests
 }
 
-// bystander adds a pod of no gang that runs.
-func (w *judged) bystander(node, cpu string) *v1.Pod {
+// bystander adds a running pod without a gang.
+func (w *faultCase) bystander(node, cpu string) *v1.Pod {
 	pod := schedtest.MakePod().Name("bystander").Req(schedtest.Resources{"cpu": cpu}).Obj()
 	w.runs(pod, node)
 	w.rest = append(w.rest, pod)
 	return pod
 }
 
-func (w *judged) tie(tier int) {
+func (w *faultCase) tie(tier int) {
 	w.gang.Spec.NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: v1beta1.HardNetworkTopologyMode, HighestTierAllowed: &tier}
 }
 
@@ -255,8 +256,8 @@ func near(pod *v1.Pod, other string) {
 	affinity(pod).RequiredDuringSchedulingIgnoredDuringExecution = []v1.PodAffinityTerm{term(zone, app, other)}
 }
 
-// spreadOut makes the gang spread over the zones.
-func spreadOut(w *judged) {
+// spreadOut gives the gang a topology spread constraint over the zones.
+func spreadOut(w *faultCase) {
 	for _, pod := range []*v1.Pod{w.a, w.b} {
 		pod.Labels[gangLabel] = "gang"
 		pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{

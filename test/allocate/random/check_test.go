@@ -16,13 +16,13 @@ import (
 // fault is a constraint that an outcome breaks.
 type fault struct{ kind, what string }
 
-// leaked is the kind of fault that breaks no constraint, but leaves the session's books wrong.
+// leaked is the kind of fault that breaks no constraint but leaves the session inconsistent.
 const leaked = "leak"
 
 func (f fault) String() string { return f.kind + ": " + f.what }
 
-// faults judges an outcome by the API's rules alone: it reads pods, nodes and PodGroups, and shares no code with an
-// action or a plugin. It looks at where pods are in the end, not at the order they got there.
+// faults checks an outcome by the rules of the API only: it reads pods, nodes and PodGroups, and shares no code with
+// an action or a plugin. It checks the final nodes of the pods, not the order in which they were placed.
 func faults(in instance, out outcome) []fault {
 	s := newScene(in, out)
 	s.checkPods()
@@ -45,7 +45,7 @@ func faults(in instance, out outcome) []fault {
 	return slices.Compact(s.faults)
 }
 
-// state is how a pod came to be on its node.
+// state is how a pod got its node.
 type state int
 
 const (
@@ -66,10 +66,10 @@ type placed struct {
 
 func (p *placed) key() string { return p.Namespace + "/" + p.Name }
 
-// fresh is true if the action put the pod there.
+// fresh reports whether the action placed the pod.
 func (p *placed) fresh() bool { return p.state >= bound }
 
-// scene is an outcome laid out for judgement.
+// scene is an outcome in the form that the checks need.
 type scene struct {
 	instance
 	outcome outcome
@@ -131,14 +131,14 @@ func (s *scene) fault(kind, format string, args ...any) {
 	s.faults = append(s.faults, fault{kind, fmt.Sprintf(format, args...)})
 }
 
-// runs is true if the pod ran before the session. Actions write the node on the pods of the world they are given, so
-// that the phase is what tells.
+// runs reports whether the pod ran before the session. It uses the phase, because actions write the node's name into
+// the pods that they are given.
 func runs(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodRunning }
 
 func gangOf(pod *v1.Pod) string { return pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] }
 
-// ready counts the gangs that have their minimum in the outcome and had members to place. Members that backfill is yet to place
-// do not count: whether they fit is looked at by ours, and not by upstream.
+// ready returns the number of gangs that have their minimum in the outcome and had members to place. Members that
+// backfill will place do not count: our action checks whether they fit, and upstream's does not.
 func ready(in instance, out outcome) int {
 	s := newScene(in, out)
 	n := 0
@@ -150,7 +150,7 @@ func ready(in instance, out outcome) int {
 	return n
 }
 
-// freshOf lists the gang's members that were bound.
+// freshOf returns the gang's members that were bound.
 func (s *scene) freshOf(gang string) []*placed {
 	var out []*placed
 	for _, p := range s.pods {

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// The inventory is the same for all instances: three zones with three volumes of 1 to 3 GiB each that nobody has bound;
-// claims of 1 to 3 GiB that wait for their first consumer; and in each zone a volume with a claim that is bound to it.
+// The inventory is the same for all instances: three zones with three unbound volumes of 1 to 3 GiB each; claims of 1
+// to 3 GiB that wait for their first consumer; and in each zone a volume that is bound to a claim.
 const (
 	inventoryZones = 3
 	volumesPerZone = 3
@@ -19,10 +19,10 @@ const (
 	zoneClaim      = "of-zone-%d"
 )
 
-// gibibytes is the size of the volume or claim of the number.
+// gibibytes is the size of the volume or claim with this number.
 func gibibytes(i int) int { return 1 + i%volumesPerZone }
 
-// claim gives the gang's roles claims: one that is bound in a zone, or one each that waits.
+// claim gives the gang's roles claims: one that is bound in a zone, or one waiting claim each.
 func (g *gang) claim() {
 	for _, r := range g.roles {
 		switch g.IntN(3) {
@@ -34,7 +34,7 @@ func (g *gang) claim() {
 	}
 }
 
-// useClaim gives the pod the next claim that waits, if there is one left.
+// useClaim gives the pod the next waiting claim, if any is left.
 func (g *gang) useClaim(pod *v1.Pod) {
 	if g.claimed < waitingClaims {
 		use(pod, fmt.Sprintf(waitingClaim, g.claimed))
@@ -48,7 +48,7 @@ func use(pod *v1.Pod, claim string) {
 	}})
 }
 
-// checkVolumes finds pods that cannot reach their volume, and claims for which their zone has no volume left.
+// checkVolumes reports pods that cannot reach their volume, and claims without a free volume in their zone.
 func (s *scene) checkVolumes() {
 	zones := map[string]string{}
 	for _, p := range s.pods {
@@ -58,7 +58,7 @@ func (s *scene) checkVolumes() {
 			if _, err := fmt.Sscanf(claim, zoneClaim, &number); err == nil && p.fresh() && in != fmt.Sprintf("zone-%d", number) {
 				s.fault("volume", "%s on %s in %q cannot reach claim %s", p.key(), p.node.Name, in, claim)
 			}
-			// What ran before may be anywhere: the inventory does not know of it.
+			// Pods that ran before may be on any node, since they do not use the inventory.
 			if _, err := fmt.Sscanf(claim, waitingClaim, &number); err != nil || !p.fresh() {
 				continue
 			}
@@ -77,7 +77,7 @@ func (s *scene) checkVolumes() {
 		sizes[in] = append(sizes[in], gibibytes(number))
 	}
 	for in, asked := range sizes {
-		// The volumes of a zone are as large as their number: the n-th largest claim must fit the n-th largest volume.
+		// Volumes of a zone differ in size by their number: the n-th largest claim must fit the n-th largest volume.
 		slices.Sort(asked)
 		slices.Reverse(asked)
 		for n, size := range asked {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// constrain gives the pod constraints that concern nodes only, mostly none.
+// constrain gives the pod constraints that concern nodes only, or usually none.
 func (g *gang) constrain(pod *v1.Pod) {
 	if g.chance(15) {
 		pod.Spec.NodeSelector = map[string]string{disk: pick(g.dice, "ssd", "hdd")}
@@ -34,8 +34,8 @@ func (g *gang) constrain(pod *v1.Pod) {
 	}
 }
 
-// couple makes the gang's pods depend on one another or on those of others. Whatever it gives, it gives to all of them,
-// so that the outcome can be judged without knowing in which order they were placed.
+// couple makes the gang's pods depend on each other or on pods of others. All pods get the same constraints, so the
+// outcome can be checked without knowing the order of placement.
 func (g *gang) couple() {
 	appName := fmt.Sprintf("app-%d", g.IntN(3))
 	for _, r := range g.roles {
@@ -51,29 +51,29 @@ func (g *gang) couple() {
 	}
 }
 
-// couplings are the ways in which pods constrain one another. The domain is a node label, the other an app.
+// couplings are the kinds of constraints between pods. The domain is a node label, the other value an app.
 var couplings = []func(g *gang, pod *v1.Pod, domain, other string){
-	// Away from one another.
+	// Anti-affinity between the pods.
 	func(g *gang, pod *v1.Pod, domain, _ string) {
 		antiAffinity(pod).RequiredDuringSchedulingIgnoredDuringExecution = append(antiAffinity(pod).RequiredDuringSchedulingIgnoredDuringExecution, term(domain, gangLabel, g.name))
 	},
-	// Away from an app.
+	// Anti-affinity to an app.
 	func(_ *gang, pod *v1.Pod, domain, other string) {
 		antiAffinity(pod).RequiredDuringSchedulingIgnoredDuringExecution = append(antiAffinity(pod).RequiredDuringSchedulingIgnoredDuringExecution, term(domain, app, other))
 	},
-	// Together in a zone or on a node.
+	// Affinity between the pods, in a zone or on a node.
 	func(g *gang, pod *v1.Pod, domain, _ string) {
 		affinity(pod).RequiredDuringSchedulingIgnoredDuringExecution = []v1.PodAffinityTerm{term(domain, gangLabel, g.name)}
 	},
-	// Near an app.
+	// Affinity to an app.
 	func(_ *gang, pod *v1.Pod, domain, other string) {
 		affinity(pod).RequiredDuringSchedulingIgnoredDuringExecution = []v1.PodAffinityTerm{term(domain, app, other)}
 	},
-	// Preferably away from one another.
+	// Preferred anti-affinity between the pods.
 	func(g *gang, pod *v1.Pod, domain, _ string) {
 		antiAffinity(pod).PreferredDuringSchedulingIgnoredDuringExecution = []v1.WeightedPodAffinityTerm{{Weight: 50, PodAffinityTerm: term(domain, gangLabel, g.name)}}
 	},
-	// Evenly spread. Node constraints would make the domains of one pod others than those of the next.
+	// Topology spread. With node constraints the domains could differ between the pods.
 	func(g *gang, pod *v1.Pod, domain, other string) {
 		pod.Spec.NodeSelector = nil
 		if pod.Spec.Affinity != nil {
@@ -88,7 +88,7 @@ var couplings = []func(g *gang, pod *v1.Pod, domain, other string){
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{gangLabel: g.name}},
 		}}
 	},
-	// A port of the node each.
+	// One host port each.
 	func(_ *gang, pod *v1.Pod, _, other string) {
 		port := 8000
 		if other == "app-0" {

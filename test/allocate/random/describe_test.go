@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// describe shows an instance and what became of its pods in each outcome: bound, held or pipelined.
+// describe shows an instance and the state of its pods in each outcome: bound, held or pipelined.
 func describe(in instance, outcomes map[string]outcome) string {
 	var b strings.Builder
 	b.WriteString(in.conf)
@@ -61,7 +61,7 @@ func listed(list v1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// constraintsOf is what of the pod limits where it may go.
+// constraintsOf describes the constraints on the pod's node.
 func constraintsOf(pod *v1.Pod) string {
 	var out []string
 	if pod.Status.NominatedNodeName != "" {

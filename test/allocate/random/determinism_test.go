@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// everything is a mix with all there is.
+// everything is a mix with all features.
 var everything = mix{gangs: 6, coupled: 40, subGroups: 20, topology: true, subGroupTierNames: true}
 
-// answers are the mixes and seeds that the determinism tests ask about.
+// answers returns the instances of the determinism tests for this seed.
 func answers(seed uint64) []instance {
 	return []instance{
 		everything.instance(seed),
@@ -25,8 +25,9 @@ func answers(seed uint64) []instance {
 	}
 }
 
-// TestOneSnapshotOneAnswer asks 100 times for the placement of one world. The world is made anew each time, with its
-// objects in another order: nodes and pods are told apart by name, not by when they were seen.
+// TestOneSnapshotOneAnswer places the pods of one cluster 100 times and compares the placements. The cluster is
+// created again each time with its objects in another order. Nodes and pods must be distinguished by name, not by the
+// order of events.
 func TestOneSnapshotOneAnswer(t *testing.T) {
 	b := newBench(t)
 	for seed := uint64(1); seed <= 8; seed++ {
@@ -46,7 +47,7 @@ func TestOneSnapshotOneAnswer(t *testing.T) {
 	}
 }
 
-// shuffle puts the world's objects into another order.
+// shuffle changes the order of the cluster's objects.
 func shuffle(d dice, in *instance) {
 	w := &in.world
 	mix := func(n int, swap func(i, j int)) { d.Shuffle(n, swap) }
@@ -57,10 +58,11 @@ func shuffle(d dice, in *instance) {
 	mix(len(w.HyperNodes), func(i, j int) { w.HyperNodes[i], w.HyperNodes[j] = w.HyperNodes[j], w.HyperNodes[i] })
 }
 
-// digestVariable makes TestAnswersSurviveARestart print its digest and nothing else.
+// digestVariable makes TestAnswersSurviveARestart print only its digest.
 const digestVariable = "RANDOM_PRINT_DIGEST"
 
-// TestAnswersSurviveARestart asks three processes, of which each has its own seeds for maps and hashes.
+// TestAnswersSurviveARestart compares the placements of three processes. Each process has its own seeds for maps and
+// hashes.
 func TestAnswersSurviveARestart(t *testing.T) {
 	b := newBench(t)
 	sum := fnv.New64a()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDifferential schedules random instances with upstream's action and with ours. Ours breaks no constraint in any of
-// them; how the numbers of gangs compare is said in the package's documentation.
+// TestDifferential schedules random instances with upstream's action and with ours. Ours must break no constraint in
+// any of them. The package's documentation states how the numbers of gangs must compare.
 func TestDifferential(t *testing.T) {
 	for name, test := range map[string]struct {
 		mix
@@ -32,19 +32,19 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// comparison says what is asked of our action beside keeping the constraints.
+// comparison is the requirement on our action, in addition to keeping all constraints.
 type comparison int
 
 const (
-	// equal asks for the same number of gangs and of bound tasks in every instance.
+	// equal requires the same number of gangs and of bound tasks in every instance.
 	equal comparison = iota
-	// perInstance asks for as many gangs as upstream has at its worst of five runs, in every instance.
+	// perInstance requires, in every instance, as many gangs as upstream places in the worst of five runs.
 	perInstance
-	// inSum asks for as many gangs over all instances, but for what chance explains.
+	// inSum requires as many gangs over all instances, within statistical error.
 	inSum
 )
 
-// differential plays the instances of one mix and counts.
+// differential plays the instances of one mix and counts the results.
 type differential struct {
 	*testing.T
 	*bench
@@ -52,11 +52,11 @@ type differential struct {
 	compare comparison
 
 	instances, gangs int
-	// void are instances in which upstream broke a constraint: its gangs there are no measure.
+	// void is the number of instances in which upstream broke a constraint. Its number of gangs does not count there.
 	void                 int
 	ready, upstreamReady int
 	more, fewer          int
-	// left are gangs that upstream could place after ours was done.
+	// left is the number of gangs that upstream could place after ours was done.
 	left           int
 	upstreamFaults map[string]int
 }
@@ -66,7 +66,7 @@ func (d *differential) play(seed uint64) (ok bool) {
 	upstream := d.run(theirs, d.upstream)
 	broken := d.countFaults(theirs, upstream)
 	in := d.mix.instance(seed)
-	// The second run of ours takes up gangs that those after them made room or company for.
+	// The second run of ours places gangs that fit because later gangs made room or satisfied an affinity.
 	inTurn := d.runInTurn(in, d.ours, d.ours, d.upstream)
 	ours, done, after := inTurn[0], inTurn[1], inTurn[2]
 	if *randomSeed > 0 {
@@ -117,7 +117,7 @@ func (d *differential) play(seed uint64) (ok bool) {
 	return ok
 }
 
-// worst is the least upstream does with the instance, given five tries: it breaks ties by chance.
+// worst returns the smallest number of gangs that upstream places in five tries, because it breaks ties at random.
 func (d *differential) worst(seed uint64, first int) int {
 	for range 4 {
 		in := d.mix.instance(seed)
@@ -126,7 +126,7 @@ func (d *differential) worst(seed uint64, first int) int {
 	return first
 }
 
-// countFaults counts upstream's faults by kind, and says whether there are any besides what it leaves behind.
+// countFaults counts upstream's faults by kind, and reports whether there are any besides leaks.
 func (d *differential) countFaults(in instance, out outcome) (broken bool) {
 	for _, fault := range faults(in, out) {
 		d.upstreamFaults[fault.kind]++

@@ -12,8 +12,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// elasticInstance draws jobs with more tasks than their minimum, in queues, on one node that has not room for all: who gets
-// the room is a matter of order alone.
+// elasticInstance returns jobs with more tasks than their minimum, in several queues, on one node without room for
+// all of them. Only the order decides which tasks are placed.
 func elasticInstance(seed uint64) instance {
 	c := &cluster{dice: newDice(seed, 0), room: map[string]size{}, slots: map[string]int{}}
 	c.world.Nodes = append(c.world.Nodes, schedtest.MakeNode().Name("node").Capacity(size{cpu: 1000 * c.between(4, 40), memory: 1000}.capacity(110)).Obj())
@@ -33,7 +33,7 @@ func elasticInstance(seed uint64) instance {
 		for j := range tasks {
 			pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%02d", name, j)).Group(name).Req(asks.resources())
 			if c.chance(10) {
-				pod.Req(schedtest.Resources{}) // none of allocate's, but one of the minimum
+				pod.Req(schedtest.Resources{}) // The task is not one that allocate places, but counts for the minimum.
 			}
 			c.world.Pods = append(c.world.Pods, pod.Obj())
 		}
@@ -41,14 +41,14 @@ func elasticInstance(seed uint64) instance {
 	return instance{seed: seed, world: c.world, conf: mix{}.conf(newDice(seed, 1))}
 }
 
-// TestElasticJobsTakeTurns: when jobs have their minimum, queues and jobs take turns with every further task, as they do
-// with upstream's action, which asks the plugins for all of a job's state each time.
+// TestElasticJobsTakeTurns checks that queues and jobs take turns with every further task once jobs have their
+// minimum. Upstream's action does the same by calling the plugins for the whole state of a job each time.
 func TestElasticJobsTakeTurns(t *testing.T) {
 	b := newBench(t)
 	bound := 0
 	eachSeed(t, func(seed uint64) bool {
 		var got, want outcome
-		for range 5 { // what upstream's proportion plugin says queues deserve is rounded by the order of a map
+		for range 5 { // The order of a map affects the rounding of the deserved share in upstream's proportion plugin.
 			want, got = b.run(elasticInstance(seed), b.upstream), b.run(elasticInstance(seed), b.ours)
 			if maps.Equal(want.bound, got.bound) {
 				break

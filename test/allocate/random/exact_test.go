@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// amounts are cpu, memory, GPUs, pods, and two host ports, of which a node has one each.
+// amounts are CPU, memory, GPUs, pods, and two host ports. A node has each host port once.
 type amounts [6]int
 
 // unlimited is more pods than any instance has.
@@ -37,17 +37,17 @@ func (a amounts) within(b amounts) bool {
 	return true
 }
 
-// packs is true if the tasks can be put on the nodes, all of them. It tries every way there is, but for those that
-// differ only in which of several equal nodes or tasks is taken.
+// packs reports whether all tasks fit the nodes together. It tries every combination, except combinations that differ
+// only in the choice among equal nodes or tasks.
 func packs(tasks, nodes []amounts) bool {
 	tasks, nodes = slices.Clone(tasks), slices.Clone(nodes)
-	// The largest first: they leave the fewest ways.
+	// The largest tasks come first, since they leave the fewest combinations.
 	slices.SortFunc(tasks, func(l, r amounts) int { return slices.Compare(r[:], l[:]) })
 	return packRest(tasks, nodes, 0)
 }
 
-// packRest puts the tasks on nodes from the given one on. Only a task that is equal to the one before is kept from the
-// nodes before.
+// packRest packs the tasks onto the nodes, starting with the given node. Earlier nodes are excluded only for a task
+// that equals the task before it.
 func packRest(tasks, nodes []amounts, from int) bool {
 	if len(tasks) == 0 {
 		return true
@@ -75,7 +75,7 @@ func packRest(tasks, nodes []amounts, from int) bool {
 	return false
 }
 
-// packsSome is true if so many of the tasks can be put on the nodes.
+// packsSome reports whether this number of the tasks fits the nodes.
 func packsSome(tasks, nodes []amounts, wanted int) bool {
 	for chosen := range 1 << len(tasks) {
 		if bits.OnesCount(uint(chosen)) != wanted {
@@ -94,7 +94,7 @@ func packsSome(tasks, nodes []amounts, wanted int) bool {
 	return false
 }
 
-// enough is true if the tasks ask for no more than there is in sum.
+// enough reports whether the tasks request no more in total than the nodes have.
 func enough(tasks, nodes []amounts) bool {
 	var left amounts
 	for _, node := range nodes {
@@ -140,7 +140,7 @@ func TestPacks(t *testing.T) {
 	}
 }
 
-// TestPacksIsExhaustive holds it against plain enumeration.
+// TestPacksIsExhaustive compares packs with plain enumeration.
 func TestPacksIsExhaustive(t *testing.T) {
 	var all func(tasks, nodes []amounts) bool
 	all = func(tasks, nodes []amounts) bool {

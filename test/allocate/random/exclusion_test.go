@@ -18,11 +18,11 @@ import (
 
 var exclusionConf = strings.Replace(gangGroupConf, "  - name: coscheduling\n", "", 1)
 
-// roleLabel is on every pod of an exclusionInstance with its role, which has the same name as the annotation's.
+// roleLabel is the label with the role of every pod of an exclusionInstance, in addition to the role annotation.
 const roleLabel = "role"
 
-// exclusiveRole is one role of a gang: how many members it has, how many the minimum needs, what each asks for, on which disk it must
-// lie, and which roles it keeps away by required anti-affinity.
+// exclusiveRole is one role of a gang: the number of its members, its minimum, each member's request, the required
+// disk, and the roles that it excludes by required anti-affinity.
 type exclusiveRole struct {
 	count, minimum, cpu int
 	disk                string
@@ -35,7 +35,8 @@ type exclusiveNode struct {
 	disk, rack string
 }
 
-// exclusionInstance is a gang of roles that exclude each other in a domain, a node or a rack, and the node groups of which it must lie in one.
+// exclusionInstance is a gang of roles that exclude each other in a domain, a node or a rack, and the node groups of
+// which it must use one.
 type exclusionInstance struct {
 	groups  [][]exclusiveNode
 	roles   []exclusiveRole
@@ -64,7 +65,7 @@ func drawExclusion(d dice) exclusionInstance {
 		}
 		for other := range roles {
 			switch {
-			case kind == 0, kind == 1 && other == r, kind == 2 && d.chance(40): // one member a node, one of a role, or any
+			case kind == 0, kind == 1 && other == r, kind == 2 && d.chance(40): // one member per node, one member of each role, or any combination
 				role.keepsAway = append(role.keepsAway, other)
 			}
 		}
@@ -111,20 +112,21 @@ func (x exclusionInstance) instance(seed uint64) instance {
 	return instance{seed: seed, world: w, conf: exclusionConf}
 }
 
-// exclude is true if members of the two roles may not lie in one domain. It is the same both ways.
+// exclude reports whether members of the two roles must not share a domain. The order of the roles does not matter.
 func (x exclusionInstance) exclude(l, r int) bool {
 	return slices.Contains(x.roles[l].keepsAway, r) || slices.Contains(x.roles[r].keepsAway, l)
 }
 
-// fits is true if some way to place the minimum in one group exists. It tries each.
+// fits reports whether the minimum fits in one group. It tries every combination.
 func (x exclusionInstance) fits() bool {
 	return slices.ContainsFunc(x.groups, func(nodes []exclusiveNode) bool {
 		return x.fitsFrom(slices.Clone(nodes), map[string][]int{}, make([]int, len(x.roles)), 0, 0)
 	})
 }
 
-// fitsFrom places members of the role and those behind it on the nodes. in are the roles of the members in each domain, placed is how many
-// there are of each role, and from is the first node for the next member of the role: its members are alike.
+// fitsFrom places the members of this role and of the following roles on the nodes. in has the roles of the members
+// in each domain, placed the number of members of each role. from is the first node for the next member of the role,
+// whose members are equal.
 func (x exclusionInstance) fitsFrom(nodes []exclusiveNode, in map[string][]int, placed []int, role, from int) bool {
 	if role == len(x.roles) {
 		sum := 0
@@ -163,7 +165,8 @@ func (x exclusionInstance) fitsFrom(nodes []exclusiveNode, in map[string][]int, 
 	return x.fitsFrom(nodes, in, placed, role+1, 0)
 }
 
-// wrong says what of the outcome breaks the promises: the minimum or nobody, in one group, no two members in a domain that exclude each other.
+// wrong returns the broken guarantees of the outcome: the minimum or no member is placed, all in one group, and no
+// two members in one domain that exclude each other.
 func (x exclusionInstance) wrong(in instance, out outcome) (faulty []string) {
 	groups, roles := map[string]bool{}, make([]int, len(x.roles))
 	domains := map[string][]int{}
@@ -202,8 +205,9 @@ func (x exclusionInstance) wrong(in instance, out outcome) (faulty []string) {
 	return append(faulty, out.leaks...)
 }
 
-// TestExclusiveRoles holds gangs of roles that exclude each other against exhaustive search: none is placed unless its minimum has room in
-// one node group, and of those that have at most one in a thousand is missed: exclusion by racks is more than a plan by nodes knows.
+// TestExclusiveRoles compares the placement of gangs whose roles exclude each other with an exhaustive search. No
+// gang is placed unless its minimum fits in one node group. At most one in a thousand of the gangs that fit is
+// missed, because a plan by nodes does not fully cover exclusion by racks.
 func TestExclusiveRoles(t *testing.T) {
 	b := newBench(t)
 	b.registry.RegisterPlugin(ibcluster.Spec())

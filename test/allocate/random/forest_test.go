@@ -13,18 +13,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// levels are the node labels that name a node's groups, from the widest.
+// levels are the node labels with the names of a node's groups, widest first.
 var levels = []string{"cluster", "spine", "leaf"}
 
-// wishAnnotation on a PodGroup says how its gang takes node groups: required or preferred.
+// wishAnnotation on a PodGroup states whether its gang requires or prefers one node group.
 const (
 	wishAnnotation = "node-groups"
 	required       = "required"
 	preferred      = "preferred"
 )
 
-// groups is a plugin that makes allocate keep gangs in groups read from the nodes' labels. A gang with members somewhere
-// has their group as its only candidate.
+// groups is a plugin that makes allocate keep gangs in node groups from the nodes' labels. For a gang that has placed
+// members, their group is the only candidate.
 type groups struct {
 	framework.NoFilter
 	forest *topology.Forest
@@ -65,15 +65,15 @@ func (g *groups) Placement(job *api.JobInfo) (framework.Placement, error) {
 
 func (*groups) OnSessionClose(*framework.Session) {}
 
-// forestMix says what instances with node groups are made of.
+// forestMix has the parameters of instances with node groups.
 type forestMix struct {
 	gangs int
 	wish  string
-	// mixed gives the gang's tasks several sizes; else they are alike. There are up to 8 of them.
+	// mixed gives the gang's tasks several sizes; otherwise they are equal. There are up to 8 of them.
 	mixed bool
 	// elastic lets gangs have more tasks than their minimum.
 	elastic bool
-	// conf is the configuration; a default when empty.
+	// conf is the configuration. An empty conf means the default.
 	conf string
 }
 
@@ -89,7 +89,8 @@ tiers:
   - name: groups
 `
 
-// drawForest draws a cluster of groups, some of their nodes tainted, cordoned or in use, and gangs that want one group.
+// drawForest returns a cluster with groups, in which some nodes are tainted, cordoned or in use, and gangs that want
+// one group.
 func drawForest(seed uint64, m forestMix) instance {
 	c := &cluster{dice: newDice(seed, 5), room: map[string]size{}, slots: map[string]int{}}
 	clusters, spines, leaves := c.between(1, 4), c.between(1, 2), c.between(1, 3)
@@ -97,7 +98,7 @@ func drawForest(seed uint64, m forestMix) instance {
 		has := size{1000 * c.between(1, 6), c.between(1, 8), pick(c.dice, 0, 0, 2)}
 		pods := pick(c.dice, 3, 110, 110)
 		b := schedtest.MakeNode().Name(fmt.Sprintf("node-%02d", i)).Capacity(has.capacity(pods))
-		// A path ends at any level: nodes without the first label are in no group.
+		// A path may end at any level. Nodes without the first label are in no group.
 		for level, width := range []int{clusters, spines, leaves} {
 			if c.chance(6) {
 				break

@@ -11,30 +11,30 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// gangLabel is on every pod of a gang with the gang's name; subLabel names its sub-group.
+// gangLabel on every pod of a gang has the gang's name, and subLabel the name of its sub-group.
 const (
 	gangLabel = "gang"
 	subLabel  = "sub"
 )
 
-// gang draws one PodGroup and its pods.
+// gang builds a random PodGroup and its pods.
 type gang struct {
 	*cluster
 	name  string
 	roles []*role
 	group *v1beta1.PodGroup
-	// subGroups is how many sub-groups the tasks are dealt to in turn, 0 for none.
+	// subGroups is the number of sub-groups to which the tasks are assigned in turn. 0 means no sub-groups.
 	subGroups int
 }
 
-// role is a set of tasks that are alike.
+// role is a set of equal tasks.
 type role struct {
 	name  string
 	count int
 	asks  size
-	// pod is what all of its pods look like.
+	// pod is the template of its pods.
 	pod *v1.Pod
-	// ownClaims gives each of them a claim of its own.
+	// ownClaims gives each of its pods a separate claim.
 	ownClaims bool
 }
 
@@ -60,13 +60,13 @@ func (g *gang) addRole(name string, count int, asks size) *role {
 	return r
 }
 
-// drawAlike makes the gang of tasks of the shape that may go anywhere.
+// drawAlike gives the gang tasks of this size that may use any node.
 func (g *gang) drawAlike(shape size) {
 	g.addRole(pick(g.dice, "", "worker"), g.between(1, 10), shape)
 	g.drawMinimum()
 }
 
-// drawRoles makes the gang of up to three kinds of tasks, with constraints that are between a pod and a node.
+// drawRoles gives the gang up to three roles, with constraints between a pod and a node only.
 func (g *gang) drawRoles() {
 	tasks := g.between(1, 10)
 	roles := min(tasks, pick(g.dice, 1, 1, 2, 3))
@@ -112,14 +112,14 @@ func (g *gang) drawMinimum() {
 	}
 }
 
-// drawSubGroups deals the tasks to sub-groups.
+// drawSubGroups assigns the tasks to sub-groups.
 func (g *gang) drawSubGroups() {
 	g.subGroups = g.between(1, min(3, g.tasks()))
 	needed, each := int32(g.between(0, g.subGroups)), int32(max(1, g.tasks()/g.subGroups-g.IntN(2)))
 	g.group.Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("sub", subLabel, needed, each).Obj().Spec.SubGroupPolicy
 }
 
-// nominate gives some roles a nominated node, which may be any.
+// nominate gives some roles a random nominated node.
 func (g *gang) nominate() {
 	for _, r := range g.roles {
 		if g.chance(5) {
@@ -128,7 +128,7 @@ func (g *gang) nominate() {
 	}
 }
 
-// finish puts the gang into the world. Some of its pods may run already, be gated, or ask for nothing.
+// finish adds the gang to the cluster. Some of its pods may run already, have a scheduling gate, or have no requests.
 func (g *gang) finish() {
 	running := 0
 	if g.chance(15) {
@@ -159,7 +159,7 @@ func (g *gang) finish() {
 	g.world.PodGroups = append(g.world.PodGroups, g.group)
 }
 
-// placeRunning puts the pod on a node among these as one that runs already, if there is room.
+// placeRunning makes the pod a running one on one of these nodes, if there is room.
 func (g *gang) placeRunning(pod *v1.Pod, asks size, home []string) bool {
 	node := home[g.IntN(len(home))]
 	if !g.takeOn(node, asks) {
@@ -169,7 +169,7 @@ func (g *gang) placeRunning(pod *v1.Pod, asks size, home []string) bool {
 	return true
 }
 
-// withhold makes few pods ones that allocate must leave alone: gated, or asking for nothing.
+// withhold turns a few pods into pods that allocate must not place: pods with a scheduling gate, or without requests.
 func (g *gang) withhold(pod *v1.Pod) {
 	if g.chance(2) {
 		pod.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "wait"}}

@@ -28,15 +28,15 @@ tiers:
       ibcluster.levels: [cluster]
 `
 
-// groupedGang is a gang of a small group: what its members ask for, how many of them it needs, and whether these must lie in one
-// cluster.
+// groupedGang is a gang of a small group: the requests of its members, its minimum, and whether that minimum must be
+// in one cluster.
 type groupedGang struct {
 	tasks     []int
 	minimum   int
 	inCluster bool
 }
 
-// gangGroupInstance is one gang group on a few nodes, in numbers: the room of each node of each cluster.
+// gangGroupInstance is one gang group on a few nodes, as numbers: the room of each node of each cluster.
 type gangGroupInstance struct {
 	clusters [][]int
 	gangs    []groupedGang
@@ -94,7 +94,7 @@ func (u gangGroupInstance) instance(seed uint64) instance {
 
 func groupedGangName(g int) string { return fmt.Sprintf("g%d", g) }
 
-// fits is true if some way to place the gangs' minima exists. It tries each.
+// fits reports whether the gangs' minima fit. It tries every combination.
 func (u gangGroupInstance) fits() bool {
 	room := make([][]int, len(u.clusters))
 	for i, nodes := range u.clusters {
@@ -103,7 +103,8 @@ func (u gangGroupInstance) fits() bool {
 	return u.fitsFrom(room, 0, 0, 0, -1)
 }
 
-// fitsFrom places the tasks of a gang from one on, so many of which are placed; cluster is where, once that is chosen.
+// fitsFrom places the tasks of the gangs from gang g on. task is the next task, placed the number of the gang's
+// placed tasks, and cluster the gang's cluster once it is chosen.
 func (u gangGroupInstance) fitsFrom(room [][]int, g, task, placed, cluster int) bool {
 	if g == len(u.gangs) {
 		return true
@@ -134,8 +135,8 @@ func (u gangGroupInstance) fitsFrom(room [][]int, g, task, placed, cluster int) 
 	return u.fitsFrom(room, g, task+1, placed, cluster)
 }
 
-// wrong says what of the outcome breaks the promises of groups: all minima or nobody, no node over its room, and each gang that
-// requires it in one cluster.
+// wrong returns the broken guarantees of the outcome: all minima or no member is placed, no node exceeds its room,
+// and each gang that requires one cluster is in one.
 func (u gangGroupInstance) wrong(out outcome) (all bool, faults []string) {
 	used := map[string]int{}
 	all = true
@@ -170,8 +171,8 @@ func (u gangGroupInstance) wrong(out outcome) (all bool, faults []string) {
 	return all, append(faults, out.leaks...)
 }
 
-// TestGroupsOfGangs holds the placement of groups against exhaustive search: a group is placed if and only if there is a way, whole,
-// and the same way each time.
+// TestGroupsOfGangs compares the placement of groups with an exhaustive search: a group is placed, as a whole and
+// always in the same way, if and only if it fits.
 func TestGroupsOfGangs(t *testing.T) {
 	b := newBench(t)
 	b.registry.RegisterPlugin(coscheduling.Spec())

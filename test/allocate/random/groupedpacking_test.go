@@ -13,9 +13,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestLargePackingBesideADecoy has large gangs that fill one cluster and must lie in one, beside a cluster that comes first, has
-// almost as many nodes of the same kinds, and changes before each session. The search there takes all the steps it gets, each time
-// anew, and must leave the other cluster its own.
+// TestLargePackingBesideADecoy has large gangs that fill one cluster and must be in one. Another cluster comes first,
+// has almost as many nodes of the same kinds, and changes before each session. The search there uses all the steps it
+// gets, each time again, and must leave the other cluster its own steps.
 func TestLargePackingBesideADecoy(t *testing.T) {
 	b := newBench(t)
 	b.registry.RegisterPlugin(ibcluster.Spec())
@@ -44,8 +44,8 @@ func TestLargePackingBesideADecoy(t *testing.T) {
 	}
 }
 
-// besideDecoy is the gang with role minima, eight more members of each role than it needs, and two clusters: that of its nodes, and
-// one that lacks each eighth of them.
+// besideDecoy returns the gang, with role minima and eight more members of each role than it needs, and two clusters:
+// the cluster of its nodes, and one without every eighth of them.
 func (g *largeGang) besideDecoy(d dice, seed uint64) (instance, []*v1.Node) {
 	in := g.instance(d, seed)
 	in.conf = strings.TrimRight(in.conf, "\n") + "\n  - name: ibcluster\n    arguments:\n      ibcluster.levels: [cluster]\n"

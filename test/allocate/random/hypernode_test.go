@@ -47,7 +47,7 @@ func (c *cluster) addHyperNode(name string, tier int, kind topologyv1alpha1.Memb
 	c.world.HyperNodes = append(c.world.HyperNodes, hyperNode)
 }
 
-// drawTopology ties most gangs, or their sub-groups, to a HyperNode.
+// drawTopology gives most gangs, or their sub-groups, a network topology requirement.
 func (g *gang) drawTopology(subGroupTierNames bool) {
 	draw := func(named bool) *v1beta1.NetworkTopologySpec {
 		tier := g.between(1, 2)
@@ -69,7 +69,7 @@ func (g *gang) drawTopology(subGroupTierNames bool) {
 	}
 }
 
-// home lists the nodes that the gang's running pods may be on: one leaf for a gang that is tied to its topology.
+// home returns the nodes that the gang's running pods may be on: one leaf for a gang with a topology requirement.
 func (g *gang) home() []string {
 	if len(g.leaves) > 0 {
 		if leaf := pick(g.dice, g.leaves...); len(leaf) > 0 {

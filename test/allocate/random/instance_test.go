@@ -15,37 +15,37 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// instance is a random cluster with its workload, and the conf it is scheduled with.
+// instance is a random cluster with its workload and its configuration.
 type instance struct {
 	seed  uint64
 	world sessiontest.ClusterSpec
 	conf  string
-	// prepare changes what the World cannot say before the session opens; nil changes nothing.
+	// prepare, if not nil, makes changes that a ClusterSpec cannot express before the session opens.
 	prepare func(*sessiontest.Cluster)
 }
 
-// mix says what instances are made of.
+// mix has the parameters of random instances.
 type mix struct {
-	// gangs is how many gangs there are at most.
+	// gangs is the maximum number of gangs.
 	gangs int
-	// alike makes the tasks of all gangs equal but for their gang's name: one shape, no constraint between pods. How
-	// many of them fit then does not depend on who is placed where.
+	// alike makes the tasks of all gangs equal except for the gang's name: one size, and no constraint between pods.
+	// The number of tasks that fit then does not depend on the placement.
 	alike bool
-	// coupled is the percentage of gangs whose pods constrain one another: affinity, spread, host ports.
+	// coupled is the percentage of gangs whose pods constrain each other: affinity, spread, host ports.
 	coupled int
 	// subGroups is the percentage of gangs with sub-groups.
 	subGroups int
-	// topology adds HyperNodes, and gangs that must or should stay in one.
+	// topology adds HyperNodes, and gangs that require or prefer one.
 	topology bool
-	// subGroupTierNames lets sub-groups name their tier, which upstream does not apply: it then places what the tier
-	// forbids, or what would not even be tried.
+	// subGroupTierNames lets sub-groups name their tier. Upstream does not apply it: it places what the tier forbids
+	// or would not try at all.
 	subGroupTierNames bool
 	// volumes is the percentage of gangs with claims of the inventory.
 	volumes int
 }
 
-// instance draws the instance of a seed. It is the same each time, and shares nothing with the one drawn before: a
-// session may write on its pods.
+// instance returns the instance of a seed, which is always the same. It shares no object with earlier instances,
+// because a session may change its pods.
 func (m mix) instance(seed uint64) instance {
 	c := &cluster{dice: newDice(seed, 0), room: map[string]size{}, slots: map[string]int{}}
 	c.drawNodes(c.between(1, pick(c.dice, 4, 10, 30)))
@@ -80,7 +80,8 @@ func (m mix) instance(seed uint64) instance {
 	return instance{seed: seed, world: c.world, conf: m.conf(newDice(seed, 1))}
 }
 
-// conf draws the plugins. Gang and predicates are always there: they are what keeps the constraints.
+// conf returns a configuration with random plugins. Gang and predicates are always included, because they enforce the
+// constraints.
 func (m mix) conf(d dice) string {
 	second := []string{"drf", fmt.Sprintf("predicates\n    arguments:\n      predicate.VolumeBindingEnable: %t", m.volumes > 0)}
 	second = append(second, pick(d, "proportion", "capacity", ""))
@@ -98,16 +99,16 @@ func (m mix) conf(d dice) string {
 	return b.String()
 }
 
-// cluster draws an instance's world.
+// cluster builds the random cluster of an instance.
 type cluster struct {
 	dice
 	world sessiontest.ClusterSpec
-	// room and slots are what is left on each node for pods that run already.
+	// room and slots are the resources and the number of pods left on each node for pods that run already.
 	room  map[string]size
 	slots map[string]int
 	// leaves are the nodes of each HyperNode of the lowest tier.
 	leaves [][]string
-	// claimed is how many claims of the inventory are in use.
+	// claimed is the number of claims of the inventory in use.
 	claimed int
 }
 
@@ -160,7 +161,7 @@ func (c *cluster) drawQueues() {
 	}
 }
 
-// drawBystanders draws pods that run already and are none of the scheduler's business, or are about to end.
+// drawBystanders adds running pods of other schedulers, and terminating pods.
 func (c *cluster) drawBystanders() {
 	share := pick(c.dice, 0, 30, 80)
 	for i := range 2 * len(c.world.Nodes) {
@@ -190,7 +191,7 @@ func (c *cluster) drawBystanders() {
 	}
 }
 
-// take finds a node with room for a pod that runs already.
+// take returns a node with room for a pod that runs already.
 func (c *cluster) take(asks size) (string, bool) {
 	for _, i := range c.Perm(len(c.world.Nodes)) {
 		name := c.world.Nodes[i].Name

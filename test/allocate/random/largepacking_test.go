@@ -15,8 +15,8 @@ import (
 
 var largePackings = rounds.Flag("random.largepackings", 8, 40, "how many large gangs that fit TestLargePacking draws")
 
-// largeGang is a gang of many members of a few shapes with a plan that is known: nodes filled at random with members, each in one
-// resource at least, and so many hundredths more of such nodes.
+// largeGang is a gang of many members of a few sizes with a known plan. Nodes are filled at random with members, each
+// in at least one resource, and slack percent more of such nodes are added.
 type largeGang struct {
 	shapes []size
 	counts []int
@@ -58,8 +58,8 @@ func (g *largeGang) members() (n int) {
 	return n
 }
 
-// fillNode adds a node that members fill. Alike nodes have a capacity that is given, others end in one resource where their
-// members do.
+// fillNode adds a node that members fill. With alike the node has a given capacity. Otherwise one of its resources
+// ends where its members do.
 func (g *largeGang) fillNode(d dice, capacities []size, alike bool) {
 	node := pick(d, capacities...)
 	left, taken := node, make([]int, len(g.shapes))
@@ -91,7 +91,8 @@ func (g *largeGang) fillNode(d dice, capacities []size, alike bool) {
 	g.nodes = append(g.nodes, node)
 }
 
-// instance is the gang, of which all members are needed, or with a surplus so many of each role as there are in the plan.
+// instance returns an instance with the gang. Either all members are needed, or, with a surplus, as many of each role
+// as the plan has.
 func (g *largeGang) instance(d dice, seed uint64) instance {
 	var w sessiontest.ClusterSpec
 	for i, node := range g.nodes {
@@ -119,8 +120,8 @@ func (g *largeGang) instance(d dice, seed uint64) instance {
 	return instance{seed: seed, world: w, conf: packingConfs[seed%uint64(len(packingConfs))]}
 }
 
-// TestLargePacking draws gangs of 100 to 1,000 members of 2 to 8 shapes that fit, with 0% to 30% more nodes than they fill. Ours
-// places at least 99% of them in the first session.
+// TestLargePacking draws gangs of 100 to 1,000 members of 2 to 8 sizes that fit, with 0% to 30% more nodes than they
+// fill. Ours places at least 99% of them in the first session.
 func TestLargePacking(t *testing.T) {
 	b := newBench(t)
 	missed, drawn := 0, largePackings.Of(t)

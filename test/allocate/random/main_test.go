@@ -20,21 +20,21 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Upstream logs what it cannot place, at length.
+	// Upstream logs at length which tasks it cannot place.
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())
 }
 
-// failuresShown is after how many failed seeds a test ends.
+// failuresShown is the number of failed seeds after which a test ends.
 const failuresShown = 5
 
-// eachSeed calls for the seeds to be drawn, until a few have failed.
+// eachSeed calls fn for each seed until failuresShown of them have failed.
 func eachSeed(t *testing.T, fn func(seed uint64) (ok bool)) {
 	t.Helper()
 	eachSeedOf(randomSeeds.Of(t), fn)
 }
 
-// eachSeedOf is the same for a number of seeds of one's own.
+// eachSeedOf does the same for a given number of seeds.
 func eachSeedOf(seeds int, fn func(seed uint64) (ok bool)) {
 	if *randomSeed > 0 {
 		fn(*randomSeed)

@@ -15,19 +15,21 @@ import (
 
 const ibclusterModeAnnotation = ibcluster.ModeAnnotation
 
-// ibclusterConf has ibcluster read the groups that the test's own plugin reads.
+// ibclusterConf makes ibcluster use the same node groups as the test's own plugin.
 var ibclusterConf = strings.Replace(forestConf, "  - name: groups\n", `  - name: ibcluster
     arguments:
       ibcluster.levels: [cluster, spine, leaf]
 `, 1)
 
-// TestNodeGroups places single gangs in clusters of node groups, and holds the outcome against what is known to be best:
-// by division for tasks that are alike, by exhaustive search for up to 8 tasks of mixed sizes.
+// TestNodeGroups places single gangs in clusters of node groups, and compares the outcome with the known optimum: by
+// division for equal tasks, and by exhaustive search for up to 8 tasks of mixed sizes.
 //
-//   - A required gang that fits into some group now is placed, in one group; one that fits into none is not.
-//   - A preferred one does the same if it can; else it takes the fewest groups that hold it, and nodes outside of
-//     groups for what they do not hold.
-//   - In the group it got, it lies in one narrower group if one holds it, in one of the narrowest level for which that is so.
+//   - A gang that requires a group is placed if it fits into some group now, in one group. Otherwise it is not
+//     placed.
+//   - A gang that prefers a group is placed in one group if possible. Otherwise it uses as few groups as possible,
+//     and nodes outside of groups for the remaining members.
+//   - Within its group, the gang is in one narrower group if one holds it, at the narrowest level where this is
+//     possible.
 func TestNodeGroups(t *testing.T) {
 	for name, m := range map[string]forestMix{
 		"required, alike":             {wish: required},
@@ -89,7 +91,7 @@ func TestNodeGroups(t *testing.T) {
 	}
 }
 
-// TestManyGangsInNodeGroups keeps several gangs that require groups in one each.
+// TestManyGangsInNodeGroups checks that each of several gangs that require a group stays in one.
 func TestManyGangsInNodeGroups(t *testing.T) {
 	for name, conf := range map[string]string{"groups": forestConf, "ibcluster": ibclusterConf} {
 		t.Run(name, func(t *testing.T) {
@@ -123,12 +125,13 @@ func newForestBench(t *testing.T) *bench {
 	return b
 }
 
-// grove is an outcome laid out by node groups, of which each is named by its path.
+// grove is an outcome by node groups, which are identified by their paths.
 type grove struct {
 	*scene
-	// room is what is left now on each node of each group, for nodes that take pods; "" is all nodes.
+	// room is the room that is left now on each node of each group, for nodes that accept pods. The key "" has all
+	// nodes.
 	room map[string][]amounts
-	// tasks are what the gang has to place for its minimum.
+	// tasks are the tasks that the gang still needs for its minimum.
 	tasks []amounts
 }
 
@@ -155,7 +158,7 @@ func newGrove(in instance, out outcome) *grove {
 	return g
 }
 
-// paths lists the groups of the node, the widest first.
+// paths returns the groups of the node, widest first.
 func paths(node *v1.Node) []string {
 	var out []string
 	path := ""
@@ -181,7 +184,7 @@ func taskOf(pod *v1.Pod) amounts {
 	return out
 }
 
-// fits is true if the gang's minimum fits now: into one group, or anywhere for one that only prefers them.
+// fits reports whether the gang's minimum fits now: into one group, or anywhere for a gang that only prefers one.
 func (g *grove) fits(wish string) bool {
 	if wish == preferred && packs(g.tasks, g.room[""]) {
 		return true
@@ -189,7 +192,7 @@ func (g *grove) fits(wish string) bool {
 	return len(g.holding(1)) > 0
 }
 
-// holding lists the groups of the depth that hold the gang now.
+// holding returns the groups of this depth that can hold the gang now.
 func (g *grove) holding(depth int) []string {
 	var out []string
 	for _, path := range sortedKeys(g.room) {
@@ -200,7 +203,7 @@ func (g *grove) holding(depth int) []string {
 	return out
 }
 
-// judge says what is not best about the gang's place.
+// judge returns the ways in which the gang's placement is not the best.
 func (g *grove) judge(m forestMix) []string {
 	byGroup, outside := map[string]int{}, 0
 	for _, p := range g.freshOf("gang-0") {
@@ -220,7 +223,7 @@ func (g *grove) judge(m forestMix) []string {
 	if m.mixed || m.wish == required {
 		return nil
 	}
-	// The groups with the most room hold the gang in the fewest.
+	// The groups with the most room hold the gang in the fewest groups.
 	var copies []int
 	for path, nodes := range g.room {
 		if strings.Count(path, "/") == 1 {
@@ -245,7 +248,7 @@ func (g *grove) judge(m forestMix) []string {
 	return out
 }
 
-// judgeDepth compares how deep in the group the whole gang lies in one group with how deep it could.
+// judgeDepth compares the depth at which the whole gang is in one group with the best possible depth.
 func (g *grove) judgeDepth(m forestMix, group string) []string {
 	if m.elastic || m.mixed {
 		return nil
@@ -274,7 +277,7 @@ func (g *grove) judgeDepth(m forestMix, group string) []string {
 	return nil
 }
 
-// copies is how many of the gang's first task the nodes take.
+// copies returns how many copies of the gang's first task the nodes can hold.
 func (g *grove) copies(nodes []amounts) int {
 	n := 0
 	for _, left := range nodes {
@@ -286,7 +289,7 @@ func (g *grove) copies(nodes []amounts) int {
 	return n
 }
 
-// apart says which gangs that require one group are in several, or outside.
+// apart returns the gangs that require one group but are in several, or outside of all groups.
 func (g *grove) apart() []string {
 	var out []string
 	for _, gang := range sortedKeys(g.groups) {

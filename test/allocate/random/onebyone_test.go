@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// oneByOne is a plugin that couples every task, and whose verdict may depend on anything: allocate can keep nothing
-// and batch nothing beside it.
+// oneByOne is a plugin that couples all tasks, and whose filter results may depend on anything. Beside it, allocate
+// can cache and batch nothing.
 type oneByOne struct{}
 
 const oneByOneName = "one-by-one"
@@ -32,14 +32,14 @@ func (oneByOne) OnSessionOpen(ssn *framework.Session) {
 
 func (oneByOne) OnSessionClose(*framework.Session) {}
 
-// coupled is the instance with every task placed one by one.
+// coupled returns the instance with a configuration in which every task is placed one by one.
 func (in instance) coupled() instance {
 	in.conf = strings.TrimRight(in.conf, "\n") + "\n  - name: " + oneByOneName + "\n"
 	return in
 }
 
-// TestBatchAndOneByOne places instances with the batch path and with every task forced to go one by one. Both keep all
-// constraints, and with one gang both place it or neither does.
+// TestBatchAndOneByOne places instances in batches, and with every task placed one by one. Both keep all constraints,
+// and with one gang both place it or neither does.
 func TestBatchAndOneByOne(t *testing.T) {
 	for name, test := range map[string]struct {
 		mix

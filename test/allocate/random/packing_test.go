@@ -14,18 +14,20 @@ import (
 
 var randomPackings = rounds.Flag("random.packings", 1000, 10000, "how many gangs that fit TestPacking draws of each kind")
 
-// packingConfs are configurations that do not change what fits, but do change which node is preferred.
+// packingConfs are configurations that do not change which tasks fit, but do change the preferred node.
 var packingConfs = []string{
 	"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n",
 	"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: binpack\n",
 	"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n",
 }
 
-// TestPacking draws gangs of up to 8 tasks of mixed sizes, in one to three dimensions, with up to 6 nodes, that fit by
-// exhaustive search. Ours places at least 99.9% of them; what upstream places of some is said for comparison.
+// TestPacking draws gangs of up to 8 tasks of mixed sizes, in one to three dimensions, with up to 6 nodes, that fit
+// by exhaustive search. Ours places at least 99.9% of them. The test prints the number that upstream places of a part
+// of them, for comparison.
 //
-// "Random" ones are drawn without regard to whether they fit; "tight" ones are made by cutting nodes into tasks, which
-// leaves them little or no room. Of a gang with a choice not all tasks are needed, and some that are needed fit.
+// "Random" instances are drawn regardless of whether they fit. "Tight" instances are made by cutting nodes into
+// tasks, which leaves little or no room. A gang with a choice does not need all of its tasks, and some of its tasks
+// are enough and fit.
 func TestPacking(t *testing.T) {
 	for name, drawn := range map[string]struct{ tight, choice, ports bool }{
 		"random": {}, "tight": {tight: true}, "random, with a choice": {choice: true}, "tight, with a choice": {tight: true, choice: true},
@@ -78,8 +80,8 @@ func TestPacking(t *testing.T) {
 	}
 }
 
-// TestGreedyMiss places the gang {3,5} on nodes of {6,4} whatever the order and the scores: upstream puts the small task
-// onto the large node in about half of all runs.
+// TestGreedyMiss checks that the gang {3,5} is placed on nodes of {6,4} whatever the order and the scores are.
+// Upstream places the small task on the large node in about half of all runs.
 func TestGreedyMiss(t *testing.T) {
 	b := newBench(t)
 	tasks, nodes := []amounts{{3, 0, 0, 1}, {5, 0, 0, 1}}, []amounts{{6, 1, 0, unlimited}, {4, 1, 0, unlimited}}
@@ -96,7 +98,7 @@ func TestGreedyMiss(t *testing.T) {
 	}
 }
 
-// drawPacking draws tasks and nodes.
+// drawPacking returns random tasks and nodes.
 func drawPacking(d dice, tight bool) (tasks, nodes []amounts) {
 	dimensions := d.between(1, 3)
 	draw := func(pods, lowest, highest int) amounts {
@@ -117,7 +119,7 @@ func drawPacking(d dice, tight bool) (tasks, nodes []amounts) {
 		return tasks, nodes
 	}
 	for range d.between(2, 8) {
-		// Cut a task out of what tasks before have left of a node.
+		// Cut a task out of the rest that earlier tasks have left of a node.
 		left := slices.Clone(nodes)
 		for _, task := range tasks {
 			i := task[3]
@@ -134,7 +136,7 @@ func drawPacking(d dice, tight bool) (tasks, nodes []amounts) {
 			tasks = append(tasks, task)
 		}
 	}
-	// Nodes end where their tasks do, or a little after.
+	// Nodes end where their tasks do, or have a little more.
 	for i := range nodes {
 		used := amounts{}
 		for _, task := range tasks {
@@ -155,7 +157,7 @@ func drawPacking(d dice, tight bool) (tasks, nodes []amounts) {
 	return tasks, nodes
 }
 
-// wantPorts lets tasks ask for one of two host ports, or none.
+// wantPorts lets each task request one of two host ports, or none.
 func wantPorts(d dice, tasks, nodes []amounts) {
 	for i := range nodes {
 		nodes[i][4], nodes[i][5] = 1, 1
@@ -167,7 +169,7 @@ func wantPorts(d dice, tasks, nodes []amounts) {
 	}
 }
 
-// packingInstance is a gang of the tasks, of which so many are needed, and a cluster of the nodes.
+// packingInstance returns an instance with a gang of these tasks with this minimum, and a cluster of these nodes.
 func packingInstance(seed uint64, tasks, nodes []amounts, minimum int) instance {
 	var w sessiontest.ClusterSpec
 	for i, node := range nodes {
@@ -185,10 +187,10 @@ func packingInstance(seed uint64, tasks, nodes []amounts, minimum int) instance 
 	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("gang").MinMember(int32(minimum)).Obj())
 	conf := packingConfs[seed%uint64(len(packingConfs))]
 	if slices.ContainsFunc(tasks, func(task amounts) bool { return task[4]+task[5] > 0 }) {
-		conf = packingConfs[2] // host ports are what predicates look at
+		conf = packingConfs[2] // Plugin predicates checks host ports.
 	}
 	return instance{seed: seed, world: w, conf: conf}
 }
 
-// size takes the cpus as whole ones.
+// size converts the amounts, whose CPUs are whole.
 func (a amounts) size() size { return size{cpu: 1000 * a[0], memory: a[1], gpus: a[2]} }

@@ -4,7 +4,7 @@ package random
 
 import "math/rand/v2"
 
-// dice draw everything that is random.
+// dice makes all random choices.
 type dice struct{ *rand.Rand }
 
 // newDice returns the dice of a seed. Streams of one seed are independent of each other.

@@ -10,7 +10,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// rooms is a plugin that prefers groups of nodes for every gang: groups that go across those of ibcluster.
+// rooms is a plugin that gives every gang preferred node groups, which cross the boundaries of ibcluster's groups.
 type rooms struct {
 	framework.NoFilter
 	forest *topology.Forest

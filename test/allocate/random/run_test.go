@@ -27,7 +27,7 @@ type bench struct {
 	ours     vcframework.Action
 }
 
-// newBench makes a bench. The objects are in its API server, for all instances.
+// newBench returns a bench. The objects are in its API server, for all instances.
 func newBench(t *testing.T, objects ...runtime.Object) *bench {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects})
 	t.Cleanup(cluster.Close)
@@ -37,25 +37,25 @@ func newBench(t *testing.T, objects ...runtime.Object) *bench {
 	return b
 }
 
-// outcome is what became of an instance's pods; maps are from a pod's "namespace/name" to its node.
+// outcome is the result for an instance's pods. Maps are from a pod's "namespace/name" to its node.
 type outcome struct {
-	// bound were handed over to be bound.
+	// bound pods were committed.
 	bound map[string]string
-	// held have room set aside for them in the session, because others of their gang are pipelined.
+	// held pods have resources reserved in the session, because other members of their gang are pipelined.
 	held map[string]string
-	// pipelined wait for what is being released.
+	// pipelined pods wait for releasing resources.
 	pipelined map[string]string
 	evicted   []string
-	// leaks are differences between the session's books and where its tasks are.
+	// leaks are differences between the session's sums and the nodes of its tasks.
 	leaks []string
 }
 
-// run schedules the instance on a session of its own.
+// run schedules the instance in a separate session.
 func (b *bench) run(in instance, action vcframework.Action) outcome {
 	return b.runInTurn(in, action)[0]
 }
 
-// runInTurn runs the actions one after the other on one session, and says what had become of the instance after each.
+// runInTurn runs the actions one after the other in one session, and returns the outcome after each.
 func (b *bench) runInTurn(in instance, actions ...vcframework.Action) []outcome {
 	b.cluster.Load(in.world)
 	if in.prepare != nil {
@@ -66,7 +66,7 @@ func (b *bench) runInTurn(in instance, actions ...vcframework.Action) []outcome 
 	defer release(ssn)
 	var out []outcome
 	for _, action := range actions {
-		// What did not fit for one action is no reason for the next not to try.
+		// A failure of one action must not prevent the next action from trying.
 		for _, job := range ssn.Jobs {
 			job.ResetFitErr()
 		}
@@ -79,8 +79,8 @@ func (b *bench) runInTurn(in instance, actions ...vcframework.Action) []outcome 
 	return out
 }
 
-// release takes back what was handed over to be bound, as plugins keep books that outlive their session: of volumes. What
-// is held in the session only is the action's to take back.
+// release reverts the committed placements, because plugins keep state, such as volumes, that outlives the session.
+// The action itself reverts placements that are held in the session only.
 func release(ssn *sessiontest.Session) {
 	statement := vcframework.NewStatement(ssn.Session.Session)
 	for _, job := range ssn.Jobs {
@@ -102,7 +102,7 @@ func tasksIn(ssn *sessiontest.Session, status api.TaskStatus) map[string]string 
 	return out
 }
 
-// digest is the same for outcomes that put the same pods on the same nodes.
+// digest is equal for outcomes that place the same pods on the same nodes.
 func (o outcome) digest() string {
 	var b strings.Builder
 	for _, placed := range []map[string]string{o.bound, o.held, o.pipelined} {
@@ -114,8 +114,8 @@ func (o outcome) digest() string {
 	return b.String()
 }
 
-// leaks compares the session's nodes, as the actions and as the predicates see them, with where its tasks are, and says
-// which pods were left with a node they are not on. Predicates see nothing of placements when their plugin is off.
+// leaks compares the session's nodes, as seen by the actions and by the predicates, with the nodes of its tasks, and
+// reports pods that keep the name of a node they are not on. Without their plugin, the predicates see no placements.
 func leaks(ssn *sessiontest.Session, withPredicates bool) []string {
 	var out []string
 	for _, name := range sortedKeys(ssn.Nodes) {

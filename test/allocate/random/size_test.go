@@ -10,10 +10,10 @@ import (
 
 const gpu = "nvidia.com/gpu"
 
-// size is what a pod asks for or a node has: thousandths of a cpu, GiB of memory, GPUs.
+// size is a pod's request or a node's capacity: milli-CPU, GiB of memory, GPUs.
 type size struct{ cpu, memory, gpus int }
 
-// fits is true if the size is within the other in every dimension.
+// fits reports whether the size is within the other in every dimension.
 func (s size) fits(other size) bool {
 	return s.cpu <= other.cpu && s.memory <= other.memory && s.gpus <= other.gpus
 }
@@ -24,7 +24,7 @@ func (s size) minus(other size) size {
 
 func (s size) times(n int) size { return size{s.cpu * n, s.memory * n, s.gpus * n} }
 
-// resources leaves out what the size has none of.
+// resources omits the resources whose amount is 0.
 func (s size) resources() schedtest.Resources {
 	out := schedtest.Resources{}
 	if s.cpu > 0 {
@@ -39,7 +39,7 @@ func (s size) resources() schedtest.Resources {
 	return out
 }
 
-// capacity is resources with a number of pods.
+// capacity returns the resources together with a number of pods.
 func (s size) capacity(pods int) schedtest.Resources {
 	out := s.resources()
 	out["pods"] = fmt.Sprint(pods)

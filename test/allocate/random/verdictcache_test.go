@@ -23,23 +23,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// nothingKept makes allocate ask each plugin for each task on each node.
+// nothingKept makes allocate call each plugin for each task on each node.
 const nothingKept = "configurations:\n- name: allocate\n  arguments:\n    predicateErrorCacheEnable: false\n"
 
 var randomKept = rounds.Flag("random.kept", 15, 60, "how many instances of each mix are placed with verdicts kept and with nothing kept")
 
-// keptMix says which plugins tell tasks, jobs and queues apart in instances of TestVerdictsKept.
+// keptMix has the plugins with which results depend on tasks, jobs and queues in instances of TestVerdictsKept.
 type keptMix struct {
 	mix
-	// queueGroups gives queues node groups, clusters gives gangs InfiniBand clusters.
+	// queueGroups gives queues node groups, and clusters gives gangs InfiniBand clusters.
 	queueGroups, clusters bool
-	// scores are plugins of which each takes part in half of the instances.
+	// scores are plugins. Each is used in half of the instances.
 	scores []string
 }
 
-// TestVerdictsKept places instances with verdicts kept for equal tasks and with nothing kept. What becomes of every pod is the same.
+// TestVerdictsKept checks that instances have the same outcome with results cached for equal tasks and without any
+// cache.
 func TestVerdictsKept(t *testing.T) {
-	// Not task-topology, whose answers go by the order of a map and whose books do not survive that a placement is taken back.
+	// Task-topology is not included: its results depend on the order of a map, and its state becomes inconsistent
+	// when a placement is reverted.
 	all := []string{"binpack", "resource-strategy-fit", "usage", "tdm", "nodeorder"}
 	for name, m := range map[string]keptMix{
 		"scores":                                 {mix: mix{gangs: 8, coupled: 20}, scores: all},
@@ -50,7 +52,7 @@ func TestVerdictsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			upstreams, _ := vcframework.GetPluginBuilder(nodeorder.Name) // for the tests after it: registration is the process's
+			upstreams, _ := vcframework.GetPluginBuilder(nodeorder.Name) // Restores the registration, which is for the whole process, for later tests.
 			t.Cleanup(func() { vcframework.RegisterPluginBuilder(nodeorder.Name, upstreams) })
 			b.registry.RegisterPlugin(nodeorder.Spec())
 			b.registry.RegisterPlugin(ibcluster.Spec())
@@ -105,7 +107,7 @@ func (m keptMix) instance(seed uint64) instance {
 	return in
 }
 
-// argumentsOf makes plugins say something that do not by default.
+// argumentsOf are arguments for plugins that have no effect by default.
 var argumentsOf = map[string]string{
 	"tdm":   "    arguments:\n      tdm.revocable-zone.rz1: 00:00-00:00\n",
 	"usage": "    arguments:\n      thresholds:\n        cpu: 80\n        mem: 90\n",
@@ -121,7 +123,7 @@ var argumentsOf = map[string]string{
 `,
 }
 
-// drawUsage gives nodes the use that metrics told of.
+// drawUsage gives nodes random usage metrics.
 func drawUsage(d dice, c *sessiontest.Cluster) {
 	for _, name := range sortedKeys(c.Cache().Nodes) {
 		c.Cache().Nodes[name].ResourceUsage = &api.NodeUsage{
@@ -134,7 +136,7 @@ func drawUsage(d dice, c *sessiontest.Cluster) {
 
 const tier = "tier"
 
-// drawSelectors gives pods labels, of which selectors of other pods refer to some values and not to others.
+// drawSelectors gives pods labels. Selectors of other pods use some of their values.
 func drawSelectors(d dice, w *sessiontest.ClusterSpec) {
 	for _, pod := range w.Pods {
 		pod.Labels["of-its-own"] = pod.Name
@@ -159,7 +161,7 @@ func drawSelectors(d dice, w *sessiontest.ClusterSpec) {
 	}
 }
 
-// drawRevocable makes nodes revocable and lets pods run there.
+// drawRevocable makes nodes revocable and allows pods to run there.
 func drawRevocable(d dice, w *sessiontest.ClusterSpec) {
 	for _, node := range w.Nodes {
 		if d.chance(20) {
@@ -173,7 +175,7 @@ func drawRevocable(d dice, w *sessiontest.ClusterSpec) {
 	}
 }
 
-// drawStrategies has pods say how the fit of their resources is scored.
+// drawStrategies gives pods annotations for the scoring of their resources.
 func drawStrategies(d dice, w *sessiontest.ClusterSpec) {
 	for _, pod := range w.Pods {
 		if d.chance(20) {
@@ -183,7 +185,7 @@ func drawStrategies(d dice, w *sessiontest.ClusterSpec) {
 	}
 }
 
-// drawQueueGroups puts nodes into node groups and gives queues a say on them.
+// drawQueueGroups puts nodes into node groups and gives queues an affinity to them.
 func drawQueueGroups(d dice, w *sessiontest.ClusterSpec) {
 	names := []string{"ga", "gb", "gc"}
 	for _, node := range w.Nodes {
@@ -209,7 +211,8 @@ func drawQueueGroups(d dice, w *sessiontest.ClusterSpec) {
 	}
 }
 
-// drawClusters puts nodes into clusters, and into rooms that go across them, and lets gangs wish for a cluster.
+// drawClusters puts nodes into clusters, and into rooms that cross their boundaries, and lets gangs request a
+// cluster.
 func drawClusters(d dice, w *sessiontest.ClusterSpec) {
 	for _, node := range w.Nodes {
 		node.Labels[room] = pick(d, "room-0", "room-1")

@@ -16,8 +16,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestVolumes places gangs whose pods have claims that are bound, or claims of their own that wait. Each instance is run twice: what the volume binder assumed for the first run was
-// taken back, trial by trial and in the end, or the second would find volumes in use.
+// TestVolumes checks that gangs with bound claims, or with separate waiting claims, are placed. Each instance is run
+// twice. If the volume binder's assumptions of the first run were not reverted, in each trial and at the end, the
+// second run would find volumes in use.
 func TestVolumes(t *testing.T) {
 	predicates.ResetVolumeBindingPluginForTest()
 	b := newBench(t, inventory()...)
@@ -52,7 +53,7 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// waitForVolumes waits until the volume binder, which reads from informers, knows the inventory: until a gang that
+// waitForVolumes waits until the volume binder, which reads from informers, has the inventory: until a gang that
 // needs each claim is placed.
 func (b *bench) waitForVolumes(t *testing.T) {
 	for t.Context().Err() == nil {
@@ -88,7 +89,7 @@ const (
 	bindCompleted = "pv.kubernetes.io/bind-completed"
 )
 
-// inventory is what the claims of instances are claims of.
+// inventory returns the volumes, claims and classes of all instances.
 func inventory() []runtime.Object {
 	wait := storagev1.VolumeBindingWaitForFirstConsumer
 	out := []runtime.Object{&storagev1.StorageClass{

@@ -14,11 +14,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// podNamespace is where the pods are.
+// podNamespace is the namespace of the pods.
 const podNamespace = schedulertesting.Namespace
 
-// check says what is wrong with a placement: a node that holds more than it has, or that is tainted, a gang in part, one
-// that had to lie in one cluster and does not, or members on one node that had to lie apart.
+// check returns an error for a wrong placement: a node above its capacity or with a taint, a partially placed gang, a
+// gang that requires one cluster and is in several, or members on one node that exclude each other.
 func check(w sessiontest.ClusterSpec, sh shape, placement map[string]string) error {
 	nodes := map[string]*v1.Node{}
 	for _, node := range w.Nodes {
@@ -71,7 +71,7 @@ func check(w sessiontest.ClusterSpec, sh shape, placement map[string]string) err
 	return checkRoom(nodes, used)
 }
 
-// checkRoom says which node was given more than it has.
+// checkRoom returns an error for a node above its capacity.
 func checkRoom(nodes map[string]*v1.Node, used map[string]v1.ResourceList) error {
 	for name, list := range used {
 		for kind, quantity := range list {

@@ -23,16 +23,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// claimClass is the storage class of claims, whose volumes are made once a pod has a node by a provisioner that has no attach limits;
-// or are there.
+// claimClass is the storage class of claims. Their volumes are created by a provisioner without attach limits once
+// the pod has a node, or they already exist.
 const (
 	claimClass       = "late"
 	claimProvisioner = "rancher.io/local-path"
 	noProvisioner    = "kubernetes.io/no-provisioner"
 )
 
-// claimObjects are the storage class and a claim for each pod, of pods that have one each. In clusters volumes are local: as many as
-// pods fit on each node, but one less on the first of each cluster other than the last but one; or local ones, or capacities, of each node, if the shape says so.
+// claimObjects returns the storage class and a claim for each pod. With clusters, volumes are local: as many as pods
+// fit on each node, but one less on the first node of each cluster other than the last but one. The shape may instead
+// ask for one local volume or a capacity per node.
 func (s shape) claimObjects() []runtime.Object {
 	objects := []runtime.Object{schedulertesting.LateClass(claimClass, claimProvisioner)}
 	switch {
@@ -55,7 +56,8 @@ func (s shape) claimObjects() []runtime.Object {
 	return objects
 }
 
-// boundVolume binds the claim to a volume of its own, which it returns: one on the node, if volumes are local.
+// boundVolume binds the claim to a separate volume, which it returns. If volumes are local, the volume is on the
+// node.
 func (s shape) boundVolume(claim *v1.PersistentVolumeClaim, node string) *v1.PersistentVolume {
 	var nodes []string
 	if s.local {
@@ -83,7 +85,8 @@ func (s shape) localVolumes() []runtime.Object {
 	return volumes
 }
 
-// capacityObjects are of a driver whose capacities count, and of each node what would do for as many volumes as it takes pods.
+// capacityObjects returns a CSI driver whose capacities count, and a capacity of each node that suffices for as many
+// volumes as pods fit on it.
 func (s shape) capacityObjects() []runtime.Object {
 	counts := true
 	objects := []runtime.Object{&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: claimProvisioner}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &counts}}}
@@ -97,7 +100,8 @@ func (s shape) capacityObjects() []runtime.Object {
 	return objects
 }
 
-// clusterFor returns a cluster with the shape's claims, or topology, for all runs of a work, and what ends it. Those without share one.
+// clusterFor returns a cluster with the shape's claims or topology for all runs of a work, and a function that ends
+// it. Shapes without either share one cluster.
 func (b *bench) clusterFor(sh shape) (cluster *sessiontest.Cluster, end func()) {
 	switch {
 	case sh.claims:
@@ -112,7 +116,7 @@ func (b *bench) clusterFor(sh shape) (cluster *sessiontest.Cluster, end func()) 
 	return cluster, cluster.Close
 }
 
-// claimsKnown waits until the side's plugins know the claims, which they read from watches, of a pod that waits.
+// claimsKnown waits until the side's plugins have the claims of a waiting pod, which they read from watches.
 func claimsKnown(ssn *sessiontest.Session) error {
 	for _, job := range ssn.Jobs {
 		for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -124,8 +128,8 @@ func claimsKnown(ssn *sessiontest.Session) error {
 	return nil
 }
 
-// releaseHanded has plugins take back what they hold for pods that were handed over and will not be bound: the next run has the same
-// claims.
+// releaseHanded releases the plugins' reservations for committed pods, which are not bound, because the next run has
+// the same claims.
 func releaseHanded(handed map[string]sessiontest.Bind) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(handed)) {

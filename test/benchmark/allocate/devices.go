@@ -19,13 +19,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// Claims are made from the template for devices of the class, which are all that nodes have.
+// Claims are created from the template and request devices of the class, which includes all devices of the nodes.
 const (
 	deviceClass    = "gpu"
 	deviceTemplate = "gpu"
 )
 
-// deviceObjects are the devices of nodes, and a claim of one for each pod.
+// deviceObjects returns the devices of the nodes, and a claim of one device for each pod.
 func (s shape) deviceObjects() []runtime.Object {
 	objects := []runtime.Object{schedulertesting.DeviceClass(deviceClass, fmt.Sprintf("device.driver == %q", schedulertesting.DeviceDriver))}
 	var devices []string
@@ -49,12 +49,12 @@ func (s shape) deviceObjects() []runtime.Object {
 	return objects
 }
 
-// sharedDevices is how many devices a shared slice has.
+// sharedDevices is the number of devices in a shared slice.
 const sharedDevices = 64
 
 func sharedName(i int) string { return fmt.Sprintf("shared-%03d", i) }
 
-// sharedSlices are slices that all nodes reach by a selector, each a pool of its own.
+// sharedSlices returns slices that all nodes reach by a selector. Each is a separate pool.
 func (s shape) sharedSlices() []runtime.Object {
 	var devices []string
 	for i := range sharedDevices {
@@ -73,8 +73,8 @@ func everyNode() *v1.NodeSelector {
 	return &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpExists}}}}}
 }
 
-// allSearched is an error unless a pod that waits was refused for its devices by each node: a session that has searched for too long
-// takes less time.
+// allSearched returns an error unless each node refused a waiting pod for its devices. A session that hits its search
+// limit takes less time.
 func (s shape) allSearched(ssn *sessiontest.Session) error {
 	const refusal = "node(s) without a free device"
 	for _, job := range ssn.Jobs {
@@ -91,7 +91,7 @@ func (s shape) allSearched(ssn *sessiontest.Session) error {
 	return nil
 }
 
-// changeSlice changes a device of a shared slice, and waits until informers show that.
+// changeSlice changes a device of a shared slice, and waits until informers have the change.
 func changeSlice(cluster *sessiontest.Cluster) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -113,14 +113,14 @@ func changeSlice(cluster *sessiontest.Cluster) error {
 	})
 }
 
-// withDevices has the side's plugin for devices look for them: ours, or upstream's predicates.
+// withDevices adds the side's plugin for devices: dynamicresources for ours, or upstream's predicates.
 func (s *side) withDevices(conf string) string {
 	const predicates = "  - name: predicates\n"
 	arguments := "    arguments:\n"
-	conf = strings.Replace(conf, predicates+arguments, predicates, 1) // which are given again
+	conf = strings.Replace(conf, predicates+arguments, predicates, 1) // The arguments are added again below.
 	conf = strings.Replace(conf, predicates, fmt.Sprintf("%s%s      predicate.DynamicResourceAllocationEnable: %v\n", predicates, arguments, s.Name == insession.Upstream), 1)
 	if s.Name == insession.Ours {
-		conf += "  - name: dynamicresources\n    arguments:\n      dynamicresources.searchSeconds: 60\n" // a loaded machine searches for longer, too
+		conf += "  - name: dynamicresources\n    arguments:\n      dynamicresources.searchSeconds: 60\n" // A loaded machine also searches for longer.
 	}
 	return conf
 }

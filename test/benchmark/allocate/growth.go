@@ -7,19 +7,19 @@ import (
 	"io"
 )
 
-// series is how the cost of ours grows with one dimension, which doubles from point to point.
+// series is the growth of our action's cost in one dimension, which doubles from point to point.
 type series struct {
 	Title  string  `json:"title"`
 	Points []point `json:"points"`
 }
 
-// point is what ours needed at one size.
+// point is the cost of our action at one size.
 type point struct {
 	Size int `json:"size"`
 	result
 }
 
-// dimensions are what grows: size goes through the sizes, and shape makes the cluster of one.
+// dimensions are the dimensions that grow. size selects a value from the sizes, and shape returns the cluster for it.
 var dimensions = []struct {
 	name, title string
 	sizes       []int
@@ -45,7 +45,7 @@ var dimensions = []struct {
 	}},
 }
 
-// measureGrowth measures ours at all sizes of all dimensions.
+// measureGrowth measures our action at all sizes of all dimensions.
 func (b *bench) measureGrowth(ours *side, progress io.Writer) ([]series, error) {
 	var all []series
 	for _, d := range dimensions {

@@ -12,18 +12,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// hopCount is how far apart the neighbours of a gang are: the mean over pods of consecutive ranks of the hops between
-// their nodes. Nodes are 0 hops apart below one leaf switch, 1 below one spine, 2 in one cluster and 3 otherwise.
+// hopCount is the distance between the neighbours of a gang: the mean number of hops between the nodes of pods with
+// consecutive ranks. Nodes are 0 hops apart below one leaf switch, 1 below one spine, 2 in one cluster and 3
+// otherwise.
 type hopCount struct {
 	Placed float64 `json:"placed"`
-	// Random is the mean over placements drawn at random, with no more pods on a node than fit, in the same cluster.
+	// Random is the mean over random placements in the same cluster, with no more pods on a node than fit.
 	Random float64 `json:"random"`
 }
 
-// draws is how many random placements are averaged.
+// draws is the number of random placements in the mean.
 const draws = 100
 
-// countHops counts for the first gang of the shape; nil if it is not placed.
+// countHops returns the hops of the first gang of the shape, or nil if the gang is not placed.
 func countHops(sh shape, placement map[string]string) *hopCount {
 	byName := map[string]*v1.Node{}
 	for _, node := range sh.nodeList() {
@@ -54,7 +55,7 @@ func countHops(sh shape, placement map[string]string) *hopCount {
 	return &hopCount{Placed: float64(sumHops(placed)) / pairs, Random: float64(sum) / draws / pairs}
 }
 
-// sumHops adds up the hops along the nodes in order.
+// sumHops returns the sum of the hops along the nodes in order.
 func sumHops(nodes []*v1.Node) int {
 	sum := 0
 	for i := 1; i < len(nodes); i++ {

@@ -27,22 +27,22 @@ func main() {
 	}
 }
 
-// comparison is a work with what both sides needed for it; upstream is nil when it was left out.
+// comparison has the results of both sides for a work. upstream is nil if it was left out.
 type comparison struct {
 	work     work
 	upstream *result
 	ours     *result
-	// like is what ours needed for the work it is to be like; nil when that was not measured.
+	// like is our result for the work with which this one is compared, or nil if that was not measured.
 	like *result
 }
 
-// compare measures what the arguments ask for and prints it.
+// compare runs the measurements that the arguments select, and prints the results.
 func compare(args []string, out, progress io.Writer) error {
 	p, err := parsePlan(args, progress)
 	if err != nil {
 		return err
 	}
-	// What actions log of single tasks would be part of what is measured.
+	// Log lines about single tasks would be part of the measurement.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	upstream, ours := newSides()
@@ -78,7 +78,7 @@ func compare(args []string, out, progress io.Writer) error {
 	return report(out, comparisons, all)
 }
 
-// told measures and says so.
+// told measures and reports the progress.
 func (b *bench) told(progress io.Writer, s *side, name string, sh shape) (*result, error) {
 	began := time.Now()
 	fmt.Fprintf(progress, "%s %s: ", s.Name, name)

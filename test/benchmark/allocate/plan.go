@@ -9,13 +9,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// growth is the name of the part that measures how the cost of ours grows.
+// growth is the name of the part that measures the growth of our action's cost.
 const growth = "growth"
 
-// plan is what the flags ask for.
+// plan is the selection made by the flags.
 type plan struct {
 	*insession.Plan
-	// works and growth are what to measure.
+	// works and growth select what to measure.
 	works  []work
 	growth bool
 }

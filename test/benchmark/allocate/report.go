@@ -12,13 +12,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// noise is how much more than twice the time a doubling may take and still be called linear: runs differ by as much.
+// noise is the factor above twice the time that still counts as linear when the size doubles, because runs differ by
+// that much.
 const noise = 1.15
 
-// missed is the verdict on a bar that ours did not reach.
+// missed is the verdict on a bar that our action did not reach.
 const missed = "MISSED"
 
-// report prints what was measured. Its error names what ours did not reach.
+// report prints the measurements. Its error names the bars that our action missed.
 func report(out io.Writer, comparisons []comparison, all []series) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(comparisons) > 0 {
@@ -38,7 +39,8 @@ func report(out io.Writer, comparisons []comparison, all []series) error {
 	return shortfalls(comparisons, all)
 }
 
-// shortfalls is an error for each bar that was missed, fewer pods placed than upstream, and growth beyond linear; nil for none.
+// shortfalls returns an error for each missed bar, for fewer placed pods than upstream, and for growth beyond linear.
+// It returns nil if there are none.
 func shortfalls(comparisons []comparison, all []series) error {
 	var errs []error
 	for _, c := range comparisons {
@@ -73,7 +75,7 @@ func printTimes(w io.Writer, comparisons []comparison) {
 	}
 }
 
-// then is the time of the action in a second session and that of the session as a whole, if they were measured.
+// then returns the time of the action in a second session, and that of the whole session, if they were measured.
 func (r *result) then() string {
 	if r.AgainSeconds == 0 {
 		return ""
@@ -81,10 +83,10 @@ func (r *result) then() string {
 	return fmt.Sprintf(", then %s of %s", insession.Seconds(r.AgainSeconds), insession.Seconds(r.SessionSeconds))
 }
 
-// ratio is how many times faster ours was.
+// ratio returns how many times faster our action was.
 func (c comparison) ratio() float64 { return c.upstream.Seconds / c.ours.Seconds }
 
-// bar is what ours has to reach.
+// bar returns the bar for our action.
 func (c comparison) bar() string {
 	var parts []string
 	if c.work.ratio > 0 {
@@ -102,8 +104,8 @@ func (c comparison) bar() string {
 	return strings.Join(parts, ", ")
 }
 
-// verdict says whether ours reached it; nothing when that cannot be said without upstream, or without what it is to be like, which must
-// have been measured before.
+// verdict returns whether our action reached the bar. It is empty if this cannot be decided without upstream, or
+// without an earlier measurement of the work in like.
 func (c comparison) verdict() string {
 	switch {
 	case c.work.limit > 0 && c.ours.Seconds > c.work.limit.Seconds():
@@ -168,7 +170,7 @@ func printGrowth(w io.Writer, all []series) {
 	}
 }
 
-// linear reports whether the time grew no more than the size, which doubles from point to point.
+// linear reports whether the time grew no faster than the size, which doubles from point to point.
 func (s series) linear(i int) bool { return s.Points[i].Seconds <= 2*noise*s.Points[i-1].Seconds }
 
 func megabytes(n uint64) string { return fmt.Sprintf("%.4g MB", float64(n)/1e6) }

@@ -20,7 +20,7 @@ func newSides() (upstream, ours *side) {
 	return &side{theirs, hardHyperNode()}, &side{own, insession.RequiredCluster()}
 }
 
-// confFor is the chart's conf, with the plugins at its end that the work needs.
+// confFor returns the chart's configuration with the plugins that the work needs at its end.
 func (s *side) confFor(sh shape) string {
 	conf := s.Conf
 	if sh.packed {
@@ -35,7 +35,7 @@ func (s *side) confFor(sh shape) string {
 	return conf
 }
 
-// groupsFor is how gangs are asked to lie in one cluster.
+// groupsFor returns the side's way to place gangs in one cluster.
 func (s *side) groupsFor(sh shape) insession.NodeGroups {
 	switch {
 	case sh.hyperNodes:

@@ -21,92 +21,99 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// work is a kind of work, and how much better than upstream's allocate ours has to be at it.
+// work is a kind of work, with the bars that our action must reach in comparison with upstream's.
 type work struct {
 	name, title string
-	// shape is what the cluster holds.
+	// shape describes the cluster.
 	shape shape
-	// ratio is the least that upstream's time divided by ours may be, limit the most that ours may take, and again the most
-	// that ours may take in another session of the same cluster; zero for none.
+	// ratio is the minimum of upstream's time divided by ours. limit is the maximum of our time, and again the
+	// maximum in a second session of the same cluster. Zero means no bar.
 	ratio        float64
 	limit, again time.Duration
-	// like is the name of a work with alike pods, of whose time ours may take likeFactor at the most; empty for none.
+	// like is the name of a work with equal pods. Our time may be at most likeFactor times the time for that work. An
+	// empty name means no such bar.
 	like string
 }
 
-// likeFactor is how much longer than alike pods others may take that differ in what no verdict depends on.
+// likeFactor is how much longer pods may take that differ only in fields without any effect on filter results.
 const likeFactor = 1.3
 
-// shape describes a cluster and the gangs that wait in it. All nodes are alike, and so are all pods unless they are unlike.
+// shape describes a cluster and the gangs that wait in it. All nodes are equal, and so are all pods unless a field
+// below makes them differ.
 type shape struct {
 	nodes           int
 	gangs, gangSize int
-	// minimum is how many members a gang needs; zero for all.
+	// minimum is the minimum of a gang. Zero means all members.
 	minimum int
-	// cpu is what each pod asks for.
+	// cpu is the request of each pod.
 	cpu string
-	// clusters is how many InfiniBand clusters the nodes are spread over, in one of which every gang has to lie whole; zero
-	// for neither.
+	// clusters is the number of InfiniBand clusters of the nodes. Every gang must be in one of them. Zero means no
+	// clusters.
 	clusters int
-	// spoilt reports whether all clusters but the last but one have enough for a gang of 512 on paper, and no room for it.
+	// spoilt reports whether all clusters but the last but one have enough resources in total for a gang of 512, but
+	// no room for it.
 	spoilt bool
-	// apart reports whether no two members of a gang may lie on one node.
+	// apart reports whether two members of a gang must not share a node.
 	apart bool
-	// packed has binpack score the nodes, too, so that those that a member of the gang has come to are the best for the next.
+	// packed adds binpack to the scores, so nodes with a member of the gang are the best for the next member.
 	packed bool
-	// ownNames gives pods labels and annotations as controllers do, that name the pod and its job and tell others nothing.
+	// ownNames gives pods the labels and annotations of controllers, which name the pod and its job and have no other
+	// effect.
 	ownNames bool
-	// unlike makes the members of a gang of 64 of so many kinds, which fit together into no cluster of 16 nodes although there
-	// is enough for each kind, and in sum; on the first node of each cluster a pod runs that is as large as no other. Zero is
-	// for members that are alike.
+	// unlike is the number of different task classes of a gang of 64. They fit together into no cluster of 16 nodes,
+	// although there is enough room for each class and in total. A pod of a different size runs on the first node of
+	// each cluster. Zero means that the members are equal.
 	unlike int
-	// changing has a pod come to a node before the other session of the same cluster.
+	// changing places a pod on a node before the second session of the same cluster.
 	changing bool
-	// claims gives each pod a claim of its own. Its volume is made where the pod is; with clusters it is a local one, and all but the
-	// last but one lack a volume.
+	// claims gives each pod a separate claim, whose volume is created where the pod is placed. With clusters the
+	// volumes are local, and all clusters but the last but one lack a volume.
 	claims bool
-	// capacities has each node say how much is left for the volumes that claims have made; local gives it a volume
-	// instead.
+	// capacities gives each node a storage capacity for the volumes of claims. local gives it a volume instead.
 	capacities, local bool
-	// bound has each claim have its volume already, which all nodes reach; with local only one node does.
+	// bound binds each claim to its volume in advance. All nodes reach the volume, or only one node with local.
 	bound bool
-	// devices gives each node so many devices, and each pod a claim on one that is made from a template; zero for none.
+	// devices is the number of devices of each node. Each pod has a claim of one device, created from a template.
+	// Zero means no devices.
 	devices int
-	// shared are slices of devices that all nodes reach, and that no claim suits: then pods wait for a model that no node has, and one of
-	// the slices changes before the other session of the same cluster.
+	// shared is the number of device slices that all nodes reach. No device in them suits the claims: pods wait for a
+	// model that no node has. One of the slices changes before the second session of the same cluster.
 	shared int
-	// ownSizes has each pod ask for another amount.
+	// ownSizes gives each pod a different request.
 	ownSizes bool
-	// hyperNodes has gangs ask for one cluster in upstream's way, as a hard HyperNode, on both sides.
+	// hyperNodes makes gangs require one cluster in upstream's way, as a hard HyperNode, on both sides.
 	hyperNodes bool
-	// gathered has gangs ask for one cluster by a ClusterNetworkTopology, with a multiple of 8 members on each node, for ours.
+	// gathered makes gangs require one cluster by a ClusterNetworkTopology, with a multiple of 8 members on each
+	// node, on our side.
 	gathered bool
-	// subGroups divides each gang into so many sub-groups; zero for none.
+	// subGroups is the number of sub-groups of each gang. Zero means none.
 	subGroups int
-	// together makes groups of so many gangs, for ours: upstream knows none. Zero is for gangs that are each alone.
+	// together is the number of gangs in a gang group, on our side: upstream has no gang groups. Zero means no
+	// groups.
 	together int
-	// secondCPU is what each pod of the second gang of a group asks for, if that is something else.
+	// secondCPU is the request of each pod in the second gang of a group. If it is empty, the request is cpu.
 	secondCPU string
-	// free is how many nodes have room for a pod, one each, where it is not zero: fewer than a gang has members, so that all gangs wait.
+	// free is the number of nodes with room for one pod each, if not zero. It is smaller than a gang, so all gangs
+	// wait.
 	free int
-	// unlabelled has the smallest member of each gang need a label that no node has, so that all gangs wait. Another namespace
-	// has a gang of one pod, which is placed.
+	// unlabelled makes the smallest member of each gang require a label that no node has, so all gangs wait. Another
+	// namespace has a gang of one pod, which is placed.
 	unlabelled bool
-	// exact makes the members of four kinds, one of each filling a node exactly.
+	// exact gives the members four sizes. One member of each size fills a node exactly.
 	exact bool
 }
 
-// The resources of a node, and of those pods that spoil one.
+// The resources of a node, and of the pods that spoil one.
 const (
 	nodeCPU    = "32"
 	nodeMemory = "256Gi"
 	spoilCPU   = "13"
 )
 
-// spoilTaint is on the nodes of spoilt clusters that are spoilt by taints.
+// spoilTaint is the taint on nodes of clusters that are spoilt by taints.
 const spoilTaint = "maintenance"
 
-// works lists the kinds of work of the table.
+// works returns the kinds of work of the table.
 func works() []work {
 	return []work{
 		{name: "cold", title: "5,000 nodes, one 512-task gang, cold", ratio: 40,
@@ -188,10 +195,10 @@ func works() []work {
 	}
 }
 
-// pods is how many pods wait.
+// pods returns the number of waiting pods.
 func (s shape) pods() int { return s.gangs * s.gangSize }
 
-// podsPerNode is how many pods an empty node takes, of pods that are alike.
+// podsPerNode returns how many equal pods fit on an empty node.
 func (s shape) podsPerNode() int64 {
 	if s.exact {
 		return 4
@@ -204,7 +211,7 @@ func gangName(gang int) string { return fmt.Sprintf("gang-%05d", gang) }
 
 func podName(gang, i int) string { return fmt.Sprintf("%s-%04d", gangName(gang), i) }
 
-// nodeList makes the nodes.
+// nodeList returns the nodes.
 func (s shape) nodeList() []*v1.Node {
 	nodes, err := controlplane.NodeShape{Count: s.nodes, CPU: nodeCPU, Memory: nodeMemory, IBClusters: s.clusters}.Nodes()
 	if err != nil {
@@ -213,7 +220,7 @@ func (s shape) nodeList() []*v1.Node {
 	return nodes
 }
 
-// world makes the cluster. Groups says how a gang asks to lie in one cluster, which is not the same for both sides.
+// world returns the cluster. groups is the side's way to place a gang in one cluster.
 func (s shape) world(groups insession.NodeGroups) sessiontest.ClusterSpec {
 	w := sessiontest.ClusterSpec{Nodes: s.nodeList()}
 	for gang := range s.gangs {
@@ -255,7 +262,7 @@ func (s shape) world(groups insession.NodeGroups) sessiontest.ClusterSpec {
 	return w
 }
 
-// groupOf lists the gangs of the gang's group.
+// groupOf returns the gangs of the gang's group.
 func (s shape) groupOf(gang int) string {
 	first := gang - gang%s.together
 	var names []string
@@ -265,7 +272,7 @@ func (s shape) groupOf(gang int) string {
 	return "[" + strings.Join(names, ",") + "]"
 }
 
-// pod makes the i-th member of the gang.
+// pod returns the i-th member of the gang.
 func (s shape) pod(gang, i int) *v1.Pod {
 	name := gangName(gang)
 	pod := schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
@@ -298,31 +305,31 @@ func (s shape) pod(gang, i int) *v1.Pod {
 	return pod.Obj()
 }
 
-// ownSize is about what pods ask for, and another amount for each.
+// ownSize returns a request that is close to cpu but different for each pod.
 func (s shape) ownSize(gang, i int) string {
 	cpu := resource.MustParse(s.cpu)
 	return fmt.Sprintf("%dm", cpu.MilliValue()+int64(gang*s.gangSize+i))
 }
 
-// rankAnnotation is a pod's place in its gang.
+// rankAnnotation has a pod's rank in its gang.
 const rankAnnotation = "batch.kubernetes.io/job-completion-index"
 
-// cellLabel names a pod's sub-group.
+// cellLabel has the name of a pod's sub-group.
 const cellLabel = "cell"
 
-// gangLabel names a pod's gang to others that keep away from it.
+// gangLabel has the name of a pod's gang, for the anti-affinity of other pods.
 const gangLabel = "gang"
 
-// awayFrom is the anti-affinity of a pod that keeps off nodes with pods of the gang.
+// awayFrom returns the required anti-affinity, by node, to pods of the gang.
 func awayFrom(gang string) v1.Affinity {
 	return v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{gangLabel: gang}}, TopologyKey: v1.LabelHostname,
 	}}}}
 }
 
-// spoil leaves one cluster as it is. Of the others two in three have a running pod on each node that leaves 19 of 32 cpus
-// there: 2,375 in a cluster of 125 nodes, and 500 times the 4 that a pod asks for. The rest have taints on more than half
-// of their nodes.
+// spoil leaves one cluster unchanged. In two of three other clusters each node has a running pod that leaves 19 of 32
+// CPUs: 2,375 in a cluster of 125 nodes, which is enough in total for 500 pods of 4 CPUs. In the rest, more than half
+// of the nodes have taints.
 func (s shape) spoil(w *sessiontest.ClusterSpec) {
 	perCluster := (s.nodes + s.clusters - 1) / s.clusters
 	for i, node := range w.Nodes {
@@ -340,8 +347,9 @@ func (s shape) spoil(w *sessiontest.ClusterSpec) {
 	}
 }
 
-// cpuOf is what the i-th member of a gang asks for. Of unlike ones 12 in 64 ask for more than half of a node, and the others for
-// so much that two fit beside one of those and five on a node alone: 44 on 16 nodes. Exact ones come in fours that fill a node.
+// cpuOf returns the request of the i-th member of a gang. With unlike, 12 of 64 members request more than half of a
+// node. Two of the others fit beside one of them, and five fit on an empty node: 44 on 16 nodes. With exact, four
+// members fill a node.
 func (s shape) cpuOf(i int) string {
 	switch large := max(1, s.unlike/4); {
 	case s.exact:
@@ -355,7 +363,7 @@ func (s shape) cpuOf(i int) string {
 	}
 }
 
-// tellApart puts a pod onto the first node of each cluster.
+// tellApart adds a running pod on the first node of each cluster.
 func (s shape) tellApart(w *sessiontest.ClusterSpec) {
 	perCluster := s.nodes / s.clusters
 	for i := 0; i < len(w.Nodes); i += perCluster {
@@ -364,12 +372,12 @@ func (s shape) tellApart(w *sessiontest.ClusterSpec) {
 	}
 }
 
-// newcomer is a pod that comes to a node, of which it takes little.
+// newcomer returns a pod that is new on the node and uses little of it.
 func newcomer(node *v1.Node) *v1.Pod {
 	return schedulertesting.MakePod().Name("newcomer").Node(node.Name).Phase(v1.PodRunning).Req(schedulertesting.Resources{"cpu": "100m", "memory": "1Gi"}).Obj()
 }
 
-// hyperNodes are the InfiniBand clusters as HyperNodes of tier 1.
+// hyperNodes returns the InfiniBand clusters as HyperNodes of tier 1.
 func hyperNodes(nodes []*v1.Node) []*topologyv1alpha1.HyperNode {
 	var list []*topologyv1alpha1.HyperNode
 	byName := map[string]*topologyv1alpha1.HyperNode{}

@@ -63,7 +63,7 @@ func TestHops(t *testing.T) {
 }
 
 func TestHopsOfAGang(t *testing.T) {
-	// Two nodes of 2 pods in each leaf, two leaves in the cluster.
+	// Each leaf has two nodes for 2 pods each, and the cluster has two leaves.
 	sh := shape{nodes: 32, gangs: 1, gangSize: 4, cpu: "16", clusters: 1}
 	nodes := sh.nodeList()
 	got := countHops(sh, map[string]string{
@@ -73,7 +73,7 @@ func TestHopsOfAGang(t *testing.T) {
 	if got == nil || got.Placed != 1.0/3 {
 		t.Fatalf("got %+v, want one hop for three pairs", got)
 	}
-	// Of the 63 other places 32 are in the other leaf.
+	// 32 of the 63 other places are in the other leaf.
 	if want := 32.0 / 63; got.Random < want-0.1 || got.Random > want+0.1 {
 		t.Errorf("random placement has %.3f hops, want about %.3f", got.Random, want)
 	}

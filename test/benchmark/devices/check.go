@@ -16,14 +16,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// given is what an annotation says of one device.
+// given is one device in an annotation.
 type given struct {
 	Minor     int               `json:"minor"`
 	UUID      string            `json:"id"`
 	Resources map[string]string `json:"resources"`
 }
 
-// of is how much of the resource that is.
+// of returns the amount of the resource.
 func (g given) of(resource string) (int, error) {
 	amount, err := strconv.Atoi(g.Resources[resource])
 	if err != nil {
@@ -32,10 +32,10 @@ func (g given) of(resource string) (int, error) {
 	return amount, nil
 }
 
-// books are what is given of each device, by its UUID and the resource.
+// books has the assigned amount of each device, by its UUID and the resource.
 type books map[string]int
 
-// enter adds what is given; more than a whole device is an error.
+// enter adds the assigned amount. It returns an error if the sum exceeds a whole device.
 func (b books) enter(g given, resource string) (int, error) {
 	amount, err := g.of(resource)
 	if err != nil {
@@ -47,8 +47,9 @@ func (b books) enter(g given, resource string) (int, error) {
 	return amount, nil
 }
 
-// check says what is wrong with what ours handed over: a device that its node has not, or that is given beyond what there is, a pod that has other
-// than it asks for, a GPU without its NIC, a gang in part or in two clusters.
+// check returns an error for a wrong commit of our side: a device that its node does not have, a device above its
+// capacity, a pod with other devices than requested, a GPU without its NIC, or a gang that is placed in part or in
+// two clusters.
 func check(w work, handed map[string]sessiontest.Bind) error {
 	has := map[string]string{} // the node of each device
 	for _, device := range w.devices() {
@@ -91,7 +92,7 @@ func checkPod(a ask, bind sessiontest.Bind, has map[string]string, used books) e
 	return checkNICs(a, devices["rdma"], switches, used)
 }
 
-// checkGPUs returns the PCIe switches that the GPUs are on.
+// checkGPUs returns the PCIe switches of the GPUs.
 func checkGPUs(a ask, gpus []given, used books) (map[int]bool, error) {
 	sum, switches := 0, map[int]bool{}
 	for _, g := range gpus {
@@ -115,7 +116,7 @@ func checkGPUs(a ask, gpus []given, used books) (map[int]bool, error) {
 	return switches, nil
 }
 
-// checkNICs wants one on each of the switches.
+// checkNICs checks that there is one NIC on each of the switches.
 func checkNICs(a ask, list []given, switches map[int]bool, used books) error {
 	nics := map[int]bool{}
 	for _, g := range list {
@@ -139,7 +140,7 @@ func checkNICs(a ask, list []given, switches map[int]bool, used books) error {
 	return nil
 }
 
-// checkGangs says which gang was placed in part, or in two clusters.
+// checkGangs returns an error for a gang that is placed in part or in two clusters.
 func checkGangs(w work, handed map[string]sessiontest.Bind) error {
 	clusterOf := map[string]string{}
 	for _, node := range nodeList(w.nodes, w.clusters) {
@@ -163,8 +164,8 @@ func checkGangs(w work, handed map[string]sessiontest.Bind) error {
 	return nil
 }
 
-// checkShared says what is wrong with what upstream handed over: a GPU that is given twice, though every pod asks for a whole one, a pod without any, a gang in
-// part.
+// checkShared returns an error for a wrong commit of upstream: a GPU that is assigned twice although every pod
+// requests a whole one, a pod without a GPU, or a gang that is placed in part.
 func checkShared(w work, handed map[string]sessiontest.Bind) error {
 	owners := map[string]string{}
 	for pod, bind := range handed {

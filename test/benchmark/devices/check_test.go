@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// has is what a pod was handed over with: so much of the node's GPUs and NICs, by minor.
+// has returns the commit of a pod: the node, and the assigned shares of its GPUs and NICs, by minor.
 func has(node string, gpus, nics map[int]int) sessiontest.Bind {
 	list := func(kind string, of map[int]int, resources ...string) string {
 		var all []string
@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 	clusters.clusters = 2
 	tests := map[string]struct {
 		work work
-		// first and second are the pods', which may lack.
+		// first and second are the commits of the two pods. An empty Bind means that the pod is not placed.
 		first, second sessiontest.Bind
 		want          string
 	}{

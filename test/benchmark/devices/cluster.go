@@ -26,7 +26,7 @@ const (
 	nodeMemory    = "2Ti"
 )
 
-// nodeList makes the nodes, in so many InfiniBand clusters; zero for none.
+// nodeList returns the nodes, in this number of InfiniBand clusters. Zero means none.
 func nodeList(count, clusters int) []*v1.Node {
 	nodes, err := controlplane.NodeShape{Count: count, CPU: nodeCPU, Memory: nodeMemory, IBClusters: clusters}.Nodes()
 	if err != nil {
@@ -35,7 +35,7 @@ func nodeList(count, clusters int) []*v1.Node {
 	return nodes
 }
 
-// board is the Device object of the node, with so many of its NICs.
+// board returns the Device object of the node, with this number of its NICs.
 func board(node string, nics int) *v1alpha1.Device {
 	device := &v1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	add := func(kind string, minor, pcie int, resources v1.ResourceList) {
@@ -56,7 +56,7 @@ func board(node string, nics int) *v1alpha1.Device {
 	return device
 }
 
-// What pods ask for of devices, in hundredths, and what annotations say that they have.
+// Device resources in the requests of pods, in hundredths, and in annotations.
 const (
 	gpuWhole = "koordinator.sh/gpu"
 	gpuCore  = "koordinator.sh/gpu-core"
@@ -64,23 +64,24 @@ const (
 	rdma     = "koordinator.sh/rdma"
 )
 
-// shareOut has the node tell of its GPUs as upstream's device plugin does, which divides each into ten at the most.
+// shareOut registers the node's GPUs as upstream's device plugin does, which divides each into at most ten.
 func shareOut(node *v1.Node) {
 	var gpus strings.Builder
 	for i := range gpusPerNode {
 		fmt.Fprintf(&gpus, "%s-gpu-%d,10,81920,NVIDIA-H100,true,hami-core:", node.Name, i)
 	}
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, vgpu.VolcanoVGPURegister, gpus.String())
-	// The plugin asked a moment ago: nobody has to answer within the hour.
+	// The plugin asked a moment ago, and an answer is not needed within the hour.
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, vgpu.VolcanoVGPUHandshake, "Requesting_"+time.Now().Add(time.Hour).Format("2006.01.02 15:04:05"))
 	has := resource.NewQuantity(gpusPerNode*10, resource.DecimalSI)
 	node.Status.Capacity[vgpu.VolcanoVGPUNumber], node.Status.Allocatable[vgpu.VolcanoVGPUNumber] = *has, *has
 }
 
-// ask is what a pod asks for, in hundredths: more than one GPU are whole ones; of NICs so much on each PCIe switch that it has GPUs of.
+// ask is a pod's request, in hundredths. More than one GPU means whole GPUs. The share of a NIC is requested on each
+// PCIe switch with GPUs of the pod.
 type ask struct{ gpu, nic int }
 
-// limits are the pod's.
+// limits returns the pod's limits.
 func (a ask) limits() schedulertesting.Resources {
 	limits := schedulertesting.Resources{"cpu": "1", "memory": "1Gi"}
 	if a.gpu < 100 {
@@ -94,7 +95,7 @@ func (a ask) limits() schedulertesting.Resources {
 	return limits
 }
 
-// pod begins a pod of the gang that asks for it.
+// pod returns the builder of a pod of the gang with this request.
 func (a ask) pod(name, gang string) *schedulertesting.PodBuilder {
 	pod := schedulertesting.MakePod().Name(name).Group(gang).Limit(a.limits())
 	if a.nic > 0 {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The devices benchmark measures what it takes to decide which GPUs and NICs pods get, on clusters in memory: docs/benchmarks.md says how to
-// read it.
+// The devices benchmark measures the cost of assigning GPUs and NICs to pods, on clusters in memory. See
+// docs/benchmarks.md for how to read the output.
 //
-// Rows of sessions run the whole allocate action with the chart's conf and deviceshare, as the allocate benchmark does. Beside ours, upstream's does a simpler
-// job on equal nodes: its vGPU mode, which knows no NICs and no topology. That mode is a switch of the process, so this is a command of its own. The row of
-// joint requests asks the plugin alone about every node.
+// Rows of sessions run the whole allocate action with the chart's configuration and deviceshare, as the allocate
+// benchmark does. Upstream's action does a simpler job on equal nodes: its vGPU mode has no NICs and no topology.
+// That mode is a switch of the process, so this is a separate command. The row of joint requests calls the plugin
+// alone for every node.
 //
-// Which devices each pod was given is added up here by code of its own (check.go).
+// The benchmark adds up the devices of each pod with separate code (check.go).
 package main

@@ -20,29 +20,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// joint is the name of the row of joint requests: a filter and a score of every node, of the plugin alone.
+// joint is the name of the row of joint requests: filter and score of every node, by the plugin alone.
 const joint = "joint5000"
 
 const (
-	// jointNodes is the size that the bar is for.
+	// jointNodes is the number of nodes to which the bar applies.
 	jointNodes = 5000
-	// jointLimit is how much of a processor a request may take that is unlike all before.
+	// jointLimit is the maximum processor time of a request that differs from all earlier ones.
 	jointLimit = 50 * time.Millisecond
-	// jointShapes is how many requests are tried in a session, no two alike, and otherKinds how many further kinds of pods wait.
+	// jointShapes is the number of different requests in a session, and otherKinds the number of other task classes
+	// that wait.
 	jointShapes = 9
 	otherKinds  = 64
-	// jointConf has the plugin alone.
+	// jointConf has only this plugin.
 	jointConf = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: deviceshare\n"
 )
 
 // jointSizes are the numbers of nodes.
 var jointSizes = []int{1250, 2500, jointNodes, 10_000}
 
-// uses are how nodes' devices are in use before, and how many nodes of a hundred can take the requests.
+// uses are the ways in which devices are in use in advance, with the percentage of nodes that fit the requests.
 var uses = []struct {
 	name string
 	fits int
-	// pod is the one that runs on the i-th node; nil for none.
+	// pod returns the pod that runs on the i-th node. Nil means none.
 	pod func(node string, i int) *v1.Pod
 }{
 	{"all free", 100, nil},
@@ -63,7 +64,7 @@ var uses = []struct {
 	}},
 }
 
-// digit is that of a number of the base nine.
+// digit returns a digit of the number in base nine.
 func digit(number, at int) int {
 	for range at {
 		number /= 9
@@ -71,26 +72,27 @@ func digit(number, at int) int {
 	return number % 9
 }
 
-// user is a pod that runs on the node and has so much of its devices.
+// user returns a pod that runs on the node and uses these devices.
 func user(node, asks, kind string, has []string) *v1.Pod {
 	return schedulertesting.MakePod().Name("user-"+node).Node(node).Phase(v1.PodRunning).
 		Limit(schedulertesting.Resources{"cpu": "8", "memory": "8Gi", asks: "100"}).
 		Annotation(v1alpha1.DeviceAllocatedAnnotation, fmt.Sprintf(`{"%s":[%s]}`, kind, strings.Join(has, ","))).Obj()
 }
 
-// jointPoint is what it took to ask of every node whether it takes a request, and how good it is.
+// jointPoint is the cost of filtering and scoring every node for a request.
 type jointPoint struct {
 	Nodes int    `json:"nodes"`
 	Use   string `json:"use"`
-	// FirstSeconds is the time of the first request, which reads all Device objects, Seconds the median of those after it, AgainSeconds of those once more.
-	// CPUSeconds is what the thread used of Seconds, which does not depend on what else the machine does.
+	// FirstSeconds is the time of the first request, which reads all Device objects. Seconds is the median of the
+	// later requests, and AgainSeconds that of their repetitions. CPUSeconds is the thread's processor time in
+	// Seconds, which does not depend on other load.
 	FirstSeconds float64 `json:"firstSeconds"`
 	Seconds      float64 `json:"seconds"`
 	CPUSeconds   float64 `json:"cpuSeconds"`
 	AgainSeconds float64 `json:"againSeconds"`
 }
 
-// measureJoint measures ours at all sizes and uses.
+// measureJoint measures our side at all sizes and uses.
 func (p *plan) measureJoint(ours *insession.Side, progress io.Writer) ([]jointPoint, error) {
 	use(ours)
 	var points []jointPoint
@@ -147,7 +149,7 @@ func (p *plan) jointAt(ours *insession.Side, nodes, at int) (_ *jointPoint, err 
 	return point, nil
 }
 
-// askAll is how many nodes take the task; those that do are scored.
+// askAll returns how many nodes fit the task, and scores these.
 func askAll(ssn *sessiontest.Session, task *api.TaskInfo) (fits int) {
 	for _, node := range ssn.NodeList {
 		if ssn.PredicateFn(task, node) != nil {
@@ -160,7 +162,8 @@ func askAll(ssn *sessiontest.Session, task *api.TaskInfo) (fits int) {
 	return fits
 }
 
-// jointWorld has the requests, all of 8 GPUs and 4 NICs and each of another part of the NICs, and pods of other kinds beside them.
+// jointWorld returns a cluster with the requests, each for 8 GPUs and 4 NICs but another share of the NICs, and pods
+// of other task classes.
 func jointWorld(nodes, at int) sessiontest.ClusterSpec {
 	world := sessiontest.ClusterSpec{Nodes: nodeList(nodes, 0)}
 	for i, node := range world.Nodes {

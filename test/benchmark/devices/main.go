@@ -26,19 +26,19 @@ func main() {
 	}
 }
 
-// comparison is a row with what both sides needed for it; upstream is nil when it took no part.
+// comparison has the results of both sides for a row. upstream is nil if it was left out.
 type comparison struct {
 	row            row
 	upstream, ours *result
 }
 
-// compare measures what the arguments ask for and prints it.
+// compare runs the measurements that the arguments select, and prints the results.
 func compare(args []string, out, progress io.Writer) error {
 	p, err := parsePlan(args, progress)
 	if err != nil {
 		return err
 	}
-	// What actions log of single tasks would be part of what is measured.
+	// Log lines about single tasks would be part of the measurement.
 	klog.SetLogger(klog.Logger{})
 	api.IgnoredDevicesList.Append(allocator.UncountedNames()...) // as a scheduler does before it reads any pod
 	upstream, ours := insession.NewSides()

@@ -17,20 +17,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// result is what one side needed for a row: medians over its runs.
+// result is the cost of a row for one side, as medians over its runs.
 type result struct {
 	Runs int `json:"runs"`
-	// Seconds is the time of the action alone, OpenSeconds that of opening the session before it.
+	// Seconds is the time of the action alone, and OpenSeconds that of opening the session before it.
 	Seconds     float64 `json:"seconds"`
 	OpenSeconds float64 `json:"openSeconds"`
-	// CPUSeconds is what the process used during the action, the garbage collector's too.
+	// CPUSeconds is the processor time of the process during the action, including the garbage collector's.
 	CPUSeconds  float64 `json:"cpuSeconds"`
 	Allocations uint64  `json:"allocations"`
-	// Placed is how many pods the action handed over to be bound.
+	// Placed is the number of pods that the action committed.
 	Placed int `json:"placed"`
 }
 
-// perPod is the time for each pod that was placed.
+// perPod returns the time per placed pod.
 func (r *result) perPod() float64 { return r.Seconds / float64(max(r.Placed, 1)) }
 
 // run is one session.
@@ -40,7 +40,7 @@ type run struct {
 	placed          int
 }
 
-// use makes this side's plugins those that are built, and switches upstream's vGPU mode, a variable of the process, on or off.
+// use makes upstream's registry build this side's plugins, and sets upstream's vGPU mode, a variable of the process.
 func use(side *insession.Side) {
 	side.Use()
 	vgpu.VGPUEnable, api.RegisteredDevices = side.Name == insession.Upstream, nil
@@ -49,7 +49,7 @@ func use(side *insession.Side) {
 	}
 }
 
-// measure repeats the row until the plan's runs or its time are used up.
+// measure repeats the row until the plan's number of runs or its time is reached.
 func (p *plan) measure(side *insession.Side, r row, progress io.Writer) (_ *result, err error) {
 	fmt.Fprintf(progress, "%s %s: ", side.Name, r.name)
 	use(side)
@@ -85,16 +85,16 @@ func (p *plan) measure(side *insession.Side, r row, progress io.Writer) (_ *resu
 	return out, nil
 }
 
-// cpuOf is how much processor time this thread or process has used.
+// cpuOf returns the processor time of this thread or process.
 func cpuOf(who int) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(who, &usage); err != nil {
-		panic(err) // there is no other reason than a wrong argument
+		panic(err) // Only a wrong argument causes an error.
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// runOnce fills the cluster, lets the side's action work in one session of it, and checks what came out.
+// runOnce fills the cluster, runs the side's action in one session, and checks the result.
 func runOnce(side *insession.Side, r row, cluster *sessiontest.Cluster) (run, error) {
 	cluster.Load(r.work.world(side.Name))
 	action := side.NewAction()
@@ -103,7 +103,7 @@ func runOnce(side *insession.Side, r row, cluster *sessiontest.Cluster) (run, er
 	var ssn *sessiontest.Session
 	one.open = insession.Timed("open", func() { ssn = cluster.Open(side.Registry, r.conf(side)) })
 	defer ssn.Close()
-	// What the opening left behind is not the action's to clear away.
+	// Garbage of the opening must not be collected during the action.
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

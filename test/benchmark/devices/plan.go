@@ -9,10 +9,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// plan is what the flags ask for.
+// plan is the selection made by the flags.
 type plan struct {
 	*insession.Plan
-	// joint and rows are what to measure.
+	// joint and rows select what to measure.
 	joint bool
 	rows  []row
 }

@@ -18,7 +18,7 @@ const (
 	missed = "MISSED"
 )
 
-// report prints what was measured. Its error names what ours did not reach.
+// report prints the measurements. Its error names the bars that our side missed.
 func report(out io.Writer, points []jointPoint, comparisons []comparison) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	var errs []error
@@ -55,8 +55,8 @@ func report(out io.Writer, points []jointPoint, comparisons []comparison) error 
 	return errors.Join(append(errs, w.Flush())...)
 }
 
-// verdict says whether the point reached the bar; nothing where there is none. What counts is the thread's own time, which it spends without waiting for
-// anybody: on a machine that does nothing else it is all the time that passes.
+// verdict returns whether the point reached the bar, or an empty text if it has none. The thread's processor time
+// counts, because it does not include waits: on an idle machine it equals the elapsed time.
 func (p jointPoint) verdict() string {
 	switch {
 	case p.Nodes != jointNodes:
@@ -79,10 +79,10 @@ func (c comparison) cells() []string {
 	return cells
 }
 
-// ratio is how many times faster ours was.
+// ratio returns how many times faster our side was.
 func (c comparison) ratio() float64 { return c.upstream.Seconds / c.ours.Seconds }
 
-// bar is what ours has to reach.
+// bar returns the bar for our side.
 func (c comparison) bar() string {
 	var parts []string
 	if c.row.ratio > 0 {
@@ -94,7 +94,7 @@ func (c comparison) bar() string {
 	return strings.Join(parts, ", ")
 }
 
-// verdict says whether ours reached it; nothing when that cannot be said without upstream.
+// verdict returns whether our side reached the bar. It is empty if this cannot be decided without upstream.
 func (c comparison) verdict() string {
 	switch {
 	case c.row.limit > 0 && c.ours.Seconds > c.row.limit.Seconds():

@@ -15,33 +15,33 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// row is a kind of work for whole sessions, and what ours has to reach at it.
+// row is a kind of work for whole sessions, with the bars for our side.
 type row struct {
 	name, title string
 	work        work
-	// ratio is the least that upstream's time divided by ours may be, limit the most that ours may take; zero for none. Without a ratio upstream takes no
-	// part.
+	// ratio is the minimum of upstream's time divided by ours, and limit the maximum of our time. Zero means no bar.
+	// Without a ratio, upstream is not measured.
 	ratio float64
 	limit time.Duration
-	// strategy is the type of ours; empty for the default.
+	// strategy is the type of our strategy. An empty value means the default.
 	strategy string
 }
 
-// work is a cluster and the gangs that wait in it, each of which needs all its members.
+// work is a cluster and the gangs that wait in it. Each gang needs all its members.
 type work struct {
 	nodes           int
 	gangs, gangSize int
-	// asks are what gangs ask for, one after the other.
+	// asks are the requests of the gangs, in turn.
 	asks []ask
-	// clusters is how many InfiniBand clusters the nodes are in, in one of which every gang has to lie whole, and of which all but the last but one lack a
-	// NIC; zero for neither.
+	// clusters is the number of InfiniBand clusters of the nodes. Every gang must be in one of them, and all but the
+	// last but one lack a NIC. Zero means no clusters.
 	clusters int
 }
 
-// shares are what pods ask for that share GPUs.
+// shares are the requests of pods that share GPUs.
 var shares = []ask{{gpu: 30}, {gpu: 50}, {gpu: 20}, {gpu: 70}, {gpu: 10}, {gpu: 40}, {gpu: 25}, {gpu: 60}}
 
-// rows lists the rows of sessions.
+// rows returns the rows of sessions.
 func rows() []row {
 	sharing := work{nodes: 1250, gangs: 10_000, gangSize: 1, asks: shares}
 	return []row{
@@ -59,10 +59,10 @@ func rows() []row {
 
 func (w work) pods() int { return w.gangs * w.gangSize }
 
-// askOf is what members of the gang ask for.
+// askOf returns the request of the gang's members.
 func (w work) askOf(gang int) ask { return w.asks[gang%len(w.asks)] }
 
-// devices are the Device objects.
+// devices returns the Device objects.
 func (w work) devices() []*v1alpha1.Device {
 	var devices []*v1alpha1.Device
 	for i, node := range nodeList(w.nodes, w.clusters) {
@@ -77,7 +77,7 @@ func (w work) devices() []*v1alpha1.Device {
 	return devices
 }
 
-// world is the cluster as the side of that name has it.
+// world returns the cluster for the side of that name.
 func (w work) world(side string) sessiontest.ClusterSpec {
 	world := sessiontest.ClusterSpec{Nodes: nodeList(w.nodes, w.clusters)}
 	if side == insession.Upstream {
@@ -98,7 +98,8 @@ func (w work) world(side string) sessiontest.ClusterSpec {
 	return world
 }
 
-// pod is the i-th member of the gang. For upstream it asks for one GPU of its vGPU mode, whatever it asks ours for.
+// pod returns the i-th member of the gang. For upstream it requests one GPU of the vGPU mode, whatever its request on
+// our side is.
 func (w work) pod(side string, gang, i int) *v1.Pod {
 	pod := w.askOf(gang).pod(podName(gang, i), gangName(gang))
 	if side == insession.Upstream {
@@ -107,7 +108,7 @@ func (w work) pod(side string, gang, i int) *v1.Pod {
 	return pod.Annotation("batch.kubernetes.io/job-completion-index", strconv.Itoa(i)).Obj()
 }
 
-// conf is the chart's, with the plugins at its end that the row needs.
+// conf returns the chart's configuration with the plugins that the row needs at its end.
 func (r row) conf(side *insession.Side) string {
 	conf := side.Conf + "  - name: deviceshare\n"
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// auditPolicy makes the API server log who wrote what for the scheduler's identities, and nothing for all others.
+// auditPolicy makes the API server log the writes of the scheduler's identities, and nothing for all others.
 var auditPolicy = fmt.Sprintf(`apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -29,8 +29,8 @@ rules:
 `, controlplane.Namespace, controlplane.SchedulerServiceAccount)
 
 const (
-	// writeQuiet is how long the scheduler must write nothing to be taken as done, writePatience how long that is
-	// waited for.
+	// writeQuiet is how long the scheduler must not write to count as done, and writePatience the time limit for
+	// that.
 	writeQuiet    = 2 * time.Second
 	writePatience = 30 * time.Second
 )
@@ -38,13 +38,13 @@ const (
 // auditLog is the API server's log of the scheduler's writes.
 type auditLog struct{ path string }
 
-// apiServerArgs are the flags that make the API server keep the log. It is written as requests end, so that no
-// write is missing.
+// apiServerArgs returns the flags that make the API server write the log. It logs requests when they end, so no write
+// is missing.
 func (a auditLog) apiServerArgs(policyPath string) []string {
 	return []string{"--audit-policy-file=" + policyPath, "--audit-log-path=" + a.path, "--audit-log-mode=blocking", "--audit-log-maxsize=4096"}
 }
 
-// size is how much was written by now.
+// size returns the current size of the log.
 func (a auditLog) size() (int64, error) {
 	info, err := os.Stat(a.path)
 	if os.IsNotExist(err) {
@@ -56,7 +56,7 @@ func (a auditLog) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// waitQuiet waits until the scheduler has written nothing for a while and calls grew each time it has. It says
+// waitQuiet waits until the scheduler has not written for a while, and calls grew after each write. It reports
 // whether the writes ended within the patience.
 func (a auditLog) waitQuiet(ctx context.Context, grew func()) (bool, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -85,13 +85,14 @@ func (a auditLog) waitQuiet(ctx context.Context, grew func()) (bool, error) {
 	}
 }
 
-// writeCount counts writes by kind, such as "create pods/binding"; refused ones, whose status is 400 or above, apart.
+// writeCount counts writes by kind, such as "create pods/binding". Rejected writes, with a status of 400 or above,
+// count separately.
 type writeCount struct {
 	kinds   map[string]int
 	refused map[string]int
 }
 
-// since counts the writes logged behind the offset.
+// since counts the writes that were logged after the offset.
 func (a auditLog) since(offset int64) (writeCount, error) {
 	f, err := os.Open(a.path)
 	if err != nil {
@@ -116,7 +117,7 @@ func countWrites(log io.Reader) (writeCount, error) {
 		var entry struct {
 			Verb      string
 			ObjectRef struct{ Resource, Subresource string }
-			// ResponseStatus has no code below 400 when the answer was no Status object.
+			// ResponseStatus has no code below 400 if the response was not a Status object.
 			ResponseStatus struct{ Code int }
 		}
 		if err := json.Unmarshal(line, &entry); err != nil {

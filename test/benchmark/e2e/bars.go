@@ -9,21 +9,22 @@ import (
 	"math"
 )
 
-// bar is what ours has to reach, by the plan of the issue that asked for it.
+// bar is a bar for our scheduler from the plan of the benchmark.
 type bar struct {
 	what string
-	// other is the scheduler ours is held against, empty for none; mode is that of both.
+	// other is the scheduler with which ours is compared, or empty. mode is the mode of both.
 	other, mode string
-	// clusters reports whether the bar is for gangs that share an InfiniBand cluster each.
+	// clusters reports whether the bar is for gangs that need one InfiniBand cluster each.
 	clusters bool
-	// claims is what the pods claim that the bar is for.
+	// claims is the kind of claims to which the bar applies.
 	claims string
-	// value is what has to be at least, or at most, the bound. It is asked with the groups of ours and of other.
+	// value returns the value that must be at least atLeast, or at most atMost, from the results of our scheduler and
+	// the other one.
 	value           func(ours, other group) float64
 	atLeast, atMost float64
 }
 
-// bars are for full placement, and for the default size where others take part.
+// bars are for full placement. Bars that involve other schedulers are for the default size.
 var bars = []bar{
 	{what: "pods/s of upstream's", other: upstream, mode: pglast, atLeast: 5, value: ratioOf(podsPerSecond)},
 	{what: "CPU of upstream's", other: upstream, mode: pglast, atMost: 1.0 / 8, value: ratioOf(schedulerCPU)},
@@ -47,7 +48,7 @@ func ratioOf(field func(result) float64) func(ours, other group) float64 {
 	return func(ours, other group) float64 { return ours.median(field) / other.median(field) }
 }
 
-// printBars prints the bars that the trials say something about. Its error names those that ours did not reach.
+// printBars prints the bars to which the trials apply. Its error names the bars that our scheduler missed.
 func printBars(w io.Writer, p *plan, groups []group) error {
 	var missed []error
 	of := func(scheduler, mode string) (group, bool) {

@@ -18,22 +18,23 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// What each pod can claim for itself.
+// The kinds of claims that each pod can have.
 const (
-	// volumes are made by a provisioner that answers at once, as soon as a node is selected for their claim.
+	// volumes are created by a provisioner that answers as soon as a node is selected for their claim.
 	volumes = "volumes"
-	// devices are there, as many on each node as it has cpus.
+	// devices exist on each node, as many as it has CPUs.
 	devices = "devices"
 )
 
 const (
-	// claimed names the storage class and its provisioner, or the device class and its driver.
+	// claimed is the name of the storage class and its provisioner, or of the device class and its driver.
 	claimed = "claimed.bench"
-	// controllerCalls is more than kube-controller-manager sends in a second: its limit, not the scheduler, would be measured.
+	// controllerCalls exceeds the call rate of kube-controller-manager. Otherwise its limit would be measured, not
+	// the scheduler.
 	controllerCalls = 5000
 )
 
-// controllerArgs are the flags that the claims ask of kube-controller-manager.
+// controllerArgs returns the flags that the claims need for kube-controller-manager.
 func (p *plan) controllerArgs() []string {
 	if p.claims == "" {
 		return nil
@@ -41,8 +42,8 @@ func (p *plan) controllerArgs() []string {
 	return []string{fmt.Sprintf("--kube-api-qps=%d", controllerCalls), fmt.Sprintf("--kube-api-burst=%d", controllerCalls)}
 }
 
-// provide has what the pods claim be there, or be made.
-func (s *stage) provide(ctx context.Context) error {
+// provide creates the objects that pods claim, or starts their provisioner.
+func (s *testbed) provide(ctx context.Context) error {
 	switch s.plan.claims {
 	case volumes:
 		return s.provideVolumes(ctx)
@@ -52,7 +53,7 @@ func (s *stage) provide(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) provideVolumes(ctx context.Context) error {
+func (s *testbed) provideVolumes(ctx context.Context) error {
 	_, err := s.driver.kube.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: claimed}, Provisioner: claimed,
 		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer), ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimDelete),
@@ -73,7 +74,7 @@ func (s *stage) provideVolumes(ctx context.Context) error {
 	return err
 }
 
-func (s *stage) provideDevices(ctx context.Context) error {
+func (s *testbed) provideDevices(ctx context.Context) error {
 	ofDriver := fmt.Sprintf("device.driver == %q", claimed)
 	_, err := s.driver.kube.ResourceV1().DeviceClasses().Create(ctx, &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: claimed},
@@ -105,7 +106,7 @@ func (s *stage) provideDevices(ctx context.Context) error {
 	return err
 }
 
-// claim has the pod use a claim of its own, which is named after it.
+// claim gives the pod a separate claim with its name.
 func (p *plan) claim(pod *corev1.Pod) {
 	switch p.claims {
 	case volumes:
@@ -118,9 +119,9 @@ func (p *plan) claim(pod *corev1.Pod) {
 	}
 }
 
-// sendClaims makes the claims of the gangs' pods. That comes before the clock starts: nothing is done for a claim before its pod
-// is placed.
-func (s *stage) sendClaims(ctx context.Context, gangs ...*gang) error {
+// sendClaims creates the claims of the gangs' pods before the clock starts, because nothing is done for a claim
+// before its pod is placed.
+func (s *testbed) sendClaims(ctx context.Context, gangs ...*gang) error {
 	send := map[string]func(ctx context.Context, name string) error{volumes: s.driver.volumeClaim, devices: s.driver.deviceClaim}[s.plan.claims]
 	if send == nil {
 		return nil

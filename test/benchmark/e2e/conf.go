@@ -10,7 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// trivialConf places gangs without scoring: what is left is the predicates, the gang policy and the way to the API server.
+// trivialConf places gangs without scoring. Only the predicates, the gang policy and the calls to the API server
+// remain.
 const trivialConf = `actions: "enqueue, allocate, backfill"
 tiers:
 - plugins:
@@ -20,21 +21,22 @@ tiers:
   - name: predicates
 `
 
-// clusterConf comes behind the scheduler's own.
+// clusterConf is appended to the scheduler's own configuration.
 const clusterConf = `  - name: ibcluster
     arguments:
       ibcluster.levels: [` + clusterLabel + `, spine, leaf]
 `
 
-// devicesConf comes behind the chart's conf, upstreamDevicesConf behind the line of the plugin predicates in what upstream's
-// scheduler knows of it.
+// devicesConf is appended to the chart's configuration. upstreamDevicesConf is inserted after the line of plugin
+// predicates in the configuration for upstream's scheduler.
 const (
 	devicesConf         = "  - name: dynamicresources\n"
 	predicatesOfConf    = "  - name: predicates\n"
 	upstreamDevicesConf = "    arguments: {predicate.DynamicResourceAllocationEnable: true}\n"
 )
 
-// kubeConf lifts kube-scheduler's client-side rate limit of 50 requests a second, which would be all that is measured.
+// kubeConf raises kube-scheduler's client-side rate limit of 50 requests a second, which would otherwise be the only
+// thing measured.
 const kubeConf = `clientConnection: {qps: 10000, burst: 10000}
 `
 
@@ -45,7 +47,7 @@ const kubeTrivialConf = kubeConf + `profiles:
     preScore: {disabled: [{name: "*"}]}
 `
 
-// schedulerOptions says how to run the scheduler of a trial. The load of raw has no scheduler.
+// schedulerOptions returns the options of a trial's scheduler. A raw trial has no scheduler.
 func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, error) {
 	opts := controlplane.SchedulerOptions{}
 	switch key.Scheduler {
@@ -63,7 +65,7 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 		return opts, fmt.Errorf("%s is not a scheduler process", key.Scheduler)
 	}
 	if p.claims == volumes {
-		// The provisioner is no CSI driver, which nodes could have attach limits for.
+		// The provisioner is not a CSI driver, so nodes cannot have attach limits for it.
 		opts.Args = append(opts.Args, "--ignored-provisioners="+claimed)
 	}
 	switch {
@@ -82,7 +84,7 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 	return opts, nil
 }
 
-// schedulerName is the spec.schedulerName of the pods.
+// schedulerName returns the spec.schedulerName of the pods.
 func schedulerName(scheduler string) string {
 	switch scheduler {
 	case kube:

@@ -15,32 +15,33 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// namespace holds the load. Its service account is there when the control plane is ready.
+// namespace is the namespace of the load. Its service account exists when the control plane is ready.
 const namespace = metav1.NamespaceDefault
 
 const (
-	// clusterLabel holds the name of a node's InfiniBand cluster, and modeAnnotation says that a gang must share one.
+	// clusterLabel has the name of a node's InfiniBand cluster. modeAnnotation states that a gang requires one
+	// cluster.
 	clusterLabel   = "ibcluster"
 	modeAnnotation = "ibcluster.volcano-prebind.io/mode"
-	// rankAnnotation is a pod's place in its gang.
+	// rankAnnotation has a pod's rank in its gang.
 	rankAnnotation = "batch.kubernetes.io/job-completion-index"
 )
 
-// gang is pods that are placed together.
+// gang is a set of pods that are placed together.
 type gang struct {
 	name string
-	// podGroup is nil for a scheduler that knows none.
+	// podGroup is nil for a scheduler without PodGroups.
 	podGroup *v1beta1.PodGroup
 	pods     []*corev1.Pod
 	binds    *binds
-	// clock is when its last object, or in the pglast mode its PodGroup, was sent to the API server.
+	// clock is the time when the gang's last object, or in the pglast mode its PodGroup, was sent to the API server.
 	clock time.Time
 }
 
-// latency is the time from the gang's clock to its last bind.
+// latency returns the time from the gang's clock to its last bind.
 func (g *gang) latency() time.Duration { return g.binds.end().Sub(g.clock) }
 
-// newGang makes the objects of a gang. nodeOf, when not nil, names the node of its i-th pod.
+// newGang returns the objects of a gang. nodeOf, if not nil, returns the node of its i-th pod.
 func (p *plan) newGang(scheduler, name string, size int, nodeOf func(i int) string) *gang {
 	g := &gang{name: name}
 	if usesPodGroups(scheduler) {
@@ -88,7 +89,8 @@ func newPod(name, scheduler string, annotations map[string]string) *corev1.Pod {
 	}
 }
 
-// load makes the gangs of a trial. Pods go round the nodes when each has one of its own, for which raw always asks.
+// load returns the gangs of a trial. Pods are assigned to the nodes in turn if each has its own node, as raw always
+// requires.
 func load(key trialKey, p *plan, nodes []string) []*gang {
 	gangs := make([]*gang, p.gangs)
 	for i := range gangs {

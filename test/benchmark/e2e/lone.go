@@ -11,7 +11,7 @@ import (
 )
 
 // submit sends a gang and returns the time from its first creation to its last bind.
-func (s *stage) submit(ctx context.Context, g *gang) (time.Duration, error) {
+func (s *testbed) submit(ctx context.Context, g *gang) (time.Duration, error) {
 	if err := s.sendClaims(ctx, g); err != nil {
 		return 0, err
 	}
@@ -27,10 +27,10 @@ func (s *stage) submit(ctx context.Context, g *gang) (time.Duration, error) {
 	return end.Sub(start), s.checkClusters(g)
 }
 
-// loneGangs submits gangs to the idle cluster one by one. It returns how long each took, from the sending of its first
-// object and from that of its last, to its last bind. The pauses between them differ, so that they do not fall in step
-// with a scheduler that works by the second.
-func (s *stage) loneGangs(ctx context.Context) (whole, tails []time.Duration, err error) {
+// loneGangs submits gangs to the idle cluster one by one. It returns the times from the sending of each gang's first
+// object, and from that of its last object, to its last bind. The pauses between the gangs differ, so that they do
+// not keep step with a scheduler that has a period of a second.
+func (s *testbed) loneGangs(ctx context.Context) (whole, tails []time.Duration, err error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range s.plan.loneGangs {
 		if err := pause(ctx, time.Second+time.Duration(random.IntN(1000))*time.Millisecond); err != nil {
@@ -46,8 +46,8 @@ func (s *stage) loneGangs(ctx context.Context) (whole, tails []time.Duration, er
 	return whole, tails, nil
 }
 
-// checkClusters makes sure that each gang lies in one cluster, if it has to.
-func (s *stage) checkClusters(gangs ...*gang) error {
+// checkClusters returns an error unless each gang that requires one cluster is in one.
+func (s *testbed) checkClusters(gangs ...*gang) error {
 	if s.plan.ibClusters == 0 {
 		return nil
 	}
@@ -59,8 +59,8 @@ func (s *stage) checkClusters(gangs ...*gang) error {
 	return nil
 }
 
-// idleCPU is what the scheduler uses in seconds while nothing happens, for the plan's time.
-func (s *stage) idleCPU(ctx context.Context) (float64, error) {
+// idleCPU returns the scheduler's processor time in seconds while nothing happens, for the plan's time.
+func (s *testbed) idleCPU(ctx context.Context) (float64, error) {
 	before := s.meter.schedulerSeconds()
 	if err := pause(ctx, s.plan.idleFor); err != nil {
 		return 0, err

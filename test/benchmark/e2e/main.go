@@ -29,14 +29,14 @@ func main() {
 	}
 }
 
-// run measures what the arguments ask for. A trial that fails does not keep the others from being measured and
-// printed; it is part of the error.
+// run runs the trials that the arguments select. A failed trial does not prevent the others from being measured and
+// printed. Its failure is part of the error.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	p, err := parsePlan(args, progress)
 	if err != nil {
 		return err
 	}
-	// client-go tells of watches that end with the control plane, which is no news here.
+	// client-go logs watches that end with the control plane, as they must.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	trials := p.trials()
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// indented puts lines below the trial they belong to.
+// indented indents lines below the trial to which they belong.
 type indented struct{ w io.Writer }
 
 // Write writes the line indented.

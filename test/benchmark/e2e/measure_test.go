@@ -87,7 +87,8 @@ func TestReport(t *testing.T) {
 	}
 	want := [][]string{
 		strings.Fields("! upstream pglast full #1: others used 3.0 CPU seconds of this machine meanwhile; do not trust it"),
-		// pods/s, the gang latencies that were not measured, CPU, memory that was not, writes, events, lone gangs.
+		// pods/s, the gang latencies that were not measured, CPU, memory that was not measured, writes, events, lone
+		// gangs.
 		strings.Fields("ours/upstream pglast full 1.20 - - 0.90 - 0.50 0.50 -"),
 		strings.Fields("pglast 1.2 pods/s of upstream's at least 5 MISSED"),
 		strings.Fields("pglast 0.9 CPU of upstream's at most 0.125 MISSED"),

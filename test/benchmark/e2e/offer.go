@@ -20,12 +20,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// driver offers load to the API server, with no rate limit of its own.
+// driver sends load to the API server without its own rate limit.
 type driver struct {
 	kube    kubernetes.Interface
 	vc      vcclient.Interface
 	writers int
-	// created, when not nil, is told of each pod that was created.
+	// created, if not nil, is called for each created pod.
 	created func(*corev1.Pod)
 }
 
@@ -41,7 +41,8 @@ func newDriver(config *rest.Config, writers int) (*driver, error) {
 	return &driver{kube: client, vc: vc, writers: writers}, nil
 }
 
-// openQueue does what is left to Volcano's controllers, which take no part: a queue takes no pods until it is Open.
+// openQueue opens the queue, which Volcano's controllers would do. They do not run here, and a queue accepts no pods
+// until it is Open.
 func (d *driver) openQueue(ctx context.Context) error {
 	queues := d.vc.SchedulingV1beta1().Queues()
 	queue, err := queues.Get(ctx, controlplane.DefaultQueue, metav1.GetOptions{})
@@ -62,13 +63,13 @@ func protobufClient(config *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// creation is a write to be sent to the API server for a gang.
+// creation is a write for a gang that is sent to the API server.
 type creation struct {
 	gang *gang
 	send func(ctx context.Context) error
 }
 
-// everything lists PodGroups and pods, gang by gang.
+// everything returns the PodGroups and pods, gang by gang.
 func (d *driver) everything(gangs []*gang) []creation {
 	var all []creation
 	for _, g := range gangs {
@@ -96,7 +97,7 @@ func (d *driver) pods(gangs []*gang) []creation {
 	return all
 }
 
-// nominations write the node of each pod's nodeSelector into its status, as preemption does.
+// nominations returns writes that copy the node of each pod's nodeSelector into its status, as preemption does.
 func (d *driver) nominations(gangs []*gang) []creation {
 	var all []creation
 	for _, g := range gangs {
@@ -130,8 +131,8 @@ func (d *driver) podGroups(gangs []*gang) []creation {
 	return all
 }
 
-// send sends the writes in order, several at a time, sets the clocks of their gangs, and returns when the first
-// was sent.
+// send sends the writes in order, several at a time, sets the clocks of their gangs, and returns the time when the
+// first was sent.
 func (d *driver) send(ctx context.Context, all []creation) (time.Time, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -20,14 +20,14 @@ const (
 	ours     = "ours"
 	raw      = "raw"
 
-	// live creates pods and PodGroups while the scheduler runs; pglast creates all pods first and then all PodGroups
-	// at once, under a scheduler that is warm.
+	// live creates pods and PodGroups while the scheduler runs. pglast creates all pods first and then all PodGroups
+	// at once, with a warmed-up scheduler.
 	live   = "live"
 	pglast = "pglast"
 
-	// full is the default conf with every pod free to run anywhere; trivial names one node for each pod by its
-	// nodeSelector, under a conf without scoring plugins; nominated is trivial with the same node in the pod's
-	// status.nominatedNodeName too, which spares the scheduler looking at every other node.
+	// full is the default configuration, in which every pod may use any node. trivial names one node for each pod by
+	// its nodeSelector, in a configuration without scoring plugins. nominated is trivial with the same node in the
+	// pod's status.nominatedNodeName, so the scheduler need not filter every other node.
 	full      = "full"
 	trivial   = "trivial"
 	nominated = "nominated"
@@ -40,13 +40,13 @@ const (
 	spareNodePods = 4
 )
 
-// plan is what the flags ask for.
+// plan is the selection made by the flags.
 type plan struct {
 	nodes, gangs, gangSize int
-	// ibClusters is how many InfiniBand clusters the nodes are spread over, one of which each gang has to share; zero for
-	// neither.
+	// ibClusters is the number of InfiniBand clusters of the nodes. Each gang requires one of them. Zero means no
+	// clusters.
 	ibClusters int
-	// claims is what each pod claims for itself, empty for nothing.
+	// claims is the kind of each pod's claims. It is empty for none.
 	claims              string
 	modes, schedulers   []string
 	placements          []string
@@ -74,7 +74,7 @@ func (l *argList) Set(value string) error {
 	return nil
 }
 
-// trialKey names a trial.
+// trialKey identifies a trial.
 type trialKey struct {
 	Scheduler string `json:"scheduler"`
 	Mode      string `json:"mode"`
@@ -181,8 +181,8 @@ func (p *plan) nodeShape() controlplane.NodeShape {
 
 func (p *plan) pods() int { return p.gangs * p.gangSize }
 
-// trials lists what is to be measured, in order. kube-scheduler knows no PodGroups, so it has the live mode alone.
-// Pods are nominated after they are created and before they may be scheduled, which only pglast keeps apart.
+// trials returns the trials in order. kube-scheduler has no PodGroups, so it has the live mode only. Pods are
+// nominated after their creation and before they may be scheduled, which only pglast separates.
 func (p *plan) trials() []trialKey {
 	var keys []trialKey
 	for run := range p.runs {

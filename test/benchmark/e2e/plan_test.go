@@ -76,7 +76,7 @@ func TestParsePlanRefuses(t *testing.T) {
 }
 
 func TestAGangMustLieInOneCluster(t *testing.T) {
-	s := &stage{plan: &plan{ibClusters: 2}, clusters: map[string]string{"a": "ib-0", "b": "ib-0", "c": "ib-1"}}
+	s := &testbed{plan: &plan{ibClusters: 2}, clusters: map[string]string{"a": "ib-0", "b": "ib-0", "c": "ib-1"}}
 	tests := map[string]struct {
 		nodes []string
 		want  string

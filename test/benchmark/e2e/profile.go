@@ -13,7 +13,7 @@ import (
 )
 
 // profile writes a CPU profile of the scheduler, from now on, into the plan's directory.
-func (s *stage) profile(ctx context.Context) error {
+func (s *testbed) profile(ctx context.Context) error {
 	if err := os.MkdirAll(s.plan.profileDir, 0o755); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// rawBinder posts a Binding for each pod it is given, to the node of its nodeSelector, and does nothing else.
+// rawBinder only posts a Binding for each pod, to the node in the pod's nodeSelector.
 type rawBinder struct {
 	client kubernetes.Interface
 	work   chan *corev1.Pod
@@ -23,7 +23,8 @@ type rawBinder struct {
 	errs []error
 }
 
-// startRawBinder starts as many writers; room bounds the pods that wait for one of them without blocking add.
+// startRawBinder starts this number of writers. room is the number of pods that can wait for one of them without
+// blocking add.
 func startRawBinder(ctx context.Context, client kubernetes.Interface, writers, room int) *rawBinder {
 	b := &rawBinder{client: client, work: make(chan *corev1.Pod, room)}
 	for range writers {
@@ -42,7 +43,7 @@ func startRawBinder(ctx context.Context, client kubernetes.Interface, writers, r
 
 func (b *rawBinder) add(pod *corev1.Pod) { b.work <- pod }
 
-// finish returns when all Bindings were answered, with the errors.
+// finish returns, with the errors, when all Bindings were answered.
 func (b *rawBinder) finish() error {
 	close(b.work)
 	b.wg.Wait()

@@ -13,10 +13,10 @@ import (
 	"text/tabwriter"
 )
 
-// foreignLimit is how many CPU seconds others may take from a trial for it to be trusted.
+// foreignLimit is the maximum CPU time in seconds of other processes in a valid trial.
 const foreignLimit = 1.0
 
-// group is the results of one scheduler in one mode and placement, one for each run.
+// group has the results of one scheduler in one mode and placement, one for each run.
 type group struct {
 	key     trialKey
 	results []result
@@ -24,7 +24,7 @@ type group struct {
 
 func (g group) median(field func(result) float64) float64 { return medianOf(g.results, field) }
 
-// grouped puts the runs of the same thing together, in the order they first came.
+// grouped groups the runs of the same trial, in the order of their first runs.
 func grouped(results []result) []group {
 	var groups []group
 	for _, r := range results {
@@ -40,7 +40,7 @@ func grouped(results []result) []group {
 	return groups
 }
 
-// report prints the trials, what they wrote, and how ours compares.
+// report prints the trials, their writes, and the comparison with our scheduler.
 func report(out io.Writer, p *plan, results []result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	printTrials(w, results)
@@ -80,7 +80,7 @@ func printTrials(w io.Writer, results []result) {
 	}
 }
 
-// row writes the cells of a line, each ended as tabwriter wants it.
+// row writes the cells of a line, each terminated for tabwriter.
 func row(w io.Writer, cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
 
 func number(v float64, decimals int) string {
@@ -121,7 +121,7 @@ func printWrites(w io.Writer, groups []group) {
 	}
 }
 
-// isEvent reports whether a kind of write is of an event.
+// isEvent reports whether the kind of write concerns an event.
 func isEvent(kind string) bool {
 	_, resource, _ := strings.Cut(kind, " ")
 	return resource == "events"
@@ -145,11 +145,11 @@ func (r result) objectWrites() (sum float64) {
 	return sum
 }
 
-// figures are those that ratios are made of.
+// figures are the figures that become ratios.
 var figures = []struct {
 	name  string
 	field func(result) float64
-	// process reports whether raw, which is no process of its own, has no such figure.
+	// process reports whether raw, which is not a process of its own, lacks the figure.
 	process bool
 }{
 	{"pods/s", podsPerSecond, false},
@@ -162,7 +162,7 @@ var figures = []struct {
 	{"lone p50", func(r result) float64 { return r.LoneP50MS }, true},
 }
 
-// printRatios prints what ours needed in parts of what the others did in the same mode and placement.
+// printRatios prints our scheduler's figures divided by the others' figures in the same mode and placement.
 func printRatios(w io.Writer, groups []group) {
 	var lines [][]string
 	for _, mine := range groups {

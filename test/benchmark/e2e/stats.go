@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// quantile is the smallest value that at least the fraction q of the values do not exceed; zero for none.
+// quantile returns the smallest value that at least the fraction q of the values do not exceed, or zero without
+// values.
 func quantile[T cmp.Ordered](values []T, q float64) T {
 	var zero T
 	if len(values) == 0 {
@@ -20,7 +21,8 @@ func quantile[T cmp.Ordered](values []T, q float64) T {
 	return sorted[min(max(rank, 0), len(sorted)-1)]
 }
 
-// medianOf is the middle of what field says of the results, and the mean of the two middle ones of an even number.
+// medianOf returns the median of the field over the results. For an even number it is the mean of the two middle
+// values.
 func medianOf(results []result, field func(result) float64) float64 {
 	values := make([]float64, 0, len(results))
 	for _, r := range results {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// result is what a trial measured. Times end in their unit.
+// result has the measurements of a trial. The names of times end in their unit.
 type result struct {
 	trialKey
 	Pods          int     `json:"pods"`
@@ -20,15 +20,16 @@ type result struct {
 	PodsPerSecond float64 `json:"podsPerSecond"`
 	GangP50MS     float64 `json:"gangP50ms"`
 	GangP99MS     float64 `json:"gangP99ms"`
-	// SchedulerCPUSeconds runs from the first creation until the scheduler wrote nothing more. Zero for raw.
+	// SchedulerCPUSeconds is measured from the first creation until the scheduler no longer writes. It is zero for
+	// raw.
 	SchedulerCPUSeconds float64 `json:"schedulerCPUSeconds"`
 	PeakMemoryMB        float64 `json:"peakMemoryMB"`
-	// WritesPerPod by verb and resource; refused ones count in RefusedWrites alone, in all.
+	// WritesPerPod has the writes by verb and resource. Rejected writes count in RefusedWrites only, in total.
 	WritesPerPod  map[string]float64 `json:"writesPerPod"`
 	RefusedWrites map[string]int     `json:"refusedWrites,omitempty"`
-	// StillWriting reports whether the writes were counted while they went on.
+	// StillWriting reports whether writes were counted while they still went on.
 	StillWriting bool `json:"stillWriting,omitempty"`
-	// The CPU seconds of others, from the first creation to the last bind.
+	// The CPU seconds of other processes, from the first creation to the last bind.
 	DriverCPUSeconds       float64 `json:"driverCPUSeconds"`
 	ControlPlaneCPUSeconds float64 `json:"controlPlaneCPUSeconds"`
 	ForeignCPUSeconds      float64 `json:"foreignCPUSeconds"`
@@ -38,11 +39,11 @@ type result struct {
 	IdleCPUSeconds float64 `json:"idleCPUSeconds"`
 	LoneP50MS      float64 `json:"loneP50ms"`
 	LoneMaxMS      float64 `json:"loneMaxms"`
-	// LoneTailMaxMS begins when a lone gang's last pod is sent, the others when its first object is.
+	// LoneTailMaxMS is measured from the sending of a lone gang's last pod. The others start at its first object.
 	LoneTailMaxMS float64 `json:"loneTailMaxms"`
 }
 
-// runTrial sets the stage, measures, and takes all down again.
+// runTrial sets up the testbed, measures, and takes it down again.
 func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_ result, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("the trial took longer than %v", p.timeout))
 	defer cancel()
@@ -60,7 +61,7 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 	if err := s.measure(ctx, &r); err != nil || s.scheduler == nil {
 		return r, err
 	}
-	// Pods go on to run when they are bound, which is news to the scheduler.
+	// Bound pods start to run, which causes events for the scheduler.
 	if _, err := s.meter.waitQuiet(ctx, p.quietFor); err != nil {
 		return r, err
 	}
@@ -73,8 +74,8 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 	return r, err
 }
 
-// measure offers the load and fills in what it cost.
-func (s *stage) measure(ctx context.Context, r *result) error {
+// measure offers the load and records its cost.
+func (s *testbed) measure(ctx context.Context, r *result) error {
 	gangs := load(s.key, s.plan, s.nodes)
 	if err := s.sendClaims(ctx, gangs...); err != nil {
 		return err
@@ -128,7 +129,7 @@ func (s *stage) measure(ctx context.Context, r *result) error {
 	return stopProfile()
 }
 
-func (s *stage) book(r *result, gangs []*gang, took time.Duration, used usage) {
+func (s *testbed) book(r *result, gangs []*gang, took time.Duration, used usage) {
 	r.Seconds = took.Seconds()
 	r.PodsPerSecond = float64(r.Pods) / r.Seconds
 	latencies := make([]time.Duration, 0, len(gangs))
@@ -143,9 +144,9 @@ func (s *stage) book(r *result, gangs []*gang, took time.Duration, used usage) {
 	r.WritesPerPod = map[string]float64{}
 }
 
-// prepare does what comes before the clock starts, and returns what starts it: offer sends what unblocks
-// scheduling, and returns when it began to. finish frees what offer started, once all pods are bound.
-func (s *stage) prepare(ctx context.Context, gangs []*gang) (offer func() (time.Time, error), finish func() error, err error) {
+// prepare does the work before the clock starts, and returns two functions. offer sends the objects that unblock
+// scheduling, and returns when it began to. finish releases what offer started, once all pods are bound.
+func (s *testbed) prepare(ctx context.Context, gangs []*gang) (offer func() (time.Time, error), finish func() error, err error) {
 	finish = func() error { return nil }
 	if s.key.Mode == pglast {
 		if _, err := s.driver.send(ctx, s.driver.pods(gangs)); err != nil {
@@ -169,8 +170,8 @@ func (s *stage) prepare(ctx context.Context, gangs []*gang) (offer func() (time.
 	return offer, finish, nil
 }
 
-// rawOffer hands pods to the binder: all at once when they are there already, each as it is created when not.
-func (s *stage) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder) func() (time.Time, error) {
+// rawOffer passes pods to the binder: all at once if they exist already, and otherwise each when it is created.
+func (s *testbed) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder) func() (time.Time, error) {
 	if s.key.Mode == live {
 		s.driver.created = func(pod *corev1.Pod) { binder.add(pod) }
 		return func() (time.Time, error) { return s.driver.send(ctx, s.driver.pods(gangs)) }
@@ -187,9 +188,9 @@ func (s *stage) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder) 
 	}
 }
 
-// startProfile profiles a vc-scheduler in the background if the plan asks for it; the function it returns waits
-// for the end.
-func (s *stage) startProfile(ctx context.Context) func() error {
+// startProfile profiles a vc-scheduler in the background if the plan asks for it. The returned function waits for the
+// end.
+func (s *testbed) startProfile(ctx context.Context) func() error {
 	if s.plan.profileDir == "" || !usesPodGroups(s.key.Scheduler) {
 		return func() error { return nil }
 	}

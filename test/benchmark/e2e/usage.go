@@ -14,13 +14,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// clockTicks is the unit of times in /proc, in parts of a second.
+// clockTicks is the number of clock ticks per second in /proc.
 const clockTicks = 100
 
-// quietCores is how much of the machine others may use for it to be called quiet.
+// quietCores is how much of the machine other processes may use while it counts as quiet.
 const quietCores = 0.05
 
-// usage is processor time in seconds, counted from some start.
+// usage has processor times in seconds since some start.
 type usage struct {
 	machine, driver, controlPlane, scheduler float64
 }
@@ -29,7 +29,7 @@ func (u usage) minus(v usage) usage {
 	return usage{u.machine - v.machine, u.driver - v.driver, u.controlPlane - v.controlPlane, u.scheduler - v.scheduler}
 }
 
-// foreign is what was used by none of those measured.
+// foreign returns the processor time of all other processes.
 func (u usage) foreign() float64 {
 	return max(0, u.machine-u.driver-u.controlPlane-u.scheduler)
 }
@@ -41,7 +41,7 @@ type meter struct {
 	scheduler *controlplane.Process
 }
 
-// newMeter counts a provisioner, if there is one, with the control plane.
+// newMeter returns a meter. It counts a provisioner, if there is one, with the control plane.
 func newMeter(cp *controlplane.ControlPlane, provisioner, scheduler *controlplane.Process) *meter {
 	m := &meter{scheduler: scheduler}
 	if provisioner != nil {
@@ -83,8 +83,8 @@ func (m *meter) schedulerSeconds() float64 {
 	return m.scheduler.CPUSeconds()
 }
 
-// machineSeconds adds up the first line of /proc/stat except for idle time and waiting for I/O; time stolen by
-// the hypervisor counts, since whoever had it took it from the trial. Guests' time is in user time already.
+// machineSeconds adds up the first line of /proc/stat without idle time and time waiting for I/O. Time stolen by the
+// hypervisor counts, since it was taken from the trial. User time already includes guests' time.
 func machineSeconds(stat []byte) (float64, error) {
 	line, _, _ := bytes.Cut(stat, []byte("\n"))
 	fields := bytes.Fields(line)
@@ -106,8 +106,8 @@ func machineSeconds(stat []byte) (float64, error) {
 	return ticks / clockTicks, nil
 }
 
-// waitQuiet waits until others use little of the machine and the scheduler is at rest, second by second, and says
-// whether that came within the patience.
+// waitQuiet waits until other processes use little of the machine and the scheduler is idle, in steps of a second. It
+// reports whether that happened within the patience.
 func (m *meter) waitQuiet(ctx context.Context, patience time.Duration) (bool, error) {
 	deadline := time.Now().Add(patience)
 	before, err := m.read()

@@ -48,7 +48,7 @@ func (b *binds) end() time.Time {
 	return b.last
 }
 
-// where are the values that of has for the nodes the pods are on, sorted.
+// where returns the values of of for the nodes of the pods, sorted.
 func (b *binds) where(of map[string]string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,14 +65,14 @@ func (b *binds) missing() int {
 	return b.left
 }
 
-// bindWatch sees pods get bound, by a watch on pods that have a node.
+// bindWatch notices binds by a watch on pods that have a node.
 type bindWatch struct {
 	mu sync.Mutex
-	// awaited has the pods that were announced and have not been seen bound.
+	// awaited has the announced pods that have not been seen bound.
 	awaited map[string]*binds
 }
 
-// startBindWatch starts the watch; it ends with the context.
+// startBindWatch starts the watch, which ends with the context.
 func startBindWatch(ctx context.Context, client kubernetes.Interface) (*bindWatch, error) {
 	w := &bindWatch{awaited: map[string]*binds{}}
 	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
@@ -114,7 +114,7 @@ func (w *bindWatch) bound(obj any) {
 	}
 }
 
-// announce tells of gangs before their pods are created.
+// announce registers gangs before their pods are created.
 func (w *bindWatch) announce(gangs ...*gang) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +125,7 @@ func (w *bindWatch) announce(gangs ...*gang) {
 	}
 }
 
-// await waits until all pods of the gangs are bound and returns when the last was.
+// await waits until all pods of the gangs are bound and returns the time of the last bind.
 func await(ctx context.Context, gangs ...*gang) (time.Time, error) {
 	var last time.Time
 	for _, g := range gangs {

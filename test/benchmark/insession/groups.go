@@ -15,13 +15,13 @@ import (
 
 // NodeGroups is a side's way to place a gang in one cluster.
 type NodeGroups struct {
-	// Plugin is the plugin's entry in the conf.
+	// Plugin is the plugin's entry in the configuration.
 	Plugin string
-	// Require makes the PodGroup ask for it.
+	// Require makes the PodGroup require one cluster.
 	Require func(*v1beta1.PodGroup)
 }
 
-// RequiredCluster is ours.
+// RequiredCluster is our way.
 func RequiredCluster() NodeGroups {
 	return NodeGroups{
 		Plugin: fmt.Sprintf("  - name: ibcluster\n    arguments:\n      ibcluster.levels: [%s, %s, %s]\n", ClusterLabel, SpineLabel, LeafLabel),
@@ -38,7 +38,8 @@ const (
 	LeafLabel    = "leaf"
 )
 
-// GatheredInCluster is ours by a topology: the gang lies in one cluster, with a multiple of 8 members on each node.
+// GatheredInCluster is our way with a topology: the gang is in one cluster, with a multiple of 8 members on each
+// node.
 func GatheredInCluster() NodeGroups {
 	return NodeGroups{
 		Require: func(podGroup *v1beta1.PodGroup) {
@@ -48,7 +49,7 @@ func GatheredInCluster() NodeGroups {
 	}
 }
 
-// Topology tells the clusters, for gangs that are gathered.
+// Topology returns the topology of the clusters, for gathered gangs.
 func Topology() *v1alpha1.ClusterNetworkTopology {
 	topology := &v1alpha1.ClusterNetworkTopology{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultTopologyName}}
 	topology.Spec.NetworkTopologySpec = []v1alpha1.NetworkTopologySpec{

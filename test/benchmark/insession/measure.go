@@ -23,7 +23,7 @@ func Timed(phase string, f func()) (took time.Duration) {
 	return took
 }
 
-// Median is that of a field over runs, of which there is one at least.
+// Median returns the median of a field over at least one run.
 func Median[R any](runs []R, field func(R) float64) float64 {
 	values := make([]float64, len(runs))
 	for i, r := range runs {
@@ -33,11 +33,11 @@ func Median[R any](runs []R, field func(R) float64) float64 {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
-// profileRate is how many allocated bytes are sampled once in a profile of allocations.
+// profileRate is the number of allocated bytes per sample in a profile of allocations.
 const profileRate = 64 << 10
 
-// Profile begins to write profiles of that name into the directory, of CPU and of allocations; it does nothing if that is empty. CPU samples of what is
-// Timed carry the label phase. The function it returns ends it.
+// Profile starts to write CPU and allocation profiles with that name into the directory. If the directory is empty,
+// it does nothing. CPU samples inside Timed have the label phase. The returned function ends the profiles.
 func Profile(dir, name string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil

@@ -13,21 +13,22 @@ import (
 	"time"
 )
 
-// Plan is what the flags of a benchmark ask for.
+// Plan is the selection made by the flags of a benchmark.
 type Plan struct {
-	// Rows names what to measure, in the order in which it was asked for.
+	// Rows are the names of the rows to measure, in the requested order.
 	Rows []string
-	// OursOnly leaves upstream out, which takes most of the time.
+	// OursOnly omits upstream, which takes most of the time.
 	OursOnly bool
-	// Runs bounds how often each side repeats a row, Budget how long it goes on repeating.
+	// Runs is the maximum number of repetitions of a row by each side, and Budget their maximum time.
 	Runs   int
 	Budget time.Duration
-	// JSONPath and ProfileDir are empty for no such output.
+	// JSONPath and ProfileDir are empty if there is no such output.
 	JSONPath   string
 	ProfileDir string
 }
 
-// ParsePlan reads the command line of the benchmark, which has rows of these names and measures all by default. Usage and errors are also written to out.
+// ParsePlan reads the command line of a benchmark with rows of these names, and selects all rows by default. Usage
+// and errors are also written to out.
 func ParsePlan(command string, names, args []string, out io.Writer) (*Plan, error) {
 	p := &Plan{}
 	var chosen string

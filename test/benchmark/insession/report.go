@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Line writes the cells of a line, each ended as tabwriter wants it.
+// Line writes the cells of a line, each terminated for tabwriter.
 func Line(w io.Writer, cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
 
-// Seconds writes a time with three digits.
+// Seconds formats a time with three digits.
 func Seconds(s float64) string {
 	switch {
 	case s < 0.001:
@@ -23,5 +23,5 @@ func Seconds(s float64) string {
 	}
 }
 
-// Millions writes a count.
+// Millions formats a count in millions.
 func Millions(n uint64) string { return fmt.Sprintf("%.3g M", float64(n)/1e6) }

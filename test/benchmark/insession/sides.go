@@ -17,22 +17,22 @@ import (
 type Side struct {
 	Name     string
 	Registry *framework.Registry
-	// NewAction makes the action anew, which may remember things from session to session.
+	// NewAction returns a new action, since an action may have a cache across sessions.
 	NewAction func() vcframework.Action
-	// Conf is the chart's, or what upstream knows of that.
+	// Conf is the chart's configuration, or the part of it that upstream supports.
 	Conf string
-	// builders are the plugins of upstream's names that are this side's, since upstream's registry has room for one
-	// builder of a name.
+	// builders are this side's plugins that have names of upstream's plugins, since upstream's registry has room for
+	// one builder per name.
 	builders map[string]vcframework.PluginBuilder
 }
 
-// The names of sides.
+// The names of the sides.
 const (
 	Upstream = "upstream"
 	Ours     = "ours"
 )
 
-// NewSides returns upstream's side, as its packages registered it, and then ours, which takes some names over.
+// NewSides returns upstream's side, as its packages registered it, and then ours, which takes over some names.
 func NewSides() (upstream, ours *Side) {
 	upstream = &Side{Name: Upstream, Registry: framework.NewRegistry(), Conf: config.UpstreamConf()}
 	ours = &Side{Name: Ours, Registry: framework.NewRegistry(), Conf: WithTakenOver(config.DefaultConf)}
@@ -50,7 +50,7 @@ func NewSides() (upstream, ours *Side) {
 	return upstream, ours
 }
 
-// take notes whose builders and whose action are registered now.
+// take records the builders and the action that are registered now.
 func (s *Side) take(specs []framework.PluginSpec) {
 	action, _ := vcframework.GetAction("allocate")
 	s.NewAction = func() vcframework.Action { return action }
@@ -69,7 +69,8 @@ func (s *Side) Use() {
 	}
 }
 
-// WithTakenOver is the chart's conf as config makes it: our plugin for volumes does what predicates would.
+// WithTakenOver returns the chart's configuration as package config changes it: our plugin for volumes takes over
+// from predicates.
 func WithTakenOver(conf string) string {
 	const predicates = "  - name: predicates\n"
 	return strings.Replace(conf, predicates, predicates+"    arguments:\n      predicate.VolumeBindingEnable: false\n", 1)

@@ -4,11 +4,11 @@ package main
 
 import "math/rand/v2"
 
-// offered is how much tasks ask for in all, in times of the cluster's GPUs.
+// offered is the total request of the tasks as a multiple of the cluster's GPUs.
 const offered = 1.3
 
-// arrivals lists the tasks in the order in which they arrive: those of the trace, with tasks drawn from it added, or removed, at random until they ask for what is
-// offered, and shuffled. Equal seeds give equal lists.
+// arrivals returns the tasks in the order of their arrival. It adds random tasks of the trace, or removes some, until
+// the requests reach the offered amount, and then shuffles the tasks. Equal seeds return equal lists.
 func (t *trace) arrivals(seed uint64) []task {
 	rng := rand.New(rand.NewPCG(seed, 2023))
 	list := append([]task(nil), t.tasks...)
@@ -33,7 +33,7 @@ func (t *trace) arrivals(seed uint64) []task {
 
 const minGang, maxGang = 2, 16
 
-// jobs groups what arrives in jobs, in order: each task in one of its own, or with gangs as many as are drawn for each gang.
+// jobs groups the arriving tasks in jobs, in order: one task per job, or with gangs a random number per job.
 func jobs(list []task, gangs bool, seed uint64) [][]task {
 	rng := rand.New(rand.NewPCG(seed, 216))
 	var grouped [][]task

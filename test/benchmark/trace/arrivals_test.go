@@ -56,10 +56,10 @@ func TestFiguresAreOfWhenSoMuchHasArrived(t *testing.T) {
 	p := &progress{total: 10_000}
 	gpu := []task{{gpus: 1, milliGPU: 1000}}
 	for i := range 13 {
-		p.note(gpu, i != 2 && i != 9 && i < 11) // the third, the tenth and the last two are not placed
+		p.note(gpu, i != 2 && i != 9 && i < 11) // The third, the tenth and the last two are not placed.
 		p.note([]task{{milliCPU: 1000}}, true)
 	}
-	want := figures{80, 80, 80, 90} // at 95% ten have arrived, as at 100%
+	want := figures{80, 80, 80, 90} // At 95%, ten have arrived, as at 100%.
 	if diff := cmp.Diff(want, p.end()); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}

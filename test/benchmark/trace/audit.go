@@ -13,13 +13,13 @@ import (
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// audit holds what pods were given against what nodes have, so that a wrong answer is no answer.
+// audit compares the assignments of pods with the capacity of nodes, so that a wrong result does not count.
 type audit struct {
 	nodes map[string]*node
 	left  map[string]*remains
 }
 
-// remains are what a node has left; gpus are in hundredths.
+// remains has the free resources of a node. gpus are in hundredths.
 type remains struct {
 	milliCPU, memoryMiB int64
 	gpus                []int
@@ -38,7 +38,8 @@ func newAudit(t *trace) *audit {
 	return a
 }
 
-// add notes the pod of the task. It returns an error if its node has not got what the task needs, or if the pod's annotation says otherwise.
+// add records the pod of the task. It returns an error if its node does not have the task's resources, or if the
+// pod's annotation differs from the request.
 func (a *audit) add(t task, pod *v1.Pod) error {
 	name := pod.Spec.NodeName
 	left := a.left[name]
@@ -70,7 +71,7 @@ func (a *audit) add(t task, pod *v1.Pod) error {
 	return nil
 }
 
-// minorsOf lists the GPUs that the pod's annotation says it has.
+// minorsOf returns the GPUs in the pod's annotation.
 func minorsOf(pod *v1.Pod) ([]int, error) {
 	text, ok := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]
 	if !ok {

@@ -19,7 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// conf has what places pods, and of what scores nodes the strategy alone: what others prefer is not measured here.
+// conf has the plugins that place pods. The strategy alone scores nodes, because preferences of other plugins are not
+// measured here.
 const conf = `
 actions: allocate
 tiers:
@@ -33,7 +34,7 @@ tiers:
       scoringStrategy: {type: %s}
 `
 
-// cluster is the trace's nodes, and what has been placed on them by a strategy.
+// cluster has the trace's nodes and the tasks that a strategy has placed on them.
 type cluster struct {
 	*sessiontest.Cluster
 	scheduler *sessiontest.Scheduler
@@ -42,7 +43,7 @@ type cluster struct {
 	arrived   int
 }
 
-// newCluster makes the cluster, empty. Close it.
+// newCluster returns an empty cluster. The caller must close it.
 func newCluster(t *trace, strategy string) *cluster {
 	api.IgnoredDevicesList.Append(allocator.UncountedNames()...) // as a scheduler does before it reads any pod
 	nodes, devices := t.nodeObjects()
@@ -51,7 +52,7 @@ func newCluster(t *trace, strategy string) *cluster {
 	registry.RegisterAction(allocate.New())
 	action, _ := vcframework.GetAction("allocate")
 	c := &cluster{Cluster: sessiontest.New(sessiontest.ClusterSpec{Nodes: nodes, Devices: devices}), action: action, audit: newAudit(t)}
-	options.ServerOpts.PercentageOfNodesToFind = 100 // every node is looked at for every task
+	options.ServerOpts.PercentageOfNodesToFind = 100 // Every node is filtered for every task.
 	c.scheduler = c.Scheduler(registry, fmt.Sprintf(conf, strategy))
 	return c
 }
@@ -69,7 +70,7 @@ type job struct {
 	pods  []*v1.Pod
 }
 
-// place has the jobs arrive, and runs a session. It returns which of them were placed; the others are gone.
+// place adds the arriving jobs and runs a session. It returns which of them were placed, and removes the others.
 func (c *cluster) place(arriving [][]task) ([]bool, error) {
 	list := make([]*job, len(arriving))
 	for i, tasks := range arriving {
@@ -102,7 +103,8 @@ func (c *cluster) arrive(tasks []task) *job {
 	return j
 }
 
-// settle has the job's pods run where they were placed, as if they had been bound, or takes the job away if they were not.
+// settle makes the job's pods run where they were placed, as if they had been bound. It removes the job if they were
+// not placed.
 func (c *cluster) settle(j *job, handed map[string]sessiontest.Bind) (placed bool, err error) {
 	for i, pod := range j.pods {
 		bind, ok := handed[schedulertesting.Namespace+"/"+pod.Name]
@@ -133,7 +135,7 @@ func (c *cluster) settle(j *job, handed map[string]sessiontest.Bind) (placed boo
 	return placed, nil
 }
 
-// run has all jobs arrive, so many a session.
+// run lets all jobs arrive, batch of them per session.
 func run(t *trace, strategy string, arriving [][]task, batch int) (figures, error) {
 	c := newCluster(t, strategy)
 	defer c.Close()

@@ -24,7 +24,7 @@ func TestJobsOfASessionArePlacedInTheOrderInWhichTheyArrive(t *testing.T) {
 		arriving [][]task
 		want     []bool
 	}{
-		{[][]task{{onB}, {part}, {part}, {onB}, {part}}, []bool{true, true, true, false, false}}, // 51 hundredths: one to a GPU
+		{[][]task{{onB}, {part}, {part}, {onB}, {part}}, []bool{true, true, true, false, false}}, // 51 hundredths: one per GPU
 		{[][]task{{whole}, {{1000, gi, 0, 0, ""}}, {{1000, gi, 1, 490, ""}}}, []bool{false, true, true}},
 	}
 	for i, step := range steps {

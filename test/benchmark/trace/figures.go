@@ -2,13 +2,14 @@
 
 package main
 
-// marks are the percentages of the cluster's GPUs at which, when tasks that ask for so much have arrived, it is looked how much is allocated. The last is the end.
+// marks are percentages of the cluster's GPUs. When the arrived tasks have requested that much, the allocated share
+// is recorded. The last mark is the end.
 var marks = [...]int{90, 95, 100, 130}
 
-// atFull is the mark that the bar is for.
+// atFull is the index of the mark to which the bar applies.
 const atFull = 2
 
-// figures are what is allocated at each mark, in percent of the cluster's GPUs.
+// figures are the allocated shares at each mark, in percent of the cluster's GPUs.
 type figures [len(marks)]float64
 
 // progress follows a run.
@@ -18,7 +19,7 @@ type progress struct {
 	next                      int
 }
 
-// note notes that a job has arrived, and whether it was placed.
+// note records that a job has arrived, and whether it was placed.
 func (p *progress) note(job []task, placed bool) {
 	for _, t := range job {
 		p.arrived += t.size()
@@ -36,7 +37,7 @@ func (p *progress) mark() {
 	p.next++
 }
 
-// end returns the figures when all has arrived.
+// end returns the figures once all jobs have arrived.
 func (p *progress) end() figures {
 	for p.next < len(marks) {
 		p.mark()
@@ -44,7 +45,7 @@ func (p *progress) end() figures {
 	return p.figures
 }
 
-// mean is the mean of the runs' figures.
+// mean returns the mean of the runs' figures.
 func mean(runs []figures) figures {
 	var m figures
 	for _, run := range runs {

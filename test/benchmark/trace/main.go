@@ -24,14 +24,14 @@ func main() {
 	}
 }
 
-// measure runs what the arguments ask for and prints it. It returns an error if the bar is missed.
+// measure runs the selected strategies and prints the results. It returns an error if the bar is missed.
 func measure(args []string, out, told io.Writer) error {
 	p, err := parsePlan(args, told)
 	if err != nil {
 		return err
 	}
 	quiet()
-	debug.SetGCPercent(400) // sessions of thousands of pods leave much behind
+	debug.SetGCPercent(400) // Sessions of thousands of pods leave much garbage.
 	p.describe(out)
 	var outcomes []outcome
 	for _, strategy := range p.strategies {
@@ -45,7 +45,7 @@ func measure(args []string, out, told io.Writer) error {
 	return p.check(outcomes)
 }
 
-// quiet drops what is logged: that of single tasks would take most of the time.
+// quiet discards log lines: those about single tasks would take most of the time.
 func quiet() {
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)
@@ -81,7 +81,7 @@ func (p *plan) measure(strategy string, told io.Writer) (*outcome, error) {
 // check returns an error if the first strategy misses the bar.
 func (p *plan) check(outcomes []outcome) error {
 	if got := mean(outcomes[0].runs)[atFull]; p.bar > 0 && got < p.bar {
-		return fmt.Errorf("%s has allocated %.2f%% when all GPUs are asked for, which is under the bar of %.2f%%", outcomes[0].strategy, got, p.bar)
+		return fmt.Errorf("%s has allocated %.2f%% when all GPUs are requested, which is below the bar of %.2f%%", outcomes[0].strategy, got, p.bar)
 	}
 	return nil
 }

@@ -17,13 +17,13 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// The trace's nodes and tasks as objects that a cluster's admin and users write.
+// The trace's nodes and tasks as objects that a cluster's administrator and users write.
 
 // The resources of GPUs.
 const (
 	gpuResource  = "koordinator.sh/gpu"
 	coreResource = "koordinator.sh/gpu-core"
-	// ratioResource is of a GPU's memory.
+	// ratioResource is a share of a GPU's memory.
 	ratioResource = "koordinator.sh/gpu-memory-ratio"
 )
 
@@ -32,7 +32,7 @@ const podsPerNode = "1000"
 
 func nodeName(i int) string { return fmt.Sprintf("n%05d", i) }
 
-// nodeObjects are the trace's nodes and their Device objects.
+// nodeObjects returns the trace's nodes and their Device objects.
 func (t *trace) nodeObjects() ([]*v1.Node, []*schedulingv1alpha1.Device) {
 	nodes, devices := make([]*v1.Node, len(t.nodes)), make([]*schedulingv1alpha1.Device, len(t.nodes))
 	for i, n := range t.nodes {
@@ -49,10 +49,10 @@ func (t *trace) nodeObjects() ([]*v1.Node, []*schedulingv1alpha1.Device) {
 	return nodes, devices
 }
 
-// share is what of a GPU a pod asks for, in hundredths: the unit of Device objects, so that thousandths are rounded up.
+// share returns a pod's request for a GPU in hundredths, the unit of Device objects, rounded up.
 func (t task) share() int { return (t.milliGPU + 9) / 10 }
 
-// pod is the task as a pod of the group.
+// pod returns the task as a pod of the group.
 func (t task) pod(name, group string) *v1.Pod {
 	requests := schedulertesting.Resources{"cpu": fmt.Sprintf("%dm", t.milliCPU), "memory": fmt.Sprintf("%dMi", t.memoryMiB)}
 	if t.gpus > 0 {
@@ -67,7 +67,8 @@ func (t task) pod(name, group string) *v1.Pod {
 	return pod.Obj()
 }
 
-// podGroup is a job of so many tasks, the i-th to arrive, all or none of which are placed. Sessions place jobs in the order in which they were created.
+// podGroup returns the PodGroup of the i-th job, all of whose members are needed. Sessions place jobs in the order of
+// their creation.
 func podGroup(name string, i, members int) *v1beta1.PodGroup {
 	group := schedulertesting.MakePodGroup().Name(name).MinMember(int32(members)).Phase(v1beta1.PodGroupInqueue).Obj()
 	group.CreationTimestamp = metav1.NewTime(schedulertesting.Created.Add(time.Duration(i) * time.Second))

@@ -13,19 +13,21 @@ import (
 	"strings"
 )
 
-// knownStrategies are the plugin's; the bar is for the first.
+// knownStrategies are the plugin's strategies. The bar applies to the first.
 var knownStrategies = []string{"Fragmentation", "LeastAllocated", "MostAllocated"}
 
-// defaultWorkload is the one that figures are published for.
+// defaultWorkload is the workload of the published figures.
 const defaultWorkload = "default"
 
-// syntheticNodes and syntheticSeed are of the trace that is made where none is given: a quarter of the real one, for a quick look.
+// syntheticNodes and syntheticSeed are the parameters of the trace that is used if none is given: a quarter of the
+// real one, for a quick run.
 const syntheticNodes, syntheticSeed = 300, 1
 
-// defaultBatch is how many jobs arrive for a session. All of what arrives together is known to the strategy, and placed in order.
+// defaultBatch is the number of jobs that arrive for a session. The strategy sees all of them, and they are placed in
+// order.
 const defaultBatch = 200
 
-// plan is what the flags ask for.
+// plan is the selection made by the flags.
 type plan struct {
 	trace      *trace
 	folder     string
@@ -34,7 +36,8 @@ type plan struct {
 	seeds      int
 	batch      int
 	gangs      bool
-	// bar is the least percentage that the first strategy must have allocated when all GPUs are asked for; 0 for none.
+	// bar is the minimum percentage that the first strategy must have allocated when all GPUs have been requested. 0
+	// means no bar.
 	bar float64
 	// profileDir is empty for no profiles.
 	profileDir string
@@ -89,10 +92,10 @@ func (p *plan) validate(fs *flag.FlagSet, chosen string) error {
 	return nil
 }
 
-// published reports whether there are published figures for what is run.
+// published reports whether there are published figures for this run.
 func (p *plan) published() bool { return p.folder != "" && p.workload == defaultWorkload && !p.gangs }
 
-// describe says what is run.
+// describe writes a description of the run.
 func (p *plan) describe(out io.Writer) {
 	each := "each task a job of its own"
 	if p.gangs {
@@ -103,7 +106,7 @@ func (p *plan) describe(out io.Writer) {
 	fmt.Fprintf(out, "They arrive %s, and are placed at once or never; %d jobs a session, placed in order, with every node looked at.\n\n", each, p.batch)
 }
 
-// profile begins to profile, if that is asked for. The function it returns ends it.
+// profile starts profiling, if requested. The returned function ends it.
 func (p *plan) profile(name string) (stop func() error, err error) {
 	if p.profileDir == "" {
 		return func() error { return nil }, nil

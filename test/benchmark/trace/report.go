@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// published are the means of 10 runs that the paper gives, for the default workload of its trace.
+// published are the paper's means of 10 runs for the default workload of its trace.
 var published = []struct {
 	policy string
 	figures
@@ -22,14 +22,14 @@ var published = []struct {
 	{"fragmentation gradient descent", figures{89.98, 94.91, 95.23, 95.39}},
 }
 
-// outcome is what a strategy came to, by seed.
+// outcome has the figures of a strategy, by seed.
 type outcome struct {
 	strategy string
 	runs     []figures
 	took     time.Duration
 }
 
-// report prints the outcomes as a table, beside what is published for the same if asked for.
+// report prints the outcomes as a table. With beside, it also prints the published figures.
 func report(out io.Writer, outcomes []outcome, beside bool) {
 	fmt.Fprintln(out, "Allocated GPUs, in percent of the cluster's, when tasks that ask for so much have arrived:")
 	fmt.Fprintln(out)
@@ -49,7 +49,7 @@ func report(out io.Writer, outcomes []outcome, beside bool) {
 	}
 }
 
-// String is the figures as cells of a table.
+// String returns the figures as cells of a table.
 func (f figures) String() string {
 	cells := make([]string, len(f))
 	for i, figure := range f {

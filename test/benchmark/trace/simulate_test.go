@@ -20,8 +20,8 @@ var (
 	simulatedWhole    = flag.Bool("whole-list", false, "know all tasks from the beginning")
 )
 
-// simulation is the protocol without sessions: the strategy asked for every node, each task placed on the best. It is what a strategy is tried with in seconds, and
-// what the sessions are held against.
+// simulation is the protocol without sessions: the strategy scores every node, and each task is placed on the best
+// one. It tests a strategy in seconds, and the results of sessions are compared with it.
 type simulation struct {
 	histogram *fragmentation.Histogram
 	kinds     *fragmentation.TaskClasses
@@ -39,7 +39,7 @@ type simulatedNode struct {
 	version int
 }
 
-// offer is the best that a node has for a task; after is nil for nothing.
+// offer is the best assignment of a node for a task. after is nil if there is none.
 type offer struct {
 	version int
 	score   float64
@@ -73,7 +73,7 @@ func kindOf(t task) fragmentation.TaskClass {
 	return k
 }
 
-// run places what arrives.
+// run places the arriving tasks.
 func (s *simulation) run(t *trace, list []task, wholeList bool) figures {
 	if wholeList && !s.bestFit {
 		for _, task := range list {
@@ -82,7 +82,7 @@ func (s *simulation) run(t *trace, list []task, wholeList bool) figures {
 	}
 	p := &progress{total: t.size()}
 	for i, task := range list {
-		if i%40 == 0 { // as sessions of 40 tasks know them
+		if i%40 == 0 { // as sessions of 40 tasks see them
 			for _, waiting := range list[i:min(i+40, len(list))] {
 				if !wholeList && !s.bestFit {
 					s.histogram.Add(kindOf(waiting))
@@ -99,7 +99,7 @@ func (s *simulation) run(t *trace, list []task, wholeList bool) figures {
 	return p.end()
 }
 
-// place puts the task on the best node.
+// place places the task on the best node.
 func (s *simulation) place(t task) bool {
 	offers := s.shapes[t]
 	if offers == nil {

@@ -7,10 +7,11 @@ import (
 	"math/rand/v2"
 )
 
-// The synthetic trace has the shape of a cluster that grew over years, with numbers of our own: most GPUs in nodes of eight with little CPU for each, many nodes of two
-// with CPU to spare, and a tail of old ones; most tasks with one GPU or a part of one, in favourite sizes, some without GPUs, few with several.
+// The synthetic trace has the shape of a cluster that grew over years, with figures of our own. Most GPUs are in
+// nodes of eight with little CPU per GPU. Many nodes have two GPUs and spare CPU, and a few are old. Most tasks
+// request one GPU or a part of one, in a few common sizes. Some request no GPU, and a few request several.
 
-// nodeShape and taskShape come so often, out of all.
+// nodeShape and taskShape have a relative frequency.
 type nodeShape struct {
 	often int
 	node
@@ -50,7 +51,8 @@ var taskShapes = []taskShape{
 	{3, task{32_000, 64 * gi, 0, 0, ""}},
 }
 
-// synthetic makes a trace of so many nodes, and tasks that ask for about all of their GPUs. Equal seeds give equal traces.
+// synthetic returns a trace with this number of nodes, and tasks that request about all of their GPUs. Equal seeds
+// return equal traces.
 func synthetic(nodes int, seed uint64) *trace {
 	rng := rand.New(rand.NewPCG(seed, 42))
 	t := &trace{name: fmt.Sprintf("a synthetic trace (seed %d)", seed)}
@@ -65,7 +67,7 @@ func synthetic(nodes int, seed uint64) *trace {
 	return t
 }
 
-// draw returns one of the list, each as often as it says.
+// draw returns a random element of the list, weighted by often.
 func draw[T any](rng *rand.Rand, list []T, often func(T) int) T {
 	sum := 0
 	for _, item := range list {

@@ -20,23 +20,23 @@ type node struct {
 // task is a task of the trace. Equal tasks are equal.
 type task struct {
 	milliCPU, memoryMiB int64
-	// gpus is how many it needs, milliGPU what of each, in thousandths.
+	// gpus is the number of GPUs that the task needs, and milliGPU the share of each in thousandths.
 	gpus, milliGPU int
-	// models are those it allows, with | between them; empty for any.
+	// models are the allowed models, separated by |. An empty value means any.
 	models string
 }
 
-// size is what the task asks for of GPUs, in thousandths of one.
+// size returns the task's request in thousandths of a GPU.
 func (t task) size() int { return t.gpus * t.milliGPU }
 
-// trace is a cluster, and the tasks that were seen on it.
+// trace is a cluster, and the tasks that ran on it.
 type trace struct {
 	name  string
 	nodes []node
 	tasks []task
 }
 
-// size is what all nodes have of GPUs, in thousandths of one.
+// size returns the GPUs of all nodes, in thousandths.
 func (t *trace) size() int {
 	sum := 0
 	for _, n := range t.nodes {
@@ -45,7 +45,8 @@ func (t *trace) size() int {
 	return sum
 }
 
-// readTrace reads the nodes, and the tasks of a workload, from a folder with files as in Alibaba's cluster-trace-gpu-v2023.
+// readTrace reads the nodes, and the tasks of a workload, from a folder with the files of Alibaba's
+// cluster-trace-gpu-v2023.
 func readTrace(folder, workload string) (*trace, error) {
 	t := &trace{name: fmt.Sprintf("the trace in %s, workload %s", folder, workload)}
 	err := readCSV(filepath.Join(folder, "openb_node_list_gpu_node.csv"), func(r record) {
@@ -67,7 +68,7 @@ func readTrace(folder, workload string) (*trace, error) {
 	return t, t.check()
 }
 
-// check says what of the trace cannot be run.
+// check returns an error for the parts of the trace that cannot be run.
 func (t *trace) check() error {
 	if t.size() == 0 {
 		return fmt.Errorf("%s: no node has a GPU", t.name)
@@ -81,7 +82,7 @@ func (t *trace) check() error {
 		case task.gpus > 0 && (task.milliGPU < 1 || task.milliGPU > 1000):
 			return fmt.Errorf("%s: task %d asks for %d thousandths of a GPU, want 1 to 1000", t.name, i, task.milliGPU)
 		case task.gpus > 1 && task.milliGPU != 1000:
-			return fmt.Errorf("%s: task %d asks for parts of %d GPUs, want a part of one or several whole ones", t.name, i, task.gpus)
+			return fmt.Errorf("%s: task %d requests parts of %d GPUs, want a part of one or several whole ones", t.name, i, task.gpus)
 		}
 	}
 	if asked == 0 {
@@ -106,7 +107,7 @@ func (r record) text(column string) string {
 	return r.fields[at]
 }
 
-// optional is the text of a column that some files do not have.
+// optional returns the text of a column that some files do not have.
 func (r record) optional(column string) string {
 	if _, ok := r.columns[column]; !ok {
 		return ""
@@ -129,7 +130,7 @@ func (r record) fail(err error) {
 	}
 }
 
-// readCSV calls add with each line of the file after the first, which names the columns.
+// readCSV calls add for each line of the file after the first, which has the names of the columns.
 func readCSV(path string, add func(record)) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	podFile  = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos\np0,12000,16384,1,1000,,LS\np1,6000,12288,1,460,P100|G2,LS\np2,4000,1024,0,0,,BE\n"
 )
 
-// folder has the files of a trace.
+// folder returns a folder with the files of a trace.
 func folder(t *testing.T, nodes, pods string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestATraceIsReadByTheNamesOfColumns(t *testing.T) {
 	}
 }
 
-// TestATraceWithoutModels is of files in which no task names models of GPUs: the workloads that were derived from the first lack the column.
+// TestATraceWithoutModels uses files in which no task names models of GPUs: derived workloads lack the column.
 func TestATraceWithoutModels(t *testing.T) {
 	got, err := readTrace(folder(t, nodeFile, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,1024,1,500\n"), defaultWorkload)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestTheSyntheticTraceHasTheShapeOfTheRealOne(t *testing.T) {
 	if err := tr.check(); err != nil {
 		t.Fatal(err)
 	}
-	var kinds, asked [4]int // without GPUs, parts of one, whole ones, several
+	var kinds, asked [4]int // without GPUs, with a part of one, one whole GPU, several
 	for _, task := range tr.tasks {
 		kind := 2
 		switch {
@@ -97,7 +97,7 @@ func TestTheSyntheticTraceHasTheShapeOfTheRealOne(t *testing.T) {
 		kinds[kind]++
 		asked[kind] += task.size()
 	}
-	// As in the real trace: 13%, 37%, 48% and 1% of tasks; 8,152 tasks for 6,212 GPUs.
+	// As in the real trace: 13%, 37%, 48% and 1% of tasks, and 8,152 tasks for 6,212 GPUs.
 	for kind, want := range [4]int{13, 37, 48, 2} {
 		if got := 100 * kinds[kind] / len(tr.tasks); got < want-4 || got > want+4 {
 			t.Errorf("of kind %d are %d%% of the tasks, want about %d%%", kind, got, want)

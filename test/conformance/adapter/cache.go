@@ -30,8 +30,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 )
 
-// wrap makes our cache over upstream's on its fake clients, or on ones of its own when it has none; nil when it has no
-// informers, either, which cannot be given to it. It starts the cache unless stop is nil.
+// wrap returns our cache over upstream's on its fake clients, or on new ones if it has none. It returns nil if
+// upstream's cache has no informers, which cannot be added. It starts the cache unless stop is nil.
 func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 	if upstream.SharedInformerFactory() == nil {
 		return nil
@@ -44,7 +44,7 @@ func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 	if !ok {
 		vc = vcfake.NewSimpleClientset()
 	}
-	// The one of upstream's tests stops for ever after a hundred events.
+	// The recorder of upstream's tests blocks for ever after a hundred events.
 	upstream.Recorder = &record.FakeRecorder{}
 	s := server{pods: map[types.NamespacedName]*corev1.Pod{}, groups: map[types.NamespacedName]*v1beta1.PodGroup{}}
 	s.fill(upstream)
@@ -53,7 +53,7 @@ func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 		if bind != nil {
 			task := &api.TaskInfo{Namespace: pod.Namespace, Name: pod.Name}
 			task.NodeName = node
-			// They wait for the test, which a call to the API server does not.
+			// The binder waits for the test, which a call to the API server does not.
 			go bind.Bind(kube, []*api.TaskInfo{task})
 		}
 	}
@@ -81,7 +81,7 @@ func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 	return c
 }
 
-// schedulerNames are those that the pods ask for.
+// schedulerNames returns the scheduler names of the pods.
 func (s *server) schedulerNames() []string {
 	names := map[string]bool{}
 	for _, pod := range s.pods {
@@ -90,7 +90,7 @@ func (s *server) schedulerNames() []string {
 	return slices.Collect(maps.Keys(names))
 }
 
-// show puts into our books what is in upstream's cache.
+// show adds the contents of upstream's cache to our books.
 func (s *server) show(upstream *vccache.SchedulerCache, books *books.Books) error {
 	upstream.Mutex.Lock()
 	defer upstream.Mutex.Unlock()
@@ -118,7 +118,7 @@ func (s *server) show(upstream *vccache.SchedulerCache, books *books.Books) erro
 	return errors.Join(errs...)
 }
 
-// server answers for the objects that the test put in the cache.
+// server answers for the objects that the test put into the cache.
 type server struct {
 	pods    map[types.NamespacedName]*corev1.Pod
 	groups  map[types.NamespacedName]*v1beta1.PodGroup
@@ -144,7 +144,7 @@ func (s *server) fill(upstream *vccache.SchedulerCache) {
 	}
 }
 
-// watch puts the objects where the informers of our cache, whose API server has none, would have them.
+// watch adds the objects to the informers of our cache, because its API server has none.
 func (s *server) watch(upstream *vccache.SchedulerCache, c *cache.Cache) error {
 	var errs []error
 	core := c.Handle().InformerFactory().Core().V1()
@@ -218,7 +218,7 @@ func notFound(action clienttesting.Action, name string) error {
 	return apierrors.NewNotFound(action.GetResource().GroupResource(), name)
 }
 
-// observer prints why members are not bound, beside what the test says.
+// observer prints why members are not bound, beside the output of the test.
 type observer struct{}
 
 func (observer) StepDone(string, error, time.Duration)  {}

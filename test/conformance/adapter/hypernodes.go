@@ -11,8 +11,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// hyperNodes are the objects that say what a table says of HyperNodes. Tables give them by what upstream derives of objects:
-// by names that are not those of the objects, with names of tiers beside them, or by their tiers and nodes alone.
+// hyperNodes returns objects for a table's HyperNodes. Tables contain the data that upstream derives from objects:
+// under names that differ from the objects' names, with names of tiers beside them, or by their tiers and nodes
+// alone.
 func hyperNodes(info *api.HyperNodesInfo) []*topologyv1alpha1.HyperNode {
 	tierNames := map[int]string{}
 	for name, tier := range info.HyperNodeTierNameMap() {

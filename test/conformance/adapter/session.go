@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// Variable says whose sessions are opened; Upstream are upstream's.
+	// Variable selects whose sessions are opened, and Upstream selects upstream's.
 	Variable = "CONFORMANCE_SESSIONS"
 	Upstream = "upstream"
-	// Mark is the line that tells of a session.
+	// Mark is the line that reports a session.
 	Mark = "CONFORMANCE: session"
-	// volumesTime is how long upstream's volume binder may take to fill its caches from watches while a session opens.
-	// Nothing tells when they are full; upstream's tests lean on a fast machine.
+	// volumesTime is how long upstream's volume binder may take to fill its caches from watches while a session
+	// opens. Nothing reports when they are full, and upstream's tests rely on a fast machine.
 	volumesTime = 500 * time.Millisecond
 )
 
@@ -41,19 +41,20 @@ type opened struct {
 	cache    *cache.Cache
 }
 
-// state is shared by the tests of a package, which upstream's framework gives no other place to keep anything.
+// state is shared by the tests of a package, since upstream's framework offers no other place for it.
 var state = struct {
 	sync.Mutex
 	sessions map[*vcframework.Session]*opened
 	caches   map[*vccache.SchedulerCache]*cache.Cache
-	// started are the caches that tests have started and ours is not made over yet.
+	// started has the caches that tests have started and over which ours has not been created yet.
 	started map[*vccache.SchedulerCache]<-chan struct{}
 }{
 	sessions: map[*vcframework.Session]*opened{}, caches: map[*vccache.SchedulerCache]*cache.Cache{},
 	started: map[*vccache.SchedulerCache]<-chan struct{}{},
 }
 
-// Run is called in place of the cache's. Ours is made of what tests have put into it, so it starts with the first session.
+// Run is called in place of the cache's Run. Our cache is created from the objects that tests have put into
+// upstream's, so it starts with the first session.
 func Run(upstream *vccache.SchedulerCache, stop <-chan struct{}) {
 	if os.Getenv(Variable) == Upstream {
 		upstream.Run(stop)
@@ -64,7 +65,7 @@ func Run(upstream *vccache.SchedulerCache, stop <-chan struct{}) {
 	state.started[upstream] = stop
 }
 
-// OpenSession is called in place of upstream's. It panics on a conf that is not valid.
+// OpenSession is called in place of upstream's. It panics on an invalid configuration.
 func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurations []conf.Configuration) *vcframework.Session {
 	fmt.Printf("\n%s\n", Mark)
 	defer awaitVolumes(upstream)
@@ -103,8 +104,8 @@ func awaitVolumes(upstream *vccache.SchedulerCache) {
 	}
 }
 
-// cacheOver is our cache over upstream's, one for each; nil when sessions are upstream's, as they are over caches that
-// ours cannot be made over.
+// cacheOver returns our cache over upstream's, one for each. It returns nil if sessions are upstream's, also for a
+// cache that ours cannot wrap.
 func cacheOver(upstream *vccache.SchedulerCache) *cache.Cache {
 	if os.Getenv(Variable) == Upstream {
 		return nil
@@ -124,7 +125,7 @@ func find(ssn *vcframework.Session) *opened {
 	return state.sessions[ssn]
 }
 
-// Execute is called in place of the action's.
+// Execute is called in place of the action's Execute.
 func Execute(action vcframework.Action, ssn *vcframework.Session) {
 	if o := find(ssn); o != nil {
 		if action.Name() == o.allocate.Name() {
@@ -136,7 +137,7 @@ func Execute(action vcframework.Action, ssn *vcframework.Session) {
 	action.Execute(ssn)
 }
 
-// Seal is called when all actions of a test have run, as our loop does.
+// Seal is called when all actions of a test have run, as in our loop.
 func Seal(ssn *vcframework.Session) {
 	if o := find(ssn); o != nil {
 		o.cache.SealTransactions()

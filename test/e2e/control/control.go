@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Labels and annotations of the plugins' traces in the cluster.
+// Labels and annotations with which the plugins leave traces in the cluster.
 const (
-	// PluginLabel is on each ConfigMap that a step made, with the plugin's name.
+	// PluginLabel is on each ConfigMap that a step created, with the plugin's name.
 	PluginLabel = "e2e.volcano-prebind.io/plugin"
-	// StagedPrefix and a plugin's name make the annotation that its step stages; its value is the node.
+	// StagedPrefix and a plugin's name are the key of the annotation that its step stages. Its value is the node.
 	StagedPrefix = "e2e.volcano-prebind.io/"
 	// PodKey, UIDKey and NodeKey are the keys of a ConfigMap's data.
 	PodKey  = "pod"
@@ -23,7 +23,7 @@ const (
 	NodeKey = "node"
 )
 
-// Verb is what a plugin can be told to do.
+// Verb is an order to a plugin.
 type Verb string
 
 const (
@@ -35,28 +35,28 @@ const (
 	Hang Verb = "hang"
 	// FailRollback makes Rollback fail before it has removed anything.
 	FailRollback Verb = "fail-rollback"
-	// Random makes PreBind and Rollback fail in the share of runs that the plugin's argument gives.
+	// Random makes PreBind and Rollback fail in a part of their runs, which is an argument of the plugin.
 	Random Verb = "random"
 	// Reschedule makes the provisioner ask for another node.
 	Reschedule Verb = "reschedule"
 )
 
-// Provisioner takes orders and keeps the journal as a plugin of this name: Fail, Hang and Reschedule, for a claim or a node. It is a
-// module of its own, which knows the files and not this package.
+// Provisioner takes orders and keeps the journal as a plugin of this name: Fail, Hang and Reschedule, for a claim or
+// a node. It is in a separate module, which uses the files but not this package.
 const Provisioner = "provisioner"
 
-// Anything is the object of an order that is about every pod and node.
+// Anything is the object of an order for every pod and node.
 const Anything = "anything"
 
-// Dir is the directory.
+// Dir is the directory of the orders and the journal.
 type Dir string
 
-// Order tells the plugin what to do for the object, a pod or a node by name.
+// Order gives the plugin an order for the object, a pod or a node by name.
 func (d Dir) Order(plugin, object string, verb Verb) error {
 	return os.WriteFile(d.order(plugin, object, verb), nil, 0o600)
 }
 
-// Revoke takes an order back. Without such an order it does nothing.
+// Revoke revokes an order. It does nothing if the order does not exist.
 func (d Dir) Revoke(plugin, object string, verb Verb) error {
 	if err := os.Remove(d.order(plugin, object, verb)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -64,7 +64,7 @@ func (d Dir) Revoke(plugin, object string, verb Verb) error {
 	return nil
 }
 
-// Ordered reports whether the plugin has an order to do this for one of the objects.
+// Ordered reports whether the plugin has this order for one of the objects.
 func (d Dir) Ordered(plugin string, verb Verb, objects ...string) bool {
 	for _, object := range append(objects, Anything) {
 		if _, err := os.Stat(d.order(plugin, object, verb)); err == nil {
@@ -86,7 +86,7 @@ const (
 	PreBind  Call = "prebind"
 	Rollback Call = "rollback"
 	Recover  Call = "recover"
-	// Provision is the provisioner's; its Pod is a claim.
+	// Provision is the provisioner's call. Its Pod is a claim.
 	Provision Call = "provision"
 )
 
@@ -94,7 +94,7 @@ const (
 type Entry struct {
 	Plugin string
 	Call   Call
-	// Pod and Node are names; empty for Recover.
+	// Pod and Node are names. They are empty for Recover.
 	Pod, Node string
 	// Phase is Begin, OK or Error.
 	Phase string
@@ -107,7 +107,7 @@ const (
 	Error = "error"
 )
 
-// Record appends to the journal. A line is one write, so that processes may write at the same time.
+// Record appends to the journal. A line is one write, so several processes may write concurrently.
 func (d Dir) Record(e Entry) error {
 	file, err := os.OpenFile(d.journal(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -117,7 +117,7 @@ func (d Dir) Record(e Entry) error {
 	return errors.Join(err, file.Close())
 }
 
-// Journal reads what was recorded, in order.
+// Journal returns the recorded entries in order.
 func (d Dir) Journal() ([]Entry, error) {
 	data, err := os.ReadFile(d.journal())
 	if errors.Is(err, fs.ErrNotExist) {

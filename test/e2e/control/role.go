@@ -4,8 +4,8 @@ package control
 
 import "fmt"
 
-// PluginRole is the manifest of what the plugins of the test's scheduler may do beside what the chart allows, for the
-// scheduler's service account.
+// PluginRole returns the manifest of the permissions that the plugins of the test's scheduler need in addition to the
+// chart's, for the scheduler's service account.
 func PluginRole(namespace, serviceAccount string) []byte {
 	return fmt.Appendf(nil, `
 apiVersion: rbac.authorization.k8s.io/v1

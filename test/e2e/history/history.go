@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history keeps every version of the pods, PodGroups and events of a namespace that a watch has shown, so that
-// a test can say what was never the case, and not only what is the case now.
+// Package history keeps every version of the pods, PodGroups and events of a namespace that a watch has shown, so
+// that a test can check past states as well as the present one.
 package history
 
 import (
@@ -20,14 +20,14 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 )
 
-// History is what happened in a namespace. Its methods are safe for concurrent use.
+// History has the versions of the objects in a namespace. Its methods are safe for concurrent use.
 type History struct {
 	pods      *log[*corev1.Pod]
 	podGroups *log[*v1beta1.PodGroup]
 	events    *log[*corev1.Event]
 }
 
-// Start begins to record and ends with the context.
+// Start begins to record, and ends with the context.
 func Start(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interface, namespace string) *History {
 	h := &History{pods: newLog[*corev1.Pod](), podGroups: newLog[*v1beta1.PodGroup](), events: newLog[*corev1.Event]()}
 	core := kube.CoreV1().RESTClient()
@@ -44,24 +44,24 @@ func record[T metav1.Object](ctx context.Context, source cache.ListerWatcher, in
 	go reflector.RunWithContext(ctx)
 }
 
-// PodVersions are the versions of a pod, oldest first.
+// PodVersions returns the versions of a pod, oldest first.
 func (h *History) PodVersions(name string) []*corev1.Pod { return h.pods.versions(name) }
 
-// PodGroupVersions are the versions of a PodGroup, oldest first.
+// PodGroupVersions returns the versions of a PodGroup, oldest first.
 func (h *History) PodGroupVersions(name string) []*v1beta1.PodGroup {
 	return h.podGroups.versions(name)
 }
 
-// Pod is the newest version of a pod, nil when it is gone or was never there.
+// Pod returns the newest version of a pod, or nil if it does not exist.
 func (h *History) Pod(name string) *corev1.Pod { return h.pods.current(name) }
 
-// PodGroup is the newest version of a PodGroup, nil when it is gone or was never there.
+// PodGroup returns the newest version of a PodGroup, or nil if it does not exist.
 func (h *History) PodGroup(name string) *v1beta1.PodGroup { return h.podGroups.current(name) }
 
-// Pods are the newest versions of the pods that are there.
+// Pods returns the newest versions of the existing pods.
 func (h *History) Pods() []*corev1.Pod { return h.pods.all() }
 
-// EverBound names, for each pod that was bound at some moment, the node.
+// EverBound returns the node of each pod that was bound at any time.
 func (h *History) EverBound() map[string]string {
 	bound := map[string]string{}
 	for _, pod := range h.pods.everything() {
@@ -72,7 +72,7 @@ func (h *History) EverBound() map[string]string {
 	return bound
 }
 
-// BoundAt is the resource version at which the pod was first seen on a node, and whether it was.
+// BoundAt returns the resource version at which the pod was first seen on a node, and whether it was.
 func (h *History) BoundAt(pod string) (uint64, bool) {
 	for _, version := range h.pods.versions(pod) {
 		if version.Spec.NodeName != "" {
@@ -82,7 +82,8 @@ func (h *History) BoundAt(pod string) (uint64, bool) {
 	return 0, false
 }
 
-// Events are the newest versions of the events about an object that have the reason, or any reason when it is empty.
+// Events returns the newest versions of the events about an object with the reason, or with any reason if it is
+// empty.
 func (h *History) Events(kind, name, reason string) []*corev1.Event {
 	var events []*corev1.Event
 	for _, event := range h.events.all() {
@@ -94,7 +95,8 @@ func (h *History) Events(kind, name, reason string) []*corev1.Event {
 	return events
 }
 
-// Version is an object's resource version as a number. Those of one API server's objects are all in one order.
+// Version returns an object's resource version as a number. The versions of all objects of one API server are in one
+// order.
 func Version(object metav1.Object) uint64 {
 	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -103,7 +105,7 @@ func Version(object metav1.Object) uint64 {
 	return version
 }
 
-// log is a reflector's store that forgets nothing.
+// log is a reflector's store that keeps all versions.
 type log[T metav1.Object] struct {
 	mu      sync.Mutex
 	entries []T
@@ -114,10 +116,10 @@ var _ cache.ReflectorStore = (*log[*corev1.Pod])(nil)
 
 func newLog[T metav1.Object]() *log[T] { return &log[T]{live: map[string]T{}} }
 
-// Add takes in an object that is new.
+// Add records a new object.
 func (l *log[T]) Add(obj any) error { return l.Update(obj) }
 
-// Update takes in a version, unless it was seen before.
+// Update records a version, unless it was seen before.
 func (l *log[T]) Update(obj any) error {
 	object, ok := obj.(T)
 	if !ok {
@@ -137,7 +139,7 @@ func (l *log[T]) take(object T) {
 	l.entries = append(l.entries, object)
 }
 
-// Delete takes in that an object is gone.
+// Delete records the deletion of an object.
 func (l *log[T]) Delete(obj any) error {
 	object, ok := obj.(T)
 	if !ok {
@@ -149,7 +151,7 @@ func (l *log[T]) Delete(obj any) error {
 	return nil
 }
 
-// Replace takes in a whole list, at the start and after a watch that broke.
+// Replace records a whole list, at the start and after a broken watch.
 func (l *log[T]) Replace(list []any, _ string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +170,7 @@ func (l *log[T]) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync does nothing: there is nobody to tell again.
+// Resync does nothing, because the store has no subscribers.
 func (l *log[T]) Resync() error { return nil }
 
 func (l *log[T]) versions(name string) []T {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command e2e-provisioner makes volumes for the claims of storage classes that name it, on the node that was selected for a claim
-// and reached from there only, until a test tells it to do otherwise. By its name with "-csi" behind it, it is a CSI driver. Orders are files in a directory, as the package control of the
-// end-to-end tests writes them. It is a module of its own, so that what it is built on is no part of the scheduler.
+// Command e2e-provisioner creates volumes for the claims of storage classes that name it. A volume is on the node
+// that was selected for the claim, and only that node reaches it. A test may order other behaviour. Under its name
+// with the suffix "-csi", it is a CSI driver. Orders are files in a directory, as the package control of the
+// end-to-end tests writes them. The command is a separate module, so its dependencies are not part of the scheduler.
 package main
 
 import (
@@ -26,15 +27,15 @@ import (
 )
 
 const (
-	// workers is how many claims are provisioned for at a time.
+	// workers is the number of claims that are provisioned concurrently.
 	workers = 32
-	// A claim that could not be provisioned for is tried again after a pause that grows from the one to the other.
+	// A claim whose provisioning failed is retried after a pause that grows from firstRetry to lastRetry.
 	firstRetry, lastRetry = 50 * time.Millisecond, 500 * time.Millisecond
 	// callsPerSecond is more than any test makes.
 	callsPerSecond = 1000
-	// glance is how often a volume in the making is looked after.
+	// glance is the interval between checks of a volume that is being created.
 	glance = 10 * time.Millisecond
-	// asDriver ends the name by which it is a CSI driver.
+	// asDriver is the suffix of the name under which it is a CSI driver.
 	asDriver = "-csi"
 )
 
@@ -68,16 +69,16 @@ func run(ctx context.Context, kubeconfig, name, orders string) error {
 	return nil
 }
 
-// provisioner does as it is told.
+// provisioner follows the orders of a test.
 type provisioner struct {
 	dir string
 }
 
-// What it can be told to do for a claim or a node.
+// The orders for a claim or a node.
 const (
 	// fail refuses to make a volume.
 	fail = "fail"
-	// hang has the volume be in the making, whatever becomes of the claim meanwhile, until the order is revoked.
+	// hang keeps the volume in creation, whatever happens to the claim, until the order is revoked.
 	hang = "hang"
 	// reschedule asks the scheduler for another node.
 	reschedule = "reschedule"
@@ -104,10 +105,10 @@ func (p provisioner) Provision(ctx context.Context, o controller.ProvisionOption
 		return volume(o), state, nil
 	}
 	p.record(claim, node, "error")
-	return nil, state, fmt.Errorf("told not to make a volume on node %s", node)
+	return nil, state, fmt.Errorf("ordered not to create a volume on node %s", node)
 }
 
-// volume is reached from the selected node only.
+// volume returns a volume that only the selected node reaches.
 func volume(o controller.ProvisionOptions) *v1.PersistentVolume {
 	source := v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/volumes/" + o.PVName}}
 	if driver := o.StorageClass.Provisioner; strings.HasSuffix(driver, asDriver) {
@@ -127,7 +128,7 @@ func volume(o controller.ProvisionOptions) *v1.PersistentVolume {
 	}
 }
 
-// Delete implements controller.Provisioner. There is nothing behind a volume.
+// Delete implements controller.Provisioner. A volume has no storage to delete.
 func (p provisioner) Delete(context.Context, *v1.PersistentVolume) error { return nil }
 
 func (p provisioner) ordered(verb string, objects ...string) bool {

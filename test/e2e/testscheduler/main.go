@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testscheduler is the scheduler of the end-to-end tests: ours, with plugins of its own that leave traces in
-// the cluster and fail, panic or hang when a test tells them to.
+// Command testscheduler is the scheduler of the end-to-end tests: ours, with additional plugins that leave traces in
+// the cluster and fail, panic or hang when a test orders it.
 package main
 
 import (

@@ -29,10 +29,10 @@ const (
 	timeoutArgument = "timeout"
 )
 
-// orderPoll is how often a step that hangs looks whether it still has to.
+// orderPoll is how often a hanging step checks whether its order still exists.
 const orderPoll = 20 * time.Millisecond
 
-// errOrdered is why an ordered step fails. It is part of what users are told.
+// errOrdered is the error of a step that was ordered to fail. It is part of the messages for users.
 var errOrdered = errors.New("told to fail")
 
 func spec(name string) framework.PluginSpec {
@@ -65,7 +65,7 @@ func spec(name string) framework.PluginSpec {
 	}
 }
 
-// plugin makes a ConfigMap beside each pod that it prepared and stages an annotation.
+// plugin creates a ConfigMap for each pod that it prepared, and stages an annotation.
 type plugin struct {
 	framework.NoFilter
 
@@ -95,7 +95,7 @@ func (p *plugin) PreBindOptions() []framework.PreBindOption {
 
 func (p *plugin) OnSessionClose(*framework.Session) {}
 
-// PreBind leaves the trace and then does as it is told.
+// PreBind leaves the trace and then follows its orders.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, node string) error {
 	return p.recorded(control.PreBind, task.Name, node, func() error {
 		if err := p.trace(ctx, task.Pod, node); err != nil {
@@ -131,7 +131,7 @@ func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, node string) 
 	})
 }
 
-// Recover removes the traces of pods that are not on the node they were prepared for.
+// Recover removes the traces of pods that are not on the node of their trace.
 func (p *plugin) Recover(ctx context.Context) error {
 	return p.recorded(control.Recover, "", "", func() error {
 		traces, err := p.kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
@@ -165,7 +165,7 @@ func (p *plugin) recoverTrace(ctx context.Context, trace *corev1.ConfigMap) erro
 	return err
 }
 
-// trace makes the pod's ConfigMap say this node, whether it is there already or not.
+// trace creates or updates the pod's ConfigMap with this node.
 func (p *plugin) trace(ctx context.Context, pod *corev1.Pod, node string) error {
 	trace := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -191,7 +191,7 @@ func (p *plugin) unlucky() bool {
 	return p.random.IntN(100) < p.percent
 }
 
-// recorded writes the call's begin and end into the journal; a panic is an end too.
+// recorded writes the begin and the end of the call into the journal. A panic is an end too.
 func (p *plugin) recorded(call control.Call, pod, node string, do func() error) (err error) {
 	entry := control.Entry{Plugin: p.name, Call: call, Pod: pod, Node: node, Phase: control.Begin}
 	if err := p.dir.Record(entry); err != nil {

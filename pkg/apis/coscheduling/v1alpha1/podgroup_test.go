@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// wire is a PodGroup as Koordinator writes it, with every field; the group is left to be filled in.
+// wire is a PodGroup as Koordinator writes it, with every field. The test fills in the API group.
 const wire = `{
   "apiVersion": "", "kind": "PodGroup",
   "metadata": {"name": "g", "namespace": "ns", "annotations": {"gang.scheduling.koordinator.sh/mode": "NonStrict"}},
@@ -22,7 +22,8 @@ const wire = `{
   }
 }`
 
-// TestPodGroupsAreReadAndWrittenWhole: no field that others write is unknown here, or lost when the object is written.
+// TestPodGroupsAreReadAndWrittenWhole checks that this package knows each field that others write, and that no field
+// is lost when the object is written.
 func TestPodGroupsAreReadAndWrittenWhole(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
@@ -46,7 +47,7 @@ func TestPodGroupsAreReadAndWrittenWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, plain(t, written)); diff != "" {
-				t.Errorf("what is written (-read +written):\n%s", diff)
+				t.Errorf("written object (-read +written):\n%s", diff)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// wireTopology is a ClusterNetworkTopology with every field, as Koordinator's scheduler leaves it.
+// wireTopology is a ClusterNetworkTopology with every field, as Koordinator's scheduler writes it.
 const wireTopology = `{
   "apiVersion": "scheduling.koordinator.sh/v1alpha1",
   "kind": "ClusterNetworkTopology",
@@ -27,7 +27,8 @@ const wireTopology = `{
   ]}
 }`
 
-// TestTopologiesAreReadAndWrittenWhole: no field that Koordinator writes is unknown here, or lost when the object is written.
+// TestTopologiesAreReadAndWrittenWhole checks that this package knows each field that Koordinator writes, and that no
+// field is lost when the object is written.
 func TestTopologiesAreReadAndWrittenWhole(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
@@ -43,6 +44,6 @@ func TestTopologiesAreReadAndWrittenWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(plain(t, []byte(wireTopology)), plain(t, written)); diff != "" {
-		t.Errorf("what is written (-read +written):\n%s", diff)
+		t.Errorf("written object (-read +written):\n%s", diff)
 	}
 }

@@ -36,7 +36,8 @@ const wire = `{
   "status": {"allocations": [{"type": "gpu", "entries": [{"name": "p", "namespace": "ns", "uuid": "1234", "minors": [0, 1]}]}]}
 }`
 
-// TestDevicesAreReadAndWrittenWhole: no field that the agent writes is unknown here, or lost when the object is written.
+// TestDevicesAreReadAndWrittenWhole checks that this package knows each field that the agent writes, and that no
+// field is lost when the object is written.
 func TestDevicesAreReadAndWrittenWhole(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
@@ -59,7 +60,7 @@ func TestDevicesAreReadAndWrittenWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(plain(t, []byte(wire)), plain(t, written)); diff != "" {
-		t.Errorf("what is written (-read +written):\n%s", diff)
+		t.Errorf("written object (-read +written):\n%s", diff)
 	}
 }
 

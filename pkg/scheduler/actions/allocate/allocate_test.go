@@ -36,7 +36,7 @@ tiers:
   - name: binpack
 `
 
-// action registers this project's allocate and returns it as sessions run it.
+// action registers this project's allocate action and returns it in the form that sessions run.
 func action() (*framework.Registry, vcframework.Action) {
 	registry := framework.NewRegistry()
 	registry.RegisterAction(allocate.New())
@@ -115,7 +115,7 @@ tiers:
   - name: nodeorder
 `
 
-// ran places the world's gangs with this project's plugins and returns the session.
+// ran places the gangs of the cluster with this project's plugins and returns the session.
 func ran(t *testing.T, w sessiontest.ClusterSpec, conf string, plugins ...framework.PluginSpec) *sessiontest.Session {
 	t.Helper()
 	cluster := sessiontest.New(w)
@@ -130,7 +130,7 @@ func ran(t *testing.T, w sessiontest.ClusterSpec, conf string, plugins ...framew
 	return ssn
 }
 
-// run places the world's gangs and returns where their pods went.
+// run places the gangs of the cluster and returns the node of each bound pod.
 func run(t *testing.T, w sessiontest.ClusterSpec, conf string) map[string]string {
 	t.Helper()
 	return ran(t, w, conf).Binds()
@@ -147,8 +147,8 @@ func node(name, cluster, cpu string) *v1.Node {
 		Capacity(schedtest.Resources{"cpu": cpu, "memory": "64Gi", "pods": "20"}).Obj()
 }
 
-// TestALabelInAnAffinitySelectorSeparatesTaskClasses: a pod that runs keeps one job's pods off its node by a label that
-// otherwise only names the job.
+// TestALabelInAnAffinitySelectorSeparatesTaskClasses checks that a label separates task classes if an affinity
+// selector uses it. A running pod excludes one job's pods from its node by a label that otherwise only names the job.
 func TestALabelInAnAffinitySelectorSeparatesTaskClasses(t *testing.T) {
 	for _, unwanted := range []string{"a", "b"} {
 		t.Run(unwanted, func(t *testing.T) {
@@ -180,8 +180,8 @@ func TestALabelInAnAffinitySelectorSeparatesTaskClasses(t *testing.T) {
 	}
 }
 
-// TestAGroupIsNotLeftOutWhileOtherMembersMakeTheMinimum: the first member in order is too large for every cluster, but the
-// minimum needs it not.
+// TestAGroupIsNotLeftOutWhileOtherMembersMakeTheMinimum checks that a node group is tried even if the first member in
+// order is too large for every cluster, because the gang reaches its minimum without that member.
 func TestAGroupIsNotLeftOutWhileOtherMembersMakeTheMinimum(t *testing.T) {
 	for _, mode := range []string{"required", "preferred", "none"} {
 		t.Run(mode, func(t *testing.T) {
@@ -199,7 +199,8 @@ func TestAGroupIsNotLeftOutWhileOtherMembersMakeTheMinimum(t *testing.T) {
 	}
 }
 
-// The nodes have enough resources for the gang. The explanation reports the anti-affinity that prevents its placement.
+// TestExplanationHasTheCauseOfAFailedTrial checks that the explanation reports the anti-affinity that prevents the
+// placement, since the nodes have enough resources for the gang.
 func TestExplanationHasTheCauseOfAFailedTrial(t *testing.T) {
 	pods, podGroup := gang("g", "1", "1", "1")
 	podGroup.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": "required"}
@@ -223,7 +224,7 @@ func TestExplanationHasTheCauseOfAFailedTrial(t *testing.T) {
 	ssn.Run(action)
 	got := ssn.Jobs["ns/g"].JobFitErrors
 	if !strings.Contains(got, "ib-a 2/3: ") || !strings.Contains(got, "anti-affinity") {
-		t.Errorf("the PodGroup says %q; want that 2 of 3 fit ib-a and that anti-affinity stops the third", got)
+		t.Errorf("the PodGroup's message is %q; want that 2 of 3 fit ib-a and that anti-affinity stops the third", got)
 	}
 }
 
@@ -234,7 +235,7 @@ const withLeaves = leastRequested + `
       ibcluster.defaultMode: required
 `
 
-// fabric makes a node of 4 cpus for each "name cluster spine leaf".
+// fabric returns nodes with 4 CPUs, one for each "name cluster spine leaf".
 func fabric(places ...string) (nodes []*v1.Node, leaves map[string]string) {
 	leaves = map[string]string{}
 	for _, place := range places {
@@ -247,7 +248,8 @@ func fabric(places ...string) (nodes []*v1.Node, leaves map[string]string) {
 	return nodes, leaves
 }
 
-// TestRankOrderAcrossKinds: unlike members share leaves with their neighbours by rank, too.
+// TestRankOrderAcrossKinds checks that members of different task classes also share leaves with their neighbours in
+// rank order.
 func TestRankOrderAcrossKinds(t *testing.T) {
 	nodes, leaves := fabric("a1 ib-a s1 l1", "a2 ib-a s1 l1", "a3 ib-a s1 l2", "a4 ib-a s1 l2", "a5 ib-a s1 l3", "a6 ib-a s1 l3")
 	tests := map[string]func(rank int, pod *schedtest.PodBuilder){
@@ -290,7 +292,8 @@ func TestRankOrderAcrossKinds(t *testing.T) {
 	}
 }
 
-// TestAPreferredGangThatNoLeafHoldsStaysInOneCluster although a leaf elsewhere is a tighter fit for what is left.
+// TestAPreferredGangThatNoLeafHoldsStaysInOneCluster checks that a gang that prefers one cluster and fits no leaf
+// stays in one cluster, although a leaf elsewhere is a tighter fit for the rest of its members.
 func TestAPreferredGangThatNoLeafHoldsStaysInOneCluster(t *testing.T) {
 	tests := map[string]struct {
 		nodes []string
@@ -327,8 +330,8 @@ func TestAPreferredGangThatNoLeafHoldsStaysInOneCluster(t *testing.T) {
 	}
 }
 
-// TestTheLeafThatHoldsCoupledMembersIsFound: members that exclude each other fit on one leaf only. Sums of free
-// resources do not distinguish this leaf from the others.
+// TestTheLeafThatHoldsCoupledMembersIsFound checks that the search finds the only leaf on which members with
+// anti-affinity to each other fit. Sums of free resources do not distinguish this leaf from the others.
 func TestTheLeafThatHoldsCoupledMembersIsFound(t *testing.T) {
 	nodes, leaves := fabric("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a s1 l3", "a4 ib-a s1 l4", "a5 ib-a s1 l5", "a6 ib-a s1 l5")
 	pods, podGroup := gang("g", "1", "1")
@@ -346,8 +349,8 @@ func TestTheLeafThatHoldsCoupledMembersIsFound(t *testing.T) {
 	}
 }
 
-// TestEqualGangsWithOtherMinimaOfTheirRoles: what refuses the one, two leaders that keep away from each other, does not refuse
-// the other, which needs one.
+// TestEqualGangsWithOtherMinimaOfTheirRoles checks that a cached failure of one gang does not apply to a gang with
+// other minima of its roles. The first gang needs two leaders that exclude each other; the second gang needs one.
 func TestEqualGangsWithOtherMinimaOfTheirRoles(t *testing.T) {
 	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "8")}}
 	for _, g := range []struct {
@@ -371,8 +374,8 @@ func TestEqualGangsWithOtherMinimaOfTheirRoles(t *testing.T) {
 	}
 }
 
-// TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum: the first members in order are too large for most of a cluster,
-// but the minimum is made by small ones behind them.
+// TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum checks that a node group is tried even if the first members
+// in order are too large for most of the cluster, because smaller members after them reach the minimum.
 func TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum(t *testing.T) {
 	tests := map[string][]string{
 		"of a kind that is not among the first":                  slices.Concat(slices.Repeat([]string{"4", "3"}, 40), slices.Repeat([]string{"1"}, 20)),
@@ -394,7 +397,8 @@ func TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum(t *testing.T) {
 	}
 }
 
-// TestAGangShortOfItsMinimumGoesFirst: the gang plugin orders jobs where only some of them are short, whatever comes first by name.
+// TestAGangShortOfItsMinimumGoesFirst checks that a gang below its minimum is placed before gangs that reached
+// theirs, as the gang plugin orders them, whatever their names are.
 func TestAGangShortOfItsMinimumGoesFirst(t *testing.T) {
 	const gangAlone = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
 	running := schedtest.MakePod().Name("a-run").Group("a").Req(schedtest.Resources{"cpu": "1"}).Node("n1").Phase(v1.PodRunning).Obj()

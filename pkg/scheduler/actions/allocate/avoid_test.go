@@ -14,7 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// Gangs keep off the nodes that plugins wish them to avoid, such as those they failed on, unless there is no other way.
+// TestAvoidedNodes checks that gangs stay off the nodes that plugins ask them to avoid, such as nodes on which they
+// failed, unless no other placement exists.
 func TestAvoidedNodes(t *testing.T) {
 	const upstream = "it has no such wish"
 	avoiding := func(gang string, nodes ...string) []framework.PluginSpec {

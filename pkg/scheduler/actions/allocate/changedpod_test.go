@@ -13,8 +13,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestAChangedPodIsNotTakenForWhatItWas: users change requests and tolerations of pods that wait, and nothing else of the cluster. Pods of another
-// gang, which did not change, are known from the session before.
+// TestAChangedPodIsNotTakenForWhatItWas checks that a changed pod gets a new result. Users change requests and
+// tolerations of waiting pods, and nothing else in the cluster changes. Pods of another, unchanged gang have cached
+// results from the former session.
 func TestAChangedPodIsNotTakenForWhatItWas(t *testing.T) {
 	const withOurs = "actions: allocate\ntiers:\n- plugins:\n  - name: coscheduling\n  - name: gang\n  - name: predicates\n"
 	waiting := func() *schedtest.PodBuilder {

@@ -17,11 +17,11 @@ import (
 
 const gpu = "nvidia.com/gpu"
 
-// everywhere are the places that a gang may ask for.
+// everywhere has the placements that a gang may request.
 var everywhere = map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster, "anywhere": func(*v1beta1.PodGroup) {}}
 
-// gpuWorld has one rack, a cluster and a HyperNode, of nodes with 10 cpus and so many devices, and a gang of members that ask for so many
-// cpus and devices.
+// gpuWorld returns a cluster whose nodes have 10 CPUs each and the given numbers of devices. All nodes are in one
+// HyperNode and one cluster. Each member of its gang requests the given CPUs and devices.
 func gpuWorld(lies func(*v1beta1.PodGroup), devices []string, members ...[2]string) sessiontest.ClusterSpec {
 	podGroup := schedtest.MakePodGroup().Name("g").MinMember(int32(len(members))).Phase(v1beta1.PodGroupInqueue).Obj()
 	lies(podGroup)
@@ -42,7 +42,8 @@ func gpuWorld(lies func(*v1beta1.PodGroup), devices []string, members ...[2]stri
 	return w
 }
 
-// TestANodeThatHasLostADeviceTakesMembersThatNeedNone: the free amount of its devices is below zero.
+// TestANodeThatHasLostADeviceTakesMembersThatNeedNone checks that a node that has lost a device still takes members
+// that need none. Its free amount of devices is negative.
 func TestANodeThatHasLostADeviceTakesMembersThatNeedNone(t *testing.T) {
 	runs := schedtest.MakePod().Name("runs").Node("n0").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1", gpu: "2"}).Obj()
 	for where, lies := range everywhere {
@@ -57,13 +58,14 @@ func TestANodeThatHasLostADeviceTakesMembersThatNeedNone(t *testing.T) {
 			w.Pods = append(w.Pods, runs)
 			c = newCounting(t, w)
 			if _, bound := c.session(); bound != 0 || strings.Contains(c.says, gpu) {
-				t.Errorf("%d members were bound, and it says %q; want none, and nothing of what they do not ask for", bound, c.says)
+				t.Errorf("%d members were bound, and the message is %q; want none, and no resource that they do not request", bound, c.says)
 			}
 		})
 	}
 }
 
-// TestAMemberFitsBesideOthersThatUseScarceResources: resource-strategy-fit keeps cpus for devices that are idle.
+// TestAMemberFitsBesideOthersThatUseScarceResources checks that a member fits beside others that use scarce
+// resources. The plugin resource-strategy-fit reserves CPUs for idle devices.
 func TestAMemberFitsBesideOthersThatUseScarceResources(t *testing.T) {
 	const proportional = `  - name: resource-strategy-fit
     arguments:
@@ -98,8 +100,9 @@ func TestAMemberFitsBesideOthersThatUseScarceResources(t *testing.T) {
 	}
 }
 
-// TestRoomForPodsIsMadeByEvictions: a node that is full by number has room once pods are evicted from it in the session, as the predicate
-// counts them; those that were leaving before count until they are gone.
+// TestRoomForPodsIsMadeByEvictions checks that evictions make room on a node that has reached its maximum number of
+// pods. The predicate does not count pods evicted in this session, but counts pods that were terminating before until
+// they are deleted.
 func TestRoomForPodsIsMadeByEvictions(t *testing.T) {
 	for name, evicted := range map[string]bool{"evicted in the session": true, "leaving before it": false} {
 		for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {

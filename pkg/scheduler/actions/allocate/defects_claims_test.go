@@ -28,8 +28,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestWFFCReplay: the volume plugin remembers only its choice for a pod in the last trial. Upstream replays the best trial,
-// which is usually another one. Upstream then reserves nothing and binds no volume, but binds the pods.
+// TestWFFCReplay is for a defect of upstream: the volume plugin remembers only its choice for a pod in the last
+// trial, but upstream replays the best trial, which is usually another one. Upstream then reserves and binds no
+// volume, but binds the pods.
 func TestWFFCReplay(t *testing.T) { bindingVolumes(t, wffcReplay) }
 
 func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
@@ -37,7 +38,7 @@ func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
 	var nodeNames, pods []string
 	var objects []runtime.Object
 	var members []*v1.Pod
-	for _, rack := range []string{"a", "b", "c", "d"} { // several racks, so that the best trial is not the last
+	for _, rack := range []string{"a", "b", "c", "d"} { // Several racks, so that the best trial is not the last one.
 		nodeNames = append(nodeNames, rack+"1", rack+"2")
 	}
 	objects = append(objects, schedtest.LateClass("late", "rancher.io/local-path"))
@@ -58,7 +59,7 @@ func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
 	cluster.Kube().PrependReactor("update", "persistentvolumeclaims", func(act clienttesting.Action) (bool, runtime.Object, error) {
 		claim := act.(clienttesting.UpdateAction).GetObject().(*v1.PersistentVolumeClaim)
 		chosen[claim.Name] = claim.Annotations[selectedNode]
-		done() // the plugin goes on to wait for a provisioner
+		done() // The plugin goes on waiting for a provisioner.
 		return false, nil, nil
 	})
 	ssn := bound(behaviour{conf: topological}).open(cluster, defended)
@@ -68,7 +69,7 @@ func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
 	for _, name := range pods {
 		handed, ok := ssn.Handed()[schedtest.Namespace+"/"+name]
 		if !ok {
-			t.Fatalf("pod %s was not handed over to be bound", name)
+			t.Fatalf("pod %s was not committed", name)
 		}
 		want[name] = handed.Node
 		var ctx context.Context
@@ -85,8 +86,9 @@ func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
 	}
 }
 
-// TestPipelinedLeak: one member of a gang has a node, with the only volume reserved for it, and the other waits. Upstream
-// never gives the volume back: it is reserved for as long as the scheduler runs, and others do not get it.
+// TestPipelinedLeak is for a defect of upstream: one member of a gang has a node and the only volume is reserved for
+// it, while the other member waits. Upstream never releases the volume as long as the scheduler runs, so no other pod
+// gets it.
 func TestPipelinedLeak(t *testing.T) { bindingVolumes(t, pipelinedLeak) }
 
 func pipelinedLeak(t *testing.T, bound func(behaviour) behaviour) {
@@ -117,8 +119,8 @@ func pipelinedLeak(t *testing.T, bound func(behaviour) behaviour) {
 	match(t, "bound", map[string]string{"h-0": "n2"}, second.Binds())
 }
 
-// TestReserveLeakOfVolumes: one member has the only volume reserved for it when another plugin refuses it, or the next member, at that
-// moment. Another gang has the volume then.
+// TestReserveLeakOfVolumes checks that another gang gets the only volume if another plugin refuses the member for
+// which it was reserved, or the next member, at the end of the placement.
 func TestReserveLeakOfVolumes(t *testing.T) { bindingVolumes(t, reserveLeakOfVolumes) }
 
 func reserveLeakOfVolumes(t *testing.T, bound func(behaviour) behaviour) {
@@ -156,9 +158,9 @@ func reserveLeakOfVolumes(t *testing.T, bound func(behaviour) behaviour) {
 	}
 }
 
-// TestReleasedWithoutHavingBegun: a gang whose first step fails is released before the volume plugin's own step has begun.
-// Upstream undoes what it assumed when they were placed only in that step's rollback:
-// their claims would stay with the first node's volumes, and the gang could never move.
+// TestReleasedWithoutHavingBegun checks that a gang whose first step fails is released before the volume plugin's own
+// step has begun. Upstream reverts the assumed volumes only in the rollback of that step. Without it the claims stay
+// with the first node's volumes, and the gang can never move.
 func TestReleasedWithoutHavingBegun(t *testing.T) { bindingVolumes(t, releasedWithoutHavingBegun) }
 
 func releasedWithoutHavingBegun(t *testing.T, bound func(behaviour) behaviour) {
@@ -199,7 +201,7 @@ func releasedWithoutHavingBegun(t *testing.T, bound func(behaviour) behaviour) {
 	match(t, "bound then", map[string]string{"g-0": "n2", "g-1": "n2", "g-2": "n2"}, second.Binds())
 }
 
-// rollBack has the engine prepare the members, and returns how many it released.
+// rollBack lets the engine prepare the members, and returns how many it released.
 func rollBack(t *testing.T, members []*binding.Member) int {
 	t.Helper()
 	books := &books{}
@@ -213,7 +215,7 @@ func rollBack(t *testing.T, members []*binding.Member) int {
 	return books.released
 }
 
-// books are of a gang that needs all of its three members. Nobody is bound.
+// books is the ledger of a gang that needs all three members. It binds no pod.
 type books struct {
 	binding.Binder
 	binding.Observer
@@ -241,8 +243,8 @@ func (*books) RollbackDone(string, error)            {}
 func (*books) TransactionDone(binding.Result)        {}
 func (*books) InFlight(int)                          {}
 
-// TestBackfilledLeak: backfill places a pod whose gang it cannot complete, and does not undo the placement. The resources
-// reserved for the pod are released when the session closes.
+// TestBackfilledLeak is for a leak: backfill places a pod whose gang it cannot complete, and does not undo the
+// placement. The resources reserved for the pod are released when the session closes.
 func TestBackfilledLeak(t *testing.T) { bindingVolumes(t, backfilledLeak) }
 
 func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {
@@ -273,8 +275,9 @@ func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {
 	match(t, "bound then", map[string]string{"h-0": "n1"}, second.Binds())
 }
 
-// Preempt places a gang on an idle node and reserves no volume. Backfill then reserves the only volume for another pod.
-// Reverting the gang's member does not release that volume, neither in this session nor in the next.
+// TestRevertedTaskReleasesNoVolumeOfAnotherPod checks that reverting a task releases no volume of another pod.
+// Preempt places a gang on an idle node and reserves no volume. Backfill then reserves the only volume for another
+// pod. Reverting the gang's member does not release that volume, neither in this session nor in the next.
 func TestRevertedTaskReleasesNoVolumeOfAnotherPod(t *testing.T) {
 	for name, runs := range map[string][]vcframework.Action{
 		"by allocate":                {vcpreempt.New(), vcbackfill.New(), nil},
@@ -306,7 +309,7 @@ func TestRevertedTaskReleasesNoVolumeOfAnotherPod(t *testing.T) {
 				}
 				session(runs...)
 				if len(binds) == 0 {
-					session(nil) // the volume was the gang's until then
+					session(nil) // Until then the volume was reserved for the gang.
 				}
 				session(nil)
 				if len(binds) != 1 {

@@ -23,8 +23,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// filterDevices asks the devices of a node in its predicate, as upstream's deviceshare does, which cannot be made without
-// an API server.
+// filterDevices filters nodes by their devices in a predicate, like upstream's deviceshare, which needs an API
+// server.
 var filterDevices = plugin("devices", func(ssn *framework.Session) {
 	ssn.AddPredicateFn("devices", func(task *api.TaskInfo, node *api.NodeInfo) error {
 		for _, name := range api.RegisteredDevices {
@@ -42,7 +42,7 @@ var filterDevices = plugin("devices", func(ssn *framework.Session) {
 
 const withDevices = plain + "\n- plugins:\n  - name: devices\n"
 
-// registered makes the device type known to upstream for one test.
+// registered registers the device type with upstream for one test.
 func registered(t *testing.T, device string) {
 	t.Helper()
 	before := slices.Clone(api.RegisteredDevices)
@@ -62,8 +62,8 @@ func gpuPod(memory string) *schedtest.PodBuilder {
 	return schedtest.MakePod().Group("g").Limit(schedtest.Resources{"cpu": "1", "volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": memory, "volcano.sh/vgpu-cores": "10"})
 }
 
-// TestDevicePatchInTrial: upstream writes the device it chose for a pod to the API server as soon as the pod is tried on a
-// node, and what it counted on the device stays when the trial is dropped, for all sessions to come.
+// TestDevicePatchInTrial is for a defect of upstream: it writes the device chosen for a pod to the API server as soon
+// as the pod is tried on a node. The device's usage stays counted after the trial is dropped, in all later sessions.
 func TestDevicePatchInTrial(t *testing.T) {
 	vgpu.VGPUEnable = true
 	t.Cleanup(func() { vgpu.VGPUEnable = false })
@@ -116,8 +116,8 @@ func TestDevicePatchInTrial(t *testing.T) {
 	}
 }
 
-// TestDevicesOfABoundPod: the Binding has annotations with the devices chosen for a pod. The devices are counted as used
-// when the next pod of the gang is placed.
+// TestDevicesOfABoundPod checks that the Binding has annotations with the devices chosen for a pod. The devices count
+// as used when the next pod of the gang is placed.
 func TestDevicesOfABoundPod(t *testing.T) {
 	vgpu.VGPUEnable = true
 	t.Cleanup(func() { vgpu.VGPUEnable = false })
@@ -144,8 +144,8 @@ func TestDevicesOfABoundPod(t *testing.T) {
 	}
 }
 
-// TestSwallowedDeviceError: a node's devices refuse a pod that passed the predicate. Upstream logs that, and binds the pod
-// without its device.
+// TestSwallowedDeviceError is for a defect of upstream: if a node's devices refuse a pod that passed the predicate,
+// upstream only logs the error and binds the pod without its device.
 func TestSwallowedDeviceError(t *testing.T) {
 	registered(t, "broken")
 	fits := behaviour{
@@ -171,7 +171,8 @@ func TestSwallowedDeviceError(t *testing.T) {
 	})
 }
 
-// TestAPodWithoutItsDevicesIsNotHandedOver: upstream's own actions place a pod without asking whether the node's devices took it.
+// TestAPodWithoutItsDevicesIsNotHandedOver checks that a pod without its devices is not committed. Upstream's own
+// actions place a pod without checking whether the node's devices accepted it.
 func TestAPodWithoutItsDevicesIsNotHandedOver(t *testing.T) {
 	vgpu.VGPUEnable = true
 	t.Cleanup(func() { vgpu.VGPUEnable = false })
@@ -186,20 +187,20 @@ func TestAPodWithoutItsDevicesIsNotHandedOver(t *testing.T) {
 	defer ssn.Close()
 	job := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")]
 	for _, uid := range slices.Sorted(maps.Keys(job.Tasks)) {
-		_ = ssn.Session.Session.Allocate(job.Tasks[uid], ssn.Nodes["a1"]) // as they do
+		_ = ssn.Session.Session.Allocate(job.Tasks[uid], ssn.Nodes["a1"]) // Upstream's actions do the same.
 	}
 	if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/g-0": "a1"}, ssn.Binds()); diff != "" {
 		t.Errorf("bound, of two pods that want one GPU each of a node with one (-want +got):\n%s", diff)
 	}
 }
 
-// TestDowngradedVNPUs: MindCluster's vNPUs note in a pod's predicate, by its name, that it must do with fewer AI CPUs than
-// it asks for, and read that when they give it its chip.
+// TestDowngradedVNPUs: In the predicate of a pod, MindCluster's vNPUs record under the pod's name that it gets fewer
+// AI CPUs than it requests. They read this record when they allocate its chip.
 func TestDowngradedVNPUs(t *testing.T) {
 	vnpu.AscendMindClusterVNPUEnable = true
 	t.Cleanup(func() { vnpu.AscendMindClusterVNPUEnable = false })
 	registered(t, vnpu.DeviceName)
-	// Each of the two chips has 4 cores left, and 3 of the 4 CPUs that go with them.
+	// Each of the two chips has 4 free cores, and 3 of the 4 AI CPUs that belong to them.
 	chips := plugin("chips", func(ssn *framework.Session) {
 		ledger := ssn.Nodes["a1"].Others[vnpu.DeviceName].(*vnpu.NPUDevices)
 		ledger.ServerType, ledger.TotalChipNum, ledger.AiCorePerChip, ledger.ValidVNode = "Ascend310P-8", 2, 8, true
@@ -233,7 +234,7 @@ func TestDowngradedVNPUs(t *testing.T) {
 	}
 }
 
-// broken are devices that pass every pod and fail when they are to be allocated.
+// broken is a device that passes every pod and fails to allocate.
 type broken struct{}
 
 var _ api.Devices = broken{}
@@ -247,9 +248,11 @@ func (broken) ScoreNode(*v1.Pod, string) float64               { return 0 }
 func (broken) Release(kubernetes.Interface, *v1.Pod) error     { return nil }
 func (broken) GetIgnoredDevices() []string                     { return nil }
 func (broken) GetStatus() string                               { return "" }
-func (broken) Allocate(kubernetes.Interface, *v1.Pod) error    { return errors.New("the device is gone") }
+func (broken) Allocate(kubernetes.Interface, *v1.Pod) error {
+	return errors.New("the device was removed")
+}
 
-// writesTo lists the writes to the API server, except events.
+// writesTo returns the writes to the API server, except events.
 func writesTo(cluster *sessiontest.Cluster) []string {
 	var writes []string
 	for _, act := range cluster.Kube().Actions() {

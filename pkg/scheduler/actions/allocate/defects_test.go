@@ -19,9 +19,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// The tests below are named after defects of upstream's action that this project's does not have.
+// The tests below are named after defects of upstream's action that this project's action does not have.
 
-// A node nominated for a pod is looked at before all others, and upstream's action does so wherever the node lies.
+// TestNominatedBypass checks that a nominated node is tried only where the gang may be placed. Upstream's action
+// tries a pod's nominated node before all others, wherever that node is.
 func TestNominatedBypass(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
 	world := func(group *schedtest.PodGroupBuilder) sessiontest.ClusterSpec {
@@ -55,7 +56,8 @@ func TestNominatedBypass(t *testing.T) {
 	})
 }
 
-// Upstream takes any of the nodes and HyperNodes with the best score, so that one cluster gives many placements.
+// TestRandomTie checks that the choice among equal scores is deterministic. Upstream chooses any of the nodes and
+// HyperNodes with the best score, so one cluster leads to many placements.
 func TestRandomTie(t *testing.T) {
 	member := func(group string) *schedtest.PodBuilder { return schedtest.MakePod().Group(group).Req(cores("1")) }
 	worlds := map[string]struct {
@@ -116,7 +118,8 @@ func TestRandomTie(t *testing.T) {
 	}
 }
 
-// Upstream places the members of a gang one by one where each is best, and may so spoil the only way to place all.
+// TestGreedyMiss checks that a gang is placed if its members have to avoid the best node. Upstream places members one
+// by one on the best node of each, which may spoil the only placement of all members.
 func TestGreedyMiss(t *testing.T) {
 	pod := func(name, cpu string) *v1.Pod { return schedtest.MakePod().Group("g").Name(name).Req(cores(cpu)).Obj() }
 	cases := map[string]behaviour{}
@@ -143,14 +146,15 @@ func TestGreedyMiss(t *testing.T) {
 	runDefects(t, cases)
 }
 
-// TestReserveLeak: a plugin takes something when a task is put on a node, and another refuses the task at that moment.
-// Upstream takes back neither a task that was to wait nor, when it replays the best trial, the tasks before.
+// TestReserveLeak checks that a refused placement leaves nothing reserved. One plugin reserves something when a task
+// is placed on a node, and another plugin then refuses the task. Upstream reverts neither a pipelined task nor, when
+// it replays the best trial, the tasks before it.
 func TestReserveLeak(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
 	old := schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()
 	cases := map[string]struct {
 		behaviour
-		// refuses reports whether the task is refused on the node when it is placed there for the nth time.
+		// refuses reports whether the plugin refuses the task when it is placed on the node for the nth time.
 		refuses func(pod, node string, nth int) bool
 	}{
 		"a task that was to wait": {
@@ -212,7 +216,8 @@ func TestReserveLeak(t *testing.T) {
 	}
 }
 
-// TestARefusalAtTheLastMoment: the node is passed over, and the gang is placed elsewhere.
+// TestARefusalAtTheLastMoment checks that a node is skipped if a plugin refuses the reservation on it, and that the
+// gang is placed elsewhere.
 func TestARefusalAtTheLastMoment(t *testing.T) {
 	taken := map[string]string{}
 	runDefects(t, map[string]behaviour{
@@ -242,11 +247,11 @@ func TestARefusalAtTheLastMoment(t *testing.T) {
 		},
 	})
 	if want := []string{"g-0", "g-1"}; !slices.Equal(want, slices.Sorted(maps.Keys(taken))) {
-		t.Errorf("taken for %v, want it for %v", taken, want)
+		t.Errorf("reserved for %v, want %v", taken, want)
 	}
 }
 
-// takes notes in taken the node of each task that is put somewhere, and refuses some.
+// takes records in taken the node of each placed task, and refuses some tasks.
 func takes(ssn *framework.Session, taken map[string]string, refuses func(pod, node string, nth int) bool) {
 	times := map[[2]string]int{}
 	ssn.AddEventHandler(&vcframework.EventHandler{
@@ -263,7 +268,7 @@ func takes(ssn *framework.Session, taken map[string]string, refuses func(pod, no
 	})
 }
 
-// defended is the action that the regression tests are run with.
+// defended is the action that the regression tests run.
 var defended = ours
 
 // runDefects runs cases that upstream's action fails.

@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// explained runs the action and returns what it says of the named PodGroups.
+// explained runs the action and returns its messages on the named PodGroups.
 func explained(t *testing.T, w sessiontest.ClusterSpec, names ...string) map[string]string {
 	t.Helper()
 	ssn := ran(t, w, withClusters)
@@ -31,7 +31,8 @@ func explained(t *testing.T, w sessiontest.ClusterSpec, names ...string) map[str
 	return says
 }
 
-// TestAnExplanationCountsMembersOfManyShapes: of a gang whose members differ in a label the shapes of some are known only.
+// TestAnExplanationCountsMembersOfManyShapes checks that an explanation counts the members of many task classes. If
+// the members of a gang differ in a label, only some of their classes have cached results.
 func TestAnExplanationCountsMembersOfManyShapes(t *testing.T) {
 	requests := []string{"16"}
 	for range 12 {
@@ -47,12 +48,12 @@ func TestAnExplanationCountsMembersOfManyShapes(t *testing.T) {
 		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 	}, "g")
 	if !strings.Contains(says["g"], "ib-a 12/13: 3 nodes filled by its members (cpu)") {
-		t.Errorf("the PodGroup says %q; want that all fit ib-a but the large one", says["g"])
+		t.Errorf("the PodGroup's message is %q; want that all fit ib-a but the large one", says["g"])
 	}
 }
 
-// TestEqualGangsAreExplainedAsThingsStand: between two gangs that fit nowhere, and share what is known of nodes, another
-// one takes a node's memory.
+// TestEqualGangsAreExplainedAsThingsStand checks that the explanations of equal gangs use the current state. Between
+// two gangs that fit nowhere and share cached results, another gang takes the memory of a node.
 func TestEqualGangsAreExplainedAsThingsStand(t *testing.T) {
 	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}}
 	for _, g := range []struct {
@@ -73,12 +74,13 @@ func TestEqualGangsAreExplainedAsThingsStand(t *testing.T) {
 	says := explained(t, w, "first", "later")
 	for name, want := range map[string]string{"first": "ib-a 2/3: 2 nodes filled by its members (cpu)", "later": "ib-a 1/3: 1 node short of memory, 1 filled by its members (cpu)"} {
 		if !strings.HasSuffix(says[name], want) {
-			t.Errorf("PodGroup %s says %q, want %q", name, says[name], want)
+			t.Errorf("the message of PodGroup %s is %q, want %q", name, says[name], want)
 		}
 	}
 }
 
-// TestAnExplanationReportsFragmentedResources: no node has room for a member, and the nodes together do.
+// TestAnExplanationReportsFragmentedResources checks that an explanation reports fragmented resources: no node has
+// room for a member, but the nodes together do.
 func TestAnExplanationReportsFragmentedResources(t *testing.T) {
 	tests := map[string]struct{ used, asks, want string }{
 		"enough in all":     {used: "2", asks: "3", want: "ib-a 0/1: 2 nodes short of cpu (at most 2 free on a node, 4 in all)"},
@@ -96,13 +98,14 @@ func TestAnExplanationReportsFragmentedResources(t *testing.T) {
 				w.Pods = append(w.Pods, schedtest.MakePod().Name("on-"+node.Name).Group("other").Req(schedtest.Resources{"cpu": tt.used}).Node(node.Name).Phase(v1.PodRunning).Obj())
 			}
 			if says := explained(t, w, "g")["g"]; !strings.HasSuffix(says, tt.want) {
-				t.Errorf("the PodGroup says %q, want %q at its end", says, tt.want)
+				t.Errorf("the PodGroup's message is %q, want %q at its end", says, tt.want)
 			}
 		})
 	}
 }
 
-// TestANodeThatExcludesTheGangIsNotShort: the free resources of nodes that the gang may never use would mislead.
+// TestANodeThatExcludesTheGangIsNotShort checks that the explanation ignores the free resources of nodes that exclude
+// the gang, which would mislead.
 func TestANodeThatExcludesTheGangIsNotShort(t *testing.T) {
 	taint := v1.Taint{Key: "maintenance", Effect: v1.TaintEffectNoSchedule}
 	onlyIn := func(zone string) func(*v1.Pod) {
@@ -143,13 +146,14 @@ func TestANodeThatExcludesTheGangIsNotShort(t *testing.T) {
 				w.Pods = append(w.Pods, schedtest.MakePod().Name("on-"+node.Name).Group("other").Req(schedtest.Resources{"cpu": "2"}).Node(node.Name).Phase(v1.PodRunning).Obj())
 			}
 			if says := explained(t, w, "g")["g"]; !strings.HasSuffix(says, tt.want) {
-				t.Errorf("the PodGroup says %q, want %q at its end", says, tt.want)
+				t.Errorf("the PodGroup's message is %q, want %q at its end", says, tt.want)
 			}
 		})
 	}
 }
 
-// TestAnExplanationCountsMembersThatFitTogether: each kind of member by itself would fit more often.
+// TestAnExplanationCountsMembersThatFitTogether checks that an explanation counts the members that fit together. Each
+// task class alone would fit more often.
 func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 	apart := func(pods []*v1.Pod) {
 		for _, pod := range pods {
@@ -198,13 +202,14 @@ func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 			}
 			w := sessiontest.ClusterSpec{Nodes: tt.nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 			if diff := cmp.Diff(tt.want, explained(t, w, "g")["g"]); diff != "" {
-				t.Errorf("the PodGroup says (-want +got):\n%s", diff)
+				t.Errorf("message of the PodGroup (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway: by numbers alone the small one of two unlike members would fit.
+// TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway checks that an explanation names the anti-affinity that
+// excludes a member. By resources alone the smaller of two different members would fit.
 func TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway(t *testing.T) {
 	first, single := gang("first", "1")
 	first[0].Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
@@ -221,11 +226,11 @@ func TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway(t *testing.T) {
 		Nodes: []*v1.Node{node("a1", "ib-a", "6")}, Pods: append(first, pods...), PodGroups: []*v1beta1.PodGroup{single, podGroup},
 	}, "g")
 	if want := "no node group holds the 2 members needed: ib-a 0/2: 1 node didn't satisfy existing pods anti-affinity rules"; says["g"] != want {
-		t.Errorf("the PodGroup says %q, want %q", says["g"], want)
+		t.Errorf("the PodGroup's message is %q, want %q", says["g"], want)
 	}
 }
 
-// TestAnExplanationIsShort although each node has a reason of its own, and a long one.
+// TestAnExplanationIsShort checks that an explanation is short, although each node has its own long reason.
 func TestAnExplanationIsShort(t *testing.T) {
 	for name, plugin := range map[string]framework.Plugin{"no task of its own": helper{open: wordy}, "each task": &sessiontest.Plugin{Called: "helper", Open: wordy}} {
 		pods, podGroup := gang("g", "1", "1")
@@ -239,19 +244,20 @@ func TestAnExplanationIsShort(t *testing.T) {
 		})
 		says := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")].JobFitErrors
 		if len(says) > 1000 || !strings.Contains(says, "ib-a 0/2: 1 node node a000 is unwell") || !strings.Contains(says, "ib-b 0/2") {
-			t.Errorf("depends on %s: the PodGroup says in %d bytes: %s", name, len(says), says)
+			t.Errorf("depends on %s: the PodGroup's message has %d bytes: %s", name, len(says), says)
 		}
 	}
 }
 
-// wordy refuses every node with a text of its own.
+// wordy refuses every node with a different long text.
 func wordy(ssn *framework.Session) {
 	ssn.AddPredicateFn("helper", func(_ *api.TaskInfo, node *api.NodeInfo) error {
 		return errors.New("node " + node.Name + " is unwell" + strings.Repeat(", very", 100))
 	})
 }
 
-// TestAGangPlacedFirstReportsItsOverusedQueue: it has no turn before its queue's, and none in it.
+// TestAGangPlacedFirstReportsItsOverusedQueue checks that a gang that a plugin places first reports that its queue is
+// overused. It is not scheduled before its queue's turn or within it.
 func TestAGangPlacedFirstReportsItsOverusedQueue(t *testing.T) {
 	pods, podGroup := gang("g", "1")
 	var session *framework.Session
@@ -266,11 +272,12 @@ func TestAGangPlacedFirstReportsItsOverusedQueue(t *testing.T) {
 	reason, _ := session.PendingReason("ns/g")
 	want := framework.PendingReason{Reason: framework.QueueFull, Message: "queue default has used up its share of the cluster (plugin helper): the queue uses cpu 0, the cluster has cpu 4"}
 	if diff := cmp.Diff(want, reason); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("reason (-want +got):\n%s", diff)
 	}
 }
 
-// TestAnUrgentGangsTurnIsNoted: what panics in it is blamed on it.
+// TestAnUrgentGangsTurnIsNoted checks that the scheduling of a gang that is placed first is recorded, so that a panic
+// in it is attributed to that gang.
 func TestAnUrgentGangsTurnIsNoted(t *testing.T) {
 	pods, podGroup := gang("g", "1")
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
@@ -297,6 +304,6 @@ func TestAnUrgentGangsTurnIsNoted(t *testing.T) {
 	defer ssn.Close()
 	ssn.Run(action)
 	if turn != "ns/g" {
-		t.Errorf("when a plugin was asked for the gang's node groups the turn was %q", turn)
+		t.Errorf("while a plugin returned the gang's node groups, the current job was %q", turn)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// ExecuteWithoutSteps is Execute when others have used all the steps that searches may take in the session, and it is nobody's turn.
+// ExecuteWithoutSteps runs Execute as if other searches had used all steps of the session and no search had a turn.
 func (a *Action) ExecuteWithoutSteps(ssn *framework.Session) {
 	a.executeWithout(ssn, &a.crossSession.Packing, &a.crossSession.Orders)
 }
 
-// ExecuteWithoutPacking is the same where steps for orders are left.
+// ExecuteWithoutPacking does the same for packings only: steps for orders are left.
 func (a *Action) ExecuteWithoutPacking(ssn *framework.Session) {
 	a.executeWithout(ssn, &a.crossSession.Packing)
 }
@@ -26,8 +26,9 @@ func (a *Action) executeWithout(ssn *framework.Session, without ...*crosssession
 	newScheduler(state.NewRun(ssn, a.crossSession, a.defaults, a.observe)).placeJobs()
 }
 
-// ExecuteByTurns is Execute when others have used the steps of all searches for an order, or of all packings, but for the one that has its turn.
-// While orders have turns there are no packings.
+// ExecuteByTurns runs Execute as if other searches had used all steps, except the steps of the search that has its
+// turn. With packings set this is a packing, otherwise a search for an order. There are no packings while a search
+// for an order has a turn.
 func (a *Action) ExecuteByTurns(ssn *framework.Session, packings bool) {
 	a.crossSession.BeginSession()
 	a.crossSession.Packing.Left = 0

@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// extenderServer refuses all nodes of the cluster except the named ones. A call waits until a number of calls have arrived,
-// so a caller that makes them one after the other would get no answer.
+// extenderServer refuses all nodes of the cluster except the named ones. A call waits until several calls have
+// arrived, so a caller that makes them one after the other gets no answer.
 type extenderServer struct {
 	mu      sync.Mutex
 	asked   map[string]int
@@ -47,11 +47,11 @@ func (s *extenderServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// concurrent is how many calls are under way at a time.
+// concurrent is the number of calls at a time.
 const concurrent = 16
 
 func TestAnExtenderIsAskedForManyNodesAtATime(t *testing.T) {
-	const nodes = 300 // of which upstream samples 48%: 144 that fit; one of the best does not, and sixteen are asked at a time
+	const nodes = 300 // Upstream samples 48% of the nodes, 144 that fit. One of the best nodes does not fit, and 16 are asked at a time.
 	tests := map[string]struct {
 		refused func(node string) bool
 		want    string
@@ -88,11 +88,11 @@ tiers:
 				t.Errorf("bound %q, want %q", got, tt.want)
 			}
 			if len(server.asked) != tt.asked {
-				t.Errorf("asked for %d nodes, want %d", len(server.asked), tt.asked)
+				t.Errorf("%d nodes were filtered, want %d", len(server.asked), tt.asked)
 			}
 			for node, times := range server.asked {
 				if times != 1 {
-					t.Errorf("asked for %s %d times", node, times)
+					t.Errorf("%s was filtered %d times", node, times)
 				}
 			}
 		})

@@ -19,28 +19,29 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// stepless is the action in sessions in which other gangs have used the steps of all searches, if it is so.
+// stepless runs the action as if other gangs had used the steps of all searches while noSteps is true.
 type stepless struct {
 	*allocate.Action
-	isSo *bool
+	noSteps *bool
 }
 
 func (s stepless) Execute(ssn *framework.Session) {
-	if *s.isSo {
+	if *s.noSteps {
 		s.ExecuteWithoutSteps(ssn)
 	} else {
 		s.Action.Execute(ssn)
 	}
 }
 
-// TestASearchThatSomethingElseEndedIsMadeAgain: a session that has no steps left tries no orders that have led nowhere. Those did, in the
-// session before, and nothing that numbers know has changed since, but numbers were not to blame.
+// TestASearchThatSomethingElseEndedIsMadeAgain checks that a search that failed for another cause than resources is
+// repeated. A session without steps does not retry failed orders. The orders failed in the session before, and no
+// counted resource has changed since, but resources were not the cause.
 func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
 	small := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "5"}).Obj()
 	large := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "50"}).Obj()
 	type session struct {
-		// hasSteps reports whether searches have steps left, waits whether a plugin does not vote that the gang is ready, and
-		// refuses whether a plugin does not reserve for it on a node.
+		// hasSteps reports whether searches have steps left, and waits whether a plugin does not report the gang
+		// ready. refuses reports whether a plugin refuses the reservation on a node.
 		hasSteps, waits bool
 		refuses         func(node string) bool
 		queue           *v1beta1.Queue
@@ -96,8 +97,8 @@ func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
 	}
 }
 
-// fastAndSlow is a rack of a fast node of so many cpus and a slow one with room for all, and a gang of which some members go to fast nodes
-// only. The free resources alone do not show that these members have no room there.
+// fastAndSlow returns a rack with a fast node of the given CPUs and a slow node with room for all members. Some
+// members of its gang may use fast nodes only. The free resources alone do not show that these members have no room.
 func fastAndSlow(lies func(*v1beta1.PodGroup), cpus string, fast int, members ...string) sessiontest.ClusterSpec {
 	pods, podGroup := gang("g", members...)
 	lies(podGroup)
@@ -110,7 +111,8 @@ func fastAndSlow(lies func(*v1beta1.PodGroup), cpus string, fast int, members ..
 	return w
 }
 
-// TestAMemberJoinsOneThatWaits: what makes a gang of one that waits for resources being released is less than what it needed without it.
+// TestAMemberJoinsOneThatWaits checks that a member joins a waiting one. A member that waits for releasing resources
+// lowers the number of further members that the gang needs.
 func TestAMemberJoinsOneThatWaits(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {
@@ -151,7 +153,8 @@ func taskOf(ssn *sessiontest.Session, podGroup, name string) *api.TaskInfo {
 	return nil
 }
 
-// TestMembersAreRetriedWhenAGateIsRemoved: while it has a gate, three others are needed where there is room for two.
+// TestMembersAreRetriedWhenAGateIsRemoved checks that members are retried when a scheduling gate is removed. While
+// one member has a gate, three others are needed, and there is room for two.
 func TestMembersAreRetriedWhenAGateIsRemoved(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {
@@ -173,7 +176,8 @@ func TestMembersAreRetriedWhenAGateIsRemoved(t *testing.T) {
 	}
 }
 
-// TestMembersOfEverySubGroupGetTheirReason: in each session, and also those of one that is like another.
+// TestMembersOfEverySubGroupGetTheirReason checks that the members of every sub-group get their reason in each
+// session, also if their sub-group equals another one.
 func TestMembersOfEverySubGroupGetTheirReason(t *testing.T) {
 	w := fastAndSlow(inOneHyperNode, "4", 4, "3", "2", "3", "2")
 	w.PodGroups[0].Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy
@@ -187,7 +191,7 @@ func TestMembersOfEverySubGroupGetTheirReason(t *testing.T) {
 		ssn.Run(c.action)
 		for _, name := range []string{"g-1", "g-3"} {
 			if errs := ssn.Jobs["ns/g"].NodesFitErrors[taskOf(ssn, "g", name).UID]; errs == nil || !strings.Contains(errs.Error(), "Insufficient cpu") {
-				t.Errorf("%s is told %v, want that cpu is insufficient", name, errs)
+				t.Errorf("the message of %s is %v, want that cpu is insufficient", name, errs)
 			}
 		}
 		ssn.Close()

@@ -25,7 +25,7 @@ import (
 
 var carriedSessions = rounds.Flag("carried.sessions", 20, 40, "how many sessions each run of the test of what is carried over has")
 
-// counted registers an action that counts its trials, and returns it as sessions run it.
+// counted registers an action that counts its trials, and returns it in the form that sessions run.
 func counted(registry *framework.Registry, trials *int) vcframework.Action {
 	registry.RegisterAction(allocate.New(allocate.WithTrialObserver(func(string) { *trials++ })))
 	action, _ := vcframework.GetAction("allocate")
@@ -38,7 +38,7 @@ type outcome struct {
 	Reasons     map[string]framework.PendingReason
 }
 
-// session runs the action in a session of the world.
+// session runs the action in a session of the cluster.
 func session(cluster *sessiontest.Cluster, registry *framework.Registry, action vcframework.Action, w sessiontest.ClusterSpec) outcome {
 	cluster.Load(w)
 	ssn := cluster.Open(registry, withClusters)
@@ -58,7 +58,7 @@ func session(cluster *sessiontest.Cluster, registry *framework.Registry, action 
 	return out
 }
 
-// changing is a world that changes between sessions.
+// changing is a cluster that changes between sessions.
 type changing struct {
 	*rand.Rand
 	world   sessiontest.ClusterSpec
@@ -69,7 +69,7 @@ func (c *changing) addGang(name string) {
 	podGroup := schedtest.MakePodGroup().Name(name).Annotation(ibcluster.ModeAnnotation, []string{"required", "required", "preferred"}[c.IntN(3)]).
 		Phase(v1beta1.PodGroupInqueue)
 	members := 2 + c.IntN(6)
-	zone := c.IntN(6) // of some all go to few nodes, which numbers do not know
+	zone := c.IntN(6) // All members of some gangs may use few nodes only, which resource counts do not show.
 	for i := range members {
 		pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).
 			Req(schedtest.Resources{"cpu": fmt.Sprint(1 + c.IntN(6)), "memory": fmt.Sprintf("%dGi", 1+c.IntN(3))})
@@ -85,7 +85,7 @@ func (c *changing) addGang(name string) {
 	c.world.PodGroups = append(c.world.PodGroups, podGroup.MinMember(int32(minimum)).Obj())
 }
 
-// change changes one thing, or nothing.
+// change makes one random change, or none.
 func (c *changing) change() {
 	w := &c.world
 	i := c.IntN(len(w.Nodes))
@@ -119,8 +119,8 @@ func (c *changing) change() {
 	}
 }
 
-// TestCarriedOverResultsEqualNewOnes: whatever changes between sessions, an action that remembers the former ones does and
-// says what a new one does.
+// TestCarriedOverResultsEqualNewOnes checks that an action with cached results from former sessions has the same
+// placements and messages as a new one, whatever changes between sessions.
 func TestCarriedOverResultsEqualNewOnes(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	t.Cleanup(cluster.Close)
@@ -142,7 +142,7 @@ func TestCarriedOverResultsEqualNewOnes(t *testing.T) {
 			got := session(cluster, registry, action, c.world)
 			want := session(cluster, registry, counted(registry, &fresh), c.world)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("seed %d, session %d (-new action +the one that remembers):\n%s", seed, step, diff)
+				t.Fatalf("seed %d, session %d (-new action +cached):\n%s", seed, step, diff)
 			}
 			if c.IntN(3) > 0 {
 				c.change()
@@ -151,11 +151,12 @@ func TestCarriedOverResultsEqualNewOnes(t *testing.T) {
 	}
 	t.Logf("%d trials; %d by actions that remember nothing", kept, fresh)
 	if kept >= fresh {
-		t.Errorf("%d trials, %d without what is carried over: that is not used", kept, fresh)
+		t.Errorf("%d trials, and %d without a cache: the cache is not used", kept, fresh)
 	}
 }
 
-// TestAWaitingGangIsNotTriedAgainWhileNothingChanges: and is, when a node that may help it changes.
+// TestAWaitingGangIsNotTriedAgainWhileNothingChanges checks that a waiting gang is not tried again while nothing
+// changes, and is tried when a node that may help it changes.
 func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 	pods, podGroup := gang("g", "5", "3", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
@@ -185,8 +186,9 @@ func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 	}
 }
 
-// TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges: nor is an equal gang, and all have the same messages as if they had
-// been tried. The gang is tried again when a node that may help it changes, or the node's releasing resources.
+// TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges checks that a waiting gang that may be placed
+// anywhere, and an equal gang, are not tried again while nothing changes. All gangs have the same messages as if they
+// had been tried. The gang is tried again when a node that may help it, or that node's releasing resources, change.
 func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 	var w sessiontest.ClusterSpec
 	for _, cpu := range []string{"4", "6", "9"} {
@@ -214,11 +216,11 @@ func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *tes
 	}
 	first := tasksSay()
 	if first["a"] == "" || first["a-1"] == "" {
-		t.Fatalf("it says %v, want something of the gang and its second member", first)
+		t.Fatalf("the messages are %v, want messages of the gang and its second member", first)
 	}
 	for name, says := range first {
 		if other := "b" + name[1:]; first[other] != says {
-			t.Errorf("%s says %q, and %s, which is equal, %q", name, says, other, first[other])
+			t.Errorf("the message of %s is %q, and that of the equal gang %s is %q", name, says, other, first[other])
 		}
 	}
 	if placed, _ := c.session(); placed != 0 {
@@ -244,8 +246,8 @@ func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *tes
 	}
 }
 
-// TestAWaitingGangKeepsAnUpToDateMessage: which of its members are the small ones is by shares of the whole cluster, also of nodes that it
-// may not lie on.
+// TestAWaitingGangKeepsAnUpToDateMessage checks that a waiting gang keeps an up-to-date message. Shares of the whole
+// cluster, including nodes that the gang may not use, decide which members count as small.
 func TestAWaitingGangKeepsAnUpToDateMessage(t *testing.T) {
 	podGroup := schedtest.MakePodGroup().Name("g").MinMember(4).Annotation(ibcluster.ModeAnnotation, "required").Phase(v1beta1.PodGroupInqueue).Obj()
 	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, PodGroups: []*v1beta1.PodGroup{podGroup}}
@@ -264,12 +266,12 @@ func TestAWaitingGangKeepsAnUpToDateMessage(t *testing.T) {
 	}
 	after := session(cluster, registry, action, w)
 	if diff := cmp.Diff(session(cluster, registry, counted(registry, &trials), w), after); diff != "" || cmp.Equal(before.Says, after.Says) {
-		t.Errorf("with more cpus elsewhere it says (-new action +the one that remembers):\n%s\nbefore it said %v", diff, before.Says)
+		t.Errorf("message with more CPUs elsewhere (-new action +cached):\n%s\nmessage before: %v", diff, before.Says)
 	}
 }
 
-// TestAWaitingGangReportsANewReasonWhyAClusterIsRefused: the clusters that it may lie in stay the same, and why it may not lie in the
-// others does not.
+// TestAWaitingGangReportsANewReasonWhyAClusterIsRefused checks that a waiting gang reports a new reason for a refused
+// cluster. The clusters that it may use stay the same, but the reason against the others changes.
 func TestAWaitingGangReportsANewReasonWhyAClusterIsRefused(t *testing.T) {
 	pods, podGroup := gang("g", "5", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ClustersAnnotation: "ib-a"}
@@ -291,13 +293,14 @@ func TestAWaitingGangReportsANewReasonWhyAClusterIsRefused(t *testing.T) {
 	says = append(says, session(cluster, registry, action, w).Says["g"])
 	for i, why := range []string{"; ib-b: not listed in annotation ibcluster.volcano-prebind.io/clusters", "; ib-b: affinity group team is in ib-a"} {
 		if !strings.Contains(says[i], why) {
-			t.Errorf("session %d says %q, want it to have %q", i, says[i], why)
+			t.Errorf("the message of session %d is %q, want %q in it", i, says[i], why)
 		}
 	}
 }
 
-// TestALargerNodeElsewhereChangesTheGangsMessage: a node in no node group, where the gang may not lie, has what a member asks for. The cluster has
-// as much in sum as before.
+// TestALargerNodeElsewhereChangesTheGangsMessage checks that a larger node elsewhere changes the gang's message. A
+// node in no node group, which the gang may not use, can hold a member. The total of the cluster is the same as
+// before.
 func TestALargerNodeElsewhereChangesTheGangsMessage(t *testing.T) {
 	pods, podGroup := gang("g", "9", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
@@ -316,10 +319,10 @@ func TestALargerNodeElsewhereChangesTheGangsMessage(t *testing.T) {
 	action := counted(registry, &trials)
 	const more = "requests more than any node has"
 	if got := session(cluster, registry, action, w).Says["g"]; !strings.Contains(got, more) {
-		t.Errorf("the gang is told %q, want %q in it", got, more)
+		t.Errorf("the gang's message is %q, want %q in it", got, more)
 	}
 	w.Nodes[2], w.Nodes[3] = outside("b1", "12"), outside("b2", "4")
 	if got := session(cluster, registry, action, w).Says["g"]; strings.Contains(got, more) {
-		t.Errorf("the gang is told %q, although b1 has 12 cpus", got)
+		t.Errorf("the gang's message is %q, although b1 has 12 cpus", got)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// newGroup has sessions with gangs a and b, which are placed together and ask for so much, on the nodes.
+// newGroup returns sessions with the gang group of a and b on the nodes. Each request is one member.
 func newGroup(t *testing.T, a, b []string, nodes ...*v1.Node) *counting {
 	t.Helper()
 	w := sessiontest.ClusterSpec{Nodes: nodes}
@@ -35,7 +35,7 @@ func newGroup(t *testing.T, a, b []string, nodes ...*v1.Node) *counting {
 	return c
 }
 
-// look runs the action on a session, and looks at it before it is closed.
+// look runs the action in a session, and calls at before the session closes.
 func (c *counting) look(at func(ssn *sessiontest.Session)) {
 	c.cluster.Load(c.world)
 	ssn := c.cluster.Open(c.registry, c.conf)
@@ -44,7 +44,7 @@ func (c *counting) look(at func(ssn *sessiontest.Session)) {
 	at(ssn)
 }
 
-// expect has a session that binds so many.
+// expect runs a session and checks the number of bound pods.
 func (c *counting) expect(t *testing.T, when string, want int) {
 	t.Helper()
 	if _, bound := c.session(); bound != want {
@@ -52,13 +52,14 @@ func (c *counting) expect(t *testing.T, when string, want int) {
 	}
 }
 
-// TestAWholeGroupWaitsForReleasingResources: also the gang of it that has room now.
+// TestAWholeGroupWaitsForReleasingResources checks that a whole gang group waits for releasing resources, including
+// the gang that has room now.
 func TestAWholeGroupWaitsForReleasingResources(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n2").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Terminating().Obj())
 	c.look(func(ssn *sessiontest.Session) {
 		if len(ssn.Binds()) > 0 || len(ssn.Pipelined()) != 1 {
-			t.Errorf("bound %v, waiting %v, want none and one that waits", ssn.Binds(), ssn.Pipelined())
+			t.Errorf("bound %v, waiting %v, want none bound and one waiting", ssn.Binds(), ssn.Pipelined())
 		}
 		if got := len(ssn.Jobs["ns/a"].TaskStatusIndex[api.Allocated]) + len(ssn.Jobs["ns/b"].TaskStatusIndex[api.Allocated]); got != 1 {
 			t.Errorf("%d members hold idle resources for the session, want 1", got)
@@ -68,7 +69,8 @@ func TestAWholeGroupWaitsForReleasingResources(t *testing.T) {
 	c.expect(t, "all is released", 2)
 }
 
-// TestAGroupIsTriedAgainWhenAQueueTakesIt: its queue is no part of the group's cached result.
+// TestAGroupIsTriedAgainWhenAQueueTakesIt checks that a gang group is tried again when its queue admits it. The queue
+// is not part of the group's cached result.
 func TestAGroupIsTriedAgainWhenAQueueTakesIt(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	c.world.PodGroups[1].Spec.Queue = "small"
@@ -82,7 +84,8 @@ func TestAGroupIsTriedAgainWhenAQueueTakesIt(t *testing.T) {
 	c.expect(t, "the queue has enough", 2)
 }
 
-// TestAGroupWaitsForTheQueueOfEachGang: one of which has more than its share.
+// TestAGroupWaitsForTheQueueOfEachGang checks that a gang group waits for the queue of each gang. One of the queues
+// is above its share.
 func TestAGroupWaitsForTheQueueOfEachGang(t *testing.T) {
 	for _, at := range []int{0, 1} {
 		c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
@@ -99,7 +102,7 @@ func TestAGroupWaitsForTheQueueOfEachGang(t *testing.T) {
 		c.look(func(ssn *sessiontest.Session) {
 			other := ssn.Jobs[[]api.JobID{"ns/b", "ns/a"}[at]]
 			if len(ssn.Binds()) > 0 || !strings.Contains(other.JobFitErrors, "queue over is at its limit") {
-				t.Errorf("bound %v, the other gang says %q, want none, and the queue", ssn.Binds(), other.JobFitErrors)
+				t.Errorf("bound %v, the other gang's message is %q, want none bound, and a message about the queue", ssn.Binds(), other.JobFitErrors)
 			}
 		})
 		over = false
@@ -107,23 +110,25 @@ func TestAGroupWaitsForTheQueueOfEachGang(t *testing.T) {
 	}
 }
 
-// TestASearchForAGroupThatWasCutShortIsNotRemembered: a takes the only node of b unless b comes first, for which the session must have steps.
+// TestASearchForAGroupThatWasCutShortIsNotRemembered checks that a search for a gang group that ended early is not
+// cached. Gang a takes the only node of b unless b is placed first, and the session needs steps to try that order.
 func TestASearchForAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	c := newGroup(t, []string{"4"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "5"))
 	c.world.Pods[1].Spec.NodeSelector = map[string]string{"ibcluster": "ib-a"}
-	c.conf += "  - name: binpack\n    arguments: {binpack.weight: 10}\n" // the fuller node is the better one
+	c.conf += "  - name: binpack\n    arguments: {binpack.weight: 10}\n" // Binpack prefers the fuller node.
 	noSteps := true
 	c.registry.RegisterAction(stepless{allocate.New(), &noSteps})
 	c.action, _ = vcframework.GetAction("allocate")
 	c.expect(t, "no steps are left", 0)
 	if !strings.Contains(c.says, "members fit") {
-		t.Errorf("without steps the group says %q, want what it lacks", c.says)
+		t.Errorf("without steps the group's message is %q, want the missing resources", c.says)
 	}
 	noSteps = false
 	c.expect(t, "there are steps", 2)
 }
 
-// TestAGroupIsTriedAgainWhenSomethingChanges: a node, the releasing resources, or the configuration.
+// TestAGroupIsTriedAgainWhenSomethingChanges checks that a gang group is tried again when a node, the releasing
+// resources or the configuration change.
 func TestAGroupIsTriedAgainWhenSomethingChanges(t *testing.T) {
 	leaves := func() *v1.Pod {
 		return schedtest.MakePod().Name("leaves").Node("n2").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Obj()
@@ -138,14 +143,15 @@ func TestAGroupIsTriedAgainWhenSomethingChanges(t *testing.T) {
 	c.world.Pods[2].DeletionTimestamp = &schedtest.Created
 	c.look(func(ssn *sessiontest.Session) {
 		if len(ssn.Pipelined()) != 1 {
-			t.Errorf("%v wait for what is being released, want one", ssn.Pipelined())
+			t.Errorf("%v wait for releasing resources, want one", ssn.Pipelined())
 		}
 	})
 	c.world.Pods = c.world.Pods[:2]
 	c.expect(t, "the pod has gone", 2)
 }
 
-// TestAGangIsTriedAgainWhenTheConfChanges: by the conf its verdicts are.
+// TestAGangIsTriedAgainWhenTheConfChanges checks that a gang is tried again when the configuration changes, since
+// filter results depend on it.
 func TestAGangIsTriedAgainWhenTheConfChanges(t *testing.T) {
 	for _, lies := range []func(*v1beta1.PodGroup){inOneCluster, func(*v1beta1.PodGroup) {}} {
 		pods, podGroup := gang("g", "3", "2", "2")
@@ -160,7 +166,8 @@ func TestAGangIsTriedAgainWhenTheConfChanges(t *testing.T) {
 	}
 }
 
-// TestAGangThatOnlyPrefersGroupsIsTriedAgainForANodeInNone: on which it may lie, too.
+// TestAGangThatOnlyPrefersGroupsIsTriedAgainForANodeInNone checks that a gang with a preferred topology is tried
+// again for a node in no node group, since it may also use that node.
 func TestAGangThatOnlyPrefersGroupsIsTriedAgainForANodeInNone(t *testing.T) {
 	pods, podGroup := gang("g", "3", "2", "2")
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "preferred"}

@@ -14,7 +14,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// near has the pod need pods with these labels on its node.
+// near gives the pod a required affinity to pods with these labels on its node.
 func near(pod *v1.Pod, labels ...map[string]string) {
 	var terms []v1.PodAffinityTerm
 	for _, own := range labels {
@@ -23,7 +23,8 @@ func near(pod *v1.Pod, labels ...map[string]string) {
 	pod.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 }
 
-// newNear has a gang group whose gangs have one member each, which request so much. A member has the label of its gang, app, and the label all.
+// newNear has a gang group whose gangs have one member each, with these requests. A member has its gang's label, app,
+// and the label all.
 func newNear(t *testing.T, requests ...string) *counting {
 	c := newGroup(t, nil, nil, node("n1", "ib-a", "16"), node("n2", "ib-a", "16"))
 	c.world.PodGroups = nil
@@ -40,8 +41,9 @@ func newNear(t *testing.T, requests ...string) *counting {
 	return c
 }
 
-// TestAGangThatNeedsPodsOfAnotherComesBehindIt: it was placed first, being the larger one, and found no room without the pods. So the
-// group was never placed.
+// TestAGangThatNeedsPodsOfAnotherComesBehindIt checks that a gang with affinity to pods of another gang is placed
+// after that gang. It used to be placed first because it is larger, and found no room without the pods, so the group
+// was never placed.
 func TestAGangThatNeedsPodsOfAnotherComesBehindIt(t *testing.T) {
 	app := func(i int) map[string]string { return map[string]string{"app": fmt.Sprint("g", i)} }
 	all := map[string]string{"all": "yes"}
@@ -73,7 +75,8 @@ func TestAGangThatNeedsPodsOfAnotherComesBehindIt(t *testing.T) {
 	}
 }
 
-// TestAGroupThatNeedsAPodOutsideIt is placed as before: the larger gang comes first.
+// TestAGroupThatNeedsAPodOutsideIt checks that affinity to a pod outside the gang group does not change the order:
+// the larger gang is placed first.
 func TestAGroupThatNeedsAPodOutsideIt(t *testing.T) {
 	c := newNear(t, "3", "1")
 	near(c.world.Pods[0], map[string]string{"app": "runs"})
@@ -81,8 +84,9 @@ func TestAGroupThatNeedsAPodOutsideIt(t *testing.T) {
 	c.expect(t, "the pod runs on n2", 2)
 }
 
-// TestGangsThatFulfilTheirAffinityAloneKeepTheirOrder: the smaller one would take the only node of the larger one. No packing finds pods
-// with ports of the host.
+// TestGangsThatFulfilTheirAffinityAloneKeepTheirOrder checks that gangs whose affinity is satisfied by their own pods
+// keep their order. The smaller gang would take the only node of the larger one. No packing supports pods with host
+// ports.
 func TestGangsThatFulfilTheirAffinityAloneKeepTheirOrder(t *testing.T) {
 	c := newNear(t, "8", "4")
 	c.world.Nodes = []*v1.Node{node("n1", "ib-a", "8"), node("n2", "ib-a", "4")}
@@ -94,7 +98,8 @@ func TestGangsThatFulfilTheirAffinityAloneKeepTheirOrder(t *testing.T) {
 	c.expect(t, "in one cluster", 2)
 }
 
-// TestNeedsOfUnlikeMembersAreLimited: each member of a different size is compared with all others, which takes time.
+// TestNeedsOfUnlikeMembersAreLimited checks that the comparison of different members is limited. Each member of a
+// different size is compared with all others, which takes time.
 func TestNeedsOfUnlikeMembersAreLimited(t *testing.T) {
 	for members, want := range map[int]int{99: 100, 100: 0} {
 		c := newNear(t, "1m", "1m")

@@ -23,14 +23,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// groupTold is what a session does with gang groups, and says of them.
+// groupTold has the decisions and messages of a session about gang groups.
 type groupTold struct {
 	Binds, Pipelined, Says map[string]string
 	Reasons                map[string]framework.PendingReason
 	Explanations           map[string]*framework.GangExplanation
 }
 
-// groupSession runs the action in a session of the world, and counts the members that it places, also in trials.
+// groupSession runs the action in a session of the cluster, and counts the placed members, including members in
+// trials.
 func groupSession(c *counting, action vcframework.Action, w sessiontest.ClusterSpec) (told groupTold, placed int) {
 	c.cluster.Load(w)
 	ssn := c.cluster.Open(c.registry, c.conf)
@@ -54,7 +55,8 @@ func groupSession(c *counting, action vcframework.Action, w sessiontest.ClusterS
 	return told, placed
 }
 
-// addGroup adds a gang group whose gangs compete for the room of a few nodes, including members that packing cannot count.
+// addGroup adds a gang group whose gangs compete for the room of a few nodes. Packing does not support some of the
+// members.
 func (c *changing) addGroup(names ...string) {
 	list := `["ns/` + strings.Join(names, `","ns/`) + `"]`
 	for _, name := range names {
@@ -88,7 +90,7 @@ func (c *changing) addGroup(names ...string) {
 	}
 }
 
-// changeGroup changes where a gang may lie.
+// changeGroup changes the nodes that a gang may use.
 func (c *changing) changeGroup() {
 	at := c.IntN(len(c.world.PodGroups))
 	group := c.world.PodGroups[at].DeepCopy()
@@ -96,7 +98,8 @@ func (c *changing) changeGroup() {
 	c.world.PodGroups[at] = group
 }
 
-// TestCarriedOverResultsOfGroupsEqualNewOnes: as for gangs alone. While nothing changes few groups are tried again.
+// TestCarriedOverResultsOfGroupsEqualNewOnes checks the same for gang groups as for single gangs. While nothing
+// changes, few groups are tried again.
 func TestCarriedOverResultsOfGroupsEqualNewOnes(t *testing.T) {
 	base := newGroup(t, []string{"1"}, []string{"1"})
 	avoided := ""
@@ -129,7 +132,7 @@ func TestCarriedOverResultsOfGroupsEqualNewOnes(t *testing.T) {
 			got, placed := groupSession(base, action, c.world)
 			want, anew := groupSession(base, counted(base.registry, new(int)), c.world)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("seed %d, session %d (-new action +the one that remembers):\n%s", seed, step, diff)
+				t.Fatalf("seed %d, session %d (-new action +cached):\n%s", seed, step, diff)
 			}
 			if bound, pipelined = bound+len(got.Binds), pipelined+len(got.Pipelined); !changed && len(got.Binds)+len(got.Pipelined) == 0 {
 				kept, fresh = kept+placed, fresh+anew

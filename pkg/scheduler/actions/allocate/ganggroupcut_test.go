@@ -28,7 +28,8 @@ type beforeTrial struct{ sessiontest.NodeGroupScoreFn }
 
 func (beforeTrial) BeforeTrial() bool { return true }
 
-// TestAGroupIsTriedAgainAfterAScoreFailed: a cluster whose score fails takes no gang, and the next session asks again.
+// TestAGroupIsTriedAgainAfterAScoreFailed checks that a cluster whose score fails takes no gang, and that the group
+// is tried again in the next session.
 func TestAGroupIsTriedAgainAfterAScoreFailed(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		c, fails := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "4")), true
@@ -50,12 +51,13 @@ func TestAGroupIsTriedAgainAfterAScoreFailed(t *testing.T) {
 	}
 }
 
-// TestASearchForAGroupStaysCutShort: a plugin refuses the second gang, and the last trial of the search fails for want of
-// another cluster. What the plugin refused, it may allow in the next session.
+// TestASearchForAGroupStaysCutShort checks that a group search that ended early is not cached. A plugin refuses the
+// second gang, and the last trial of the search fails because there is no other cluster. In the next session the
+// plugin may accept what it refused.
 func TestASearchForAGroupStaysCutShort(t *testing.T) {
 	c, refuses := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "4")), true
 	c.world.PodGroups[0].Annotations[ibcluster.ModeAnnotation] = "required"
-	for _, pod := range c.world.Pods { // no packing finds pods with ports of the host
+	for _, pod := range c.world.Pods { // No packing supports pods with host ports.
 		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
 	}
 	c.conf += "  - name: helper\n"
@@ -75,11 +77,12 @@ func TestASearchForAGroupStaysCutShort(t *testing.T) {
 	c.expect(t, "the plugin refuses nothing", 2)
 }
 
-// TestASearchForAPackingStaysCutShort: a plugin refuses all plans for the group, and the last assignment of gangs to clusters has none.
-// What the plugin refused, it may allow in the next session.
+// TestASearchForAPackingStaysCutShort checks that a packing search that ended early is not cached. A plugin refuses
+// all plans for the group, and the last assignment of gangs to clusters has none. In the next session the plugin may
+// accept what it refused.
 func TestASearchForAPackingStaysCutShort(t *testing.T) {
 	c, refuses := newPacked(t), true
-	c.world.Nodes = append(c.world.Nodes, node("n3", "ib-b", "7")) // for one of the gangs
+	c.world.Nodes = append(c.world.Nodes, node("n3", "ib-b", "7")) // The node has room for one of the gangs.
 	for _, podGroup := range c.world.PodGroups {
 		podGroup.Annotations[ibcluster.ModeAnnotation] = "required"
 	}

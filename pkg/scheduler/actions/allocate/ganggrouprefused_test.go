@@ -22,7 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestAGroupWaitsForAGangThatMayLieNowhere: a plugin refuses the gang's nodes in each session.
+// TestAGroupWaitsForAGangThatMayLieNowhere checks that a gang group waits for a gang that may use no node, because a
+// plugin refuses the gang's nodes in each session.
 func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
 	refuses := "not here"
@@ -38,7 +39,7 @@ func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 			b, _ := ssn.PendingReason("ns/b")
 			if len(ssn.Binds()) > 0 || b.Reason != framework.NotEnoughResources || !strings.Contains(b.Message, "plugin helper: "+refuses) ||
 				!strings.Contains(a.Message, "gang ns/b does not fit: plugin helper: "+refuses) {
-				t.Errorf("bound %v, and the gangs wait for %v and %v, want none, and what the plugin says", ssn.Binds(), a, b)
+				t.Errorf("bound %v, and the gangs wait for %v and %v, want none bound, and the plugin's reason", ssn.Binds(), a, b)
 			}
 		})
 	}
@@ -46,7 +47,8 @@ func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 	c.expect(t, "the plugin refuses it no longer", 2)
 }
 
-// TestAGangGroupWaitsForAGangThatIsNotToBePlaced: a gang that is not admitted, or that a plugin finds invalid.
+// TestAGangGroupWaitsForAGangThatIsNotToBePlaced checks that a gang group waits for a gang that must not be placed: a
+// gang that is not admitted, or that a plugin reports invalid.
 func TestAGangGroupWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		phase   v1beta1.PodGroupPhase
@@ -60,7 +62,7 @@ func TestAGangGroupWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 			c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
 			c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
 			c.world.PodGroups[1].Status.Phase = tt.phase
-			c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // without it no plugin votes
+			c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // Without MinResources no plugin votes.
 			gangGroup := &binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: "ns/b"}}}
 			c.helped(func(ssn *framework.Session) {
 				ssn.AddJobValidFn("helper", func(obj any) *api.ValidateResult {
@@ -76,13 +78,14 @@ func TestAGangGroupWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 			ssn.AddJobEnqueueableFn("helper", func(any) int { return util.Reject })
 			ssn.Run(enqueue.New(), c.action)
 			if got := ssn.Jobs["ns/a"].JobFitErrors; len(ssn.Binds()) > 0 || !strings.HasSuffix(got, tt.want) {
-				t.Errorf("bound %v, and the gang says %q, want none, and %q", ssn.Binds(), got, tt.want)
+				t.Errorf("bound %v, and the gang's message is %q, want none bound, and %q", ssn.Binds(), got, tt.want)
 			}
 		})
 	}
 }
 
-// TestMembersBeyondTheMinimaOfAPackedGroupFollow: on a node that is open when the minimum is placed. Those that are packed are placed once.
+// TestMembersBeyondTheMinimaOfAPackedGroupFollow checks that members beyond the minima of a packed group are placed
+// on a node that is open when the minimum is placed, and that packed members are placed once.
 func TestMembersBeyondTheMinimaOfAPackedGroupFollow(t *testing.T) {
 	c := newGroup(t, []string{"2", "2"}, []string{"3", "3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"), node("n3", "ib-a", "3"))
 	c.world.PodGroups[1].Spec.MinMember = 2
@@ -112,7 +115,7 @@ func TestMembersBeyondTheMinimaOfAPackedGroupFollow(t *testing.T) {
 	})
 }
 
-// TestAGroupIsPackedWithoutAMemberAmongOthers for which no node has room.
+// TestAGroupIsPackedWithoutAMemberAmongOthers checks that a gang group is packed without a member that fits no node.
 func TestAGroupIsPackedWithoutAMemberAmongOthers(t *testing.T) {
 	c := newGroup(t, []string{"2", "2"}, []string{"3", "5", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
 	c.world.PodGroups[1].Spec.MinMember = 2
@@ -124,7 +127,8 @@ func TestAGroupIsPackedWithoutAMemberAmongOthers(t *testing.T) {
 	})
 }
 
-// TestGroupsArePackedWhereTheyMayLie: on the nodes of their cluster alone, however much room others have.
+// TestGroupsArePackedWhereTheyMayLie checks that gang groups are packed only on the nodes of their cluster, however
+// much room other nodes have.
 func TestGroupsArePackedWhereTheyMayLie(t *testing.T) {
 	c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n0", "ib-0", "64"), node("n1", "ib-a", "6"), node("n2", "ib-a", "4"), node("n3", "ib-z", "64"))
 	for _, i := range []int{1, 2} {
@@ -139,7 +143,8 @@ func TestGroupsArePackedWhereTheyMayLie(t *testing.T) {
 	c.expect(t, "both have room in their cluster", 4)
 }
 
-// TestGroupsArePackedByDevicesToo: the second gang's members find cpus on each of two nodes, and devices for both on one.
+// TestGroupsArePackedByDevicesToo checks that packing counts devices. The members of the second gang find CPUs on
+// each of two nodes, but devices for both on one only.
 func TestGroupsArePackedByDevicesToo(t *testing.T) {
 	c := newGroup(t, []string{"2", "2", "2", "2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "6"), node("n3", "ib-a", "4"))
 	for i, devices := range []string{"1", "2"} {
@@ -153,7 +158,8 @@ func TestGroupsArePackedByDevicesToo(t *testing.T) {
 	c.expect(t, "all have room", 7)
 }
 
-// TestAGangWithoutRoomAloneEndsTheSearch for its group: no other order helps.
+// TestAGangWithoutRoomAloneEndsTheSearch checks that a gang that has no room alone ends the search for its group,
+// since no other order helps.
 func TestAGangWithoutRoomAloneEndsTheSearch(t *testing.T) {
 	c := newGroup(t, []string{"99"}, []string{"1"}, node("n1", "ib-a", "4"))
 	if placed, bound := c.session(); placed+bound > 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// helped has a plugin do this when a session opens, and have this part in it.
+// helped adds a plugin that runs open when a session opens and has these parts.
 func (c *counting) helped(open func(ssn *framework.Session), part ...any) {
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
 	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper",
@@ -29,7 +29,8 @@ func (c *counting) helped(open func(ssn *framework.Session), part ...any) {
 		}})
 }
 
-// TestAGangGroupWaitsForEachGangThatAPluginNames: also for one that does not exist, or whose pods have scheduling gates.
+// TestAGangGroupWaitsForEachGangThatAPluginNames checks that a gang group waits for each gang that a plugin names,
+// also for one that does not exist or whose pods have scheduling gates.
 func TestAGangGroupWaitsForEachGangThatAPluginNames(t *testing.T) {
 	for other, want := range map[api.JobID]string{"ns/none": "gang ns/none does not exist", "ns/b": "gang ns/b has too few pending pods"} {
 		t.Run(string(other), func(t *testing.T) {
@@ -45,14 +46,15 @@ func TestAGangGroupWaitsForEachGangThatAPluginNames(t *testing.T) {
 			}))
 			c.look(func(ssn *sessiontest.Session) {
 				if got := ssn.Jobs["ns/a"].JobFitErrors; len(ssn.Binds()) > 0 || !strings.Contains(got, want) {
-					t.Errorf("bound %v, and the gang says %q, want none, and %q", ssn.Binds(), got, want)
+					t.Errorf("bound %v, and the gang's message is %q, want none bound, and %q", ssn.Binds(), got, want)
 				}
 			})
 		})
 	}
 }
 
-// TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup: once the group has its minima its gangs come after others that lack theirs.
+// TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup checks that a waiting gang is placed before further members of a
+// gang group. Once the group has its minima, its gangs come after gangs that are below theirs.
 func TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"1", "1"}, node("n1", "ib-a", "3"))
 	c.elastic()
@@ -66,8 +68,9 @@ func TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup(t *testing.T) {
 	})
 }
 
-// TestAntiAffinityOfOthersIsPartOfTheCachedResult checks when a gang that fits nowhere is tried again beside a running pod
-// with required anti-affinity: if the term selects namespaces by label, after a change of a namespace's labels.
+// TestAntiAffinityOfOthersIsPartOfTheCachedResult checks that a gang that fits nowhere, beside a running pod with
+// required anti-affinity, is tried again after a change of a namespace's labels only if the term selects namespaces by
+// label.
 func TestAntiAffinityOfOthersIsPartOfTheCachedResult(t *testing.T) {
 	tests := map[string]struct {
 		namespaces *metav1.LabelSelector
@@ -106,7 +109,7 @@ func TestAntiAffinityOfOthersIsPartOfTheCachedResult(t *testing.T) {
 	}
 }
 
-// onBoth are the plans of a gang of two that must lie on both nodes.
+// onBoth is a plugin whose plans put a gang of two members on two nodes.
 type onBoth struct{ slots map[string]int }
 
 func (p onBoth) Plans(_, _ int) iter.Seq[[]framework.NodeShare] {
@@ -120,7 +123,8 @@ func (p onBoth) Least(least, most int) int { return p.Most(least, most) }
 func (p onBoth) Most(_, _ int) int         { return 2 * min(p.slots["n1"], p.slots["n2"], 1) }
 func (p onBoth) Explain(int) string        { return "it has no room on both nodes" }
 
-// TestGatheredGangsAreNotPacked: a packing would have both members on the larger node, because it does not know the plugin's rules.
+// TestGatheredGangsAreNotPacked checks that gangs with topology plans are not packed. Packing does not know the
+// plugin's rules and would put both members on the larger node.
 func TestGatheredGangsAreNotPacked(t *testing.T) {
 	for gathered, want := range map[bool]int{true: 0, false: 4} {
 		c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
@@ -135,14 +139,16 @@ func TestGatheredGangsAreNotPacked(t *testing.T) {
 	}
 }
 
-// TestAGroupIsPackedOnIdleRoomFirst: and not with the first plan, which counts resources that are being released.
+// TestAGroupIsPackedOnIdleRoomFirst checks that a gang group is packed on idle resources first, and not with the
+// first plan, which includes releasing resources.
 func TestAGroupIsPackedOnIdleRoomFirst(t *testing.T) {
 	c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "12"), node("n2", "ib-a", "4"))
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "6"}).Terminating().Obj())
 	c.expect(t, "both have idle room", 4)
 }
 
-// TestAPackingStaysWithinTheQueue, which is no part of it.
+// TestAPackingStaysWithinTheQueue checks that a packing stays within the queue's limit, which is not part of the
+// packing problem.
 func TestAPackingStaysWithinTheQueue(t *testing.T) {
 	for cpu, want := range map[string]int{"9": 0, "10": 4} {
 		c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
@@ -152,11 +158,12 @@ func TestAPackingStaysWithinTheQueue(t *testing.T) {
 	}
 }
 
-// TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder: that it found no room beside the other one says nothing of the order in which it comes
-// first. Its members may not share a node, which packing cannot count.
+// TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder checks that a gang with different members is tried again in
+// another order. Its failure beside the other gang does not exclude the order in which it is first. Its members may
+// not share a node, which packing does not support.
 func TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder(t *testing.T) {
 	c := newGroup(t, []string{"4"}, []string{"2", "1"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"), node("n3", "ib-b", "5"))
-	c.conf += "  - name: binpack\n    arguments: {binpack.weight: 10}\n" // the fuller node is the better one
+	c.conf += "  - name: binpack\n    arguments: {binpack.weight: 10}\n" // Binpack prefers the fuller node.
 	c.world.Pods[0].Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
 	c.world.PodGroups[1].Annotations[ibcluster.ModeAnnotation] = "required"
 	for _, pod := range c.world.Pods[1:] {

@@ -15,8 +15,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestAGangOfAGroupMakesWayToAnotherCluster: a prefers cluster ib-b, whose nodes b needs, and b to the node in ib-a that a needs.
-// Host ports are not part of a packing problem, so no packing finds these placements.
+// TestAGangOfAGroupMakesWayToAnotherCluster checks that a gang of a group moves to another cluster. Gang a prefers
+// cluster ib-b, whose nodes b needs. Gang b prefers the node in ib-a that a needs. Host ports are not part of a
+// packing problem, so no packing finds these placements.
 func TestAGangOfAGroupMakesWayToAnotherCluster(t *testing.T) {
 	c := newGroup(t, []string{"3", "3"}, []string{"2", "2"},
 		node("n1", "ib-a", "6"), node("n2", "ib-b", "4"), node("n3", "ib-b", "3"), node("n4", "ib-a", "2"))
@@ -41,7 +42,8 @@ func TestAGangOfAGroupMakesWayToAnotherCluster(t *testing.T) {
 	c.expect(t, "a has room in ib-a", 4)
 }
 
-// TestAGangOfAGroupMakesWayTwice: a prefers clusters ib-b and ib-c, whose nodes b needs, and b the node in ib-a that a needs.
+// TestAGangOfAGroupMakesWayTwice checks that a gang of a group moves twice. Gang a prefers clusters ib-b and ib-c,
+// whose nodes b needs. Gang b prefers the node in ib-a that a needs.
 func TestAGangOfAGroupMakesWayTwice(t *testing.T) {
 	c := newGroup(t, []string{"3", "3"}, []string{"2", "2", "2"},
 		node("n1", "ib-a", "6"), node("n2", "ib-b", "4"), node("n3", "ib-b", "3"), node("n4", "ib-a", "2"), node("n5", "ib-c", "4"), node("n6", "ib-c", "3"))
@@ -65,7 +67,8 @@ func TestAGangOfAGroupMakesWayTwice(t *testing.T) {
 	c.expect(t, "a has room in ib-a", 5)
 }
 
-// TestASearchForALargeGroupIsBounded by the members that it places: a has room in each of 20 clusters, and b beside it in none.
+// TestASearchForALargeGroupIsBounded checks that the number of placed members limits the search for a large gang
+// group. Gang a has room in each of 20 clusters, but b has room beside it in none.
 func TestASearchForALargeGroupIsBounded(t *testing.T) {
 	const clusters, members = 20, 900
 	var nodes []*v1.Node

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// elastic has both gangs need one member, and the members that run count.
+// elastic sets the minimum of both gangs to one member. The pods at the given indices run, and count as members.
 func (c *counting) elastic(runs ...int) {
 	for _, podGroup := range c.world.PodGroups {
 		podGroup.Spec.MinMember = 1
@@ -30,14 +30,16 @@ func (c *counting) elastic(runs ...int) {
 	}
 }
 
-// TestMembersBeyondTheMinimaOfAGroupFollow: when all of its gangs are ready.
+// TestMembersBeyondTheMinimaOfAGroupFollow checks that members beyond the minima of a gang group are placed when all
+// of its gangs are ready.
 func TestMembersBeyondTheMinimaOfAGroupFollow(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"1", "1"}, node("n1", "ib-a", "4"))
 	c.elastic(0, 1)
 	c.expect(t, "both gangs are ready", 1)
 }
 
-// TestAReadyGangDoesNotHoldItsGroupBack: its member beyond the minimum fits nowhere, which is no matter of the other gang.
+// TestAReadyGangDoesNotHoldItsGroupBack checks that a ready gang does not hold back its group. Its member beyond the
+// minimum fits nowhere, which does not concern the other gang.
 func TestAReadyGangDoesNotHoldItsGroupBack(t *testing.T) {
 	c := newGroup(t, []string{"1", "99"}, []string{"1"}, node("n1", "ib-a", "4"))
 	c.elastic(0)
@@ -46,12 +48,13 @@ func TestAReadyGangDoesNotHoldItsGroupBack(t *testing.T) {
 	c.elastic(0)
 	c.look(func(ssn *sessiontest.Session) {
 		if a, b := ssn.Jobs["ns/a"].JobFitErrors, ssn.Jobs["ns/b"].JobFitErrors; a != "" || b == "" {
-			t.Errorf("a gang that waits for nothing says %q, and the one that has no room %q", a, b)
+			t.Errorf("the message of the ready gang is %q, and that of the gang without room %q", a, b)
 		}
 	})
 }
 
-// TestAGroupWaitsForAGangThatIsReadyNoLonger: a plugin calls one gang ready only while the other one is not placed.
+// TestAGroupWaitsForAGangThatIsReadyNoLonger checks that a group waits for a gang that is no longer ready: a plugin
+// reports one gang ready only while the other is not placed.
 func TestAGroupWaitsForAGangThatIsReadyNoLonger(t *testing.T) {
 	c := newGroup(t, []string{"4"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
@@ -65,7 +68,9 @@ func TestAGroupWaitsForAGangThatIsReadyNoLonger(t *testing.T) {
 	c.expect(t, "one gang is not ready beside the other", 0)
 }
 
-// TestAGroupWaitsForANodeForAMemberWithoutRequests: backfill cannot place it on a node that is full of pods, of which one leaves.
+// TestAGroupWaitsForANodeForAMemberWithoutRequests checks that a gang group waits for a node for a member without
+// requests. Backfill cannot place it on a node that has its maximum number of pods, although one of them is
+// terminating.
 func TestAGroupWaitsForANodeForAMemberWithoutRequests(t *testing.T) {
 	full := schedtest.MakeNode().Name("full").Capacity(schedtest.Resources{"cpu": "4", "pods": "1"}).Obj()
 	c := newGroup(t, []string{"1"}, []string{"3"}, full, node("n1", "ib-a", "4"))
@@ -78,7 +83,8 @@ func TestAGroupWaitsForANodeForAMemberWithoutRequests(t *testing.T) {
 	c.expect(t, "the node has room", 1)
 }
 
-// TestAGangAloneDoesNotWaitForAMemberThatFitsNowhere, unlike a group: its other members make up its minimum.
+// TestAGangAloneDoesNotWaitForAMemberThatFitsNowhere checks that a single gang, unlike a gang group, does not wait
+// for a member that fits nowhere if its other members reach its minimum.
 func TestAGangAloneDoesNotWaitForAMemberThatFitsNowhere(t *testing.T) {
 	c := newGroup(t, []string{"1", "1"}, nil, node("n1", "ib-a", "4"))
 	c.elastic(0)
@@ -90,18 +96,19 @@ func TestAGangAloneDoesNotWaitForAMemberThatFitsNowhere(t *testing.T) {
 	c.expect(t, "one member fits nowhere", 1)
 }
 
-// TestWhyAGroupWaitsIsReportedInEachSession: on each gang, and node group by node group, without another trial.
+// TestWhyAGroupWaitsIsReportedInEachSession checks that each session reports why a gang group waits, on each gang and
+// for each node group, without another trial.
 func TestWhyAGroupWaitsIsReportedInEachSession(t *testing.T) {
-	c := newGroup(t, []string{"1"}, []string{"3", "3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "4")) // their queue has room
-	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").Obj()                                    // it asks for nothing
+	c := newGroup(t, []string{"1"}, []string{"3", "3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "4")) // Their queue has room.
+	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").Obj()                                    // The pod has no requests.
 	c.world.PodGroups[1].Annotations[ibcluster.ModeAnnotation] = "required"
 	for i := range 3 {
 		c.look(func(ssn *sessiontest.Session) {
 			if got := ssn.Jobs["ns/a"].JobFitErrors; !strings.Contains(got, "gang ns/b does not fit") {
-				t.Errorf("session %d: the gang that has room says %q", i, got)
+				t.Errorf("session %d: the message of the gang with room is %q", i, got)
 			}
 			if got := ssn.Jobs["ns/b"].JobFitErrors; got == "" || strings.Contains(got, "other gangs") {
-				t.Errorf("session %d: the gang that has no room even alone says %q", i, got)
+				t.Errorf("session %d: the message of the gang that has no room even alone is %q", i, got)
 			}
 			if ssn.Explanation("") != nil {
 				t.Errorf("session %d: no gang has an explanation", i)
@@ -119,7 +126,8 @@ func TestWhyAGroupWaitsIsReportedInEachSession(t *testing.T) {
 	}
 }
 
-// TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave: the schedulers of nodes are no part of the cached result.
+// TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave checks that a gang group is tried again on nodes that another
+// scheduler leaves. The schedulers of nodes are not part of the cached result.
 func TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	for _, step := range []struct {
@@ -131,14 +139,15 @@ func TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave(t *testing.T) {
 	}
 }
 
-// newPacked has a group that no order of its gangs places: b must have the larger node and a the smaller one, but each spreads over both.
+// newPacked returns a gang group that no order of its gangs can place: b needs the larger node and a the smaller one,
+// but each spreads over both.
 func newPacked(t *testing.T) *counting {
 	c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
 	return c
 }
 
-// refusing registers a plugin that refuses to reserve more than so many members of gang b on a node.
+// refusing registers a plugin that refuses to reserve for more than *most members of gang b on a node.
 func (c *counting) refusing(most *int) {
 	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper",
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
@@ -158,13 +167,14 @@ func (c *counting) refusing(most *int) {
 		}})
 }
 
-// TestGangsOfAGroupThatShareNodesArePacked, and all of them are taken back where a plugin refuses the plan.
+// TestGangsOfAGroupThatShareNodesArePacked checks that the gangs of a group that share nodes are packed, and that all
+// of them are released if a plugin refuses the plan.
 func TestGangsOfAGroupThatShareNodesArePacked(t *testing.T) {
 	most := 1
 	c := newPacked(t)
 	c.refusing(&most)
 	pods, podGroup := gang("c", "6", "4")
-	podGroup.CreationTimestamp.Time = schedtest.Created.AddDate(1, 0, 0) // its turn comes after the group's
+	podGroup.CreationTimestamp.Time = schedtest.Created.AddDate(1, 0, 0) // It is scheduled after the group.
 	c.world.Pods, c.world.PodGroups = append(c.world.Pods, pods...), append(c.world.PodGroups, podGroup)
 	c.look(func(ssn *sessiontest.Session) {
 		if got := ssn.Binds(); len(got) != 2 || got["ns/c-0"] != "n1" || got["ns/c-1"] != "n2" {
@@ -175,8 +185,9 @@ func TestGangsOfAGroupThatShareNodesArePacked(t *testing.T) {
 	c.expect(t, "no plugin refuses the plan", 4)
 }
 
-// A gang group whose gangs share nodes is placed by a packing plan. The plan covers the members beyond the minima, too, so no plan is made
-// if the pre-predicate of such a member fails.
+// TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked checks that a gang group is not packed if the pre-predicate
+// of one of its members fails. A group whose gangs share nodes is placed by a packing plan, which also covers the
+// members beyond the minima.
 func TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked(t *testing.T) {
 	c, failure := newPacked(t), error(nil)
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("b-2").Group("b").Req(schedtest.Resources{"cpu": "1"}).Obj())
@@ -196,7 +207,9 @@ func TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked(t *testing.T) {
 	c.expect(t, "it succeeds in the next session", 4)
 }
 
-// Gang a spreads over both nodes and leaves no room for b, until it avoids the node that b needs. No packing finds pods with ports of the host.
+// TestAGroupIsTriedAgainWhenAGangAvoidsANode checks that a group is tried again when a gang avoids a node. Gang a
+// spreads over both nodes and leaves no room for b, until it avoids the node that b needs. No packing supports pods
+// with host ports.
 func TestAGroupIsTriedAgainWhenAGangAvoidsANode(t *testing.T) {
 	c, avoided := newPacked(t), []string(nil)
 	for i, pod := range c.world.Pods {
@@ -215,7 +228,8 @@ func TestAGroupIsTriedAgainWhenAGangAvoidsANode(t *testing.T) {
 	c.expect(t, "a avoids the larger node", 4)
 }
 
-// TestAGroupIsTriedAgainWhenAPluginReservesForIt: the resources that a plugin can reserve are no part of the cached result.
+// TestAGroupIsTriedAgainWhenAPluginReservesForIt checks that a gang group is tried again when a plugin reserves for
+// it. The resources that a plugin can reserve are not part of the cached result.
 func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
 	c, most := newPacked(t), 0
 	c.refusing(&most)
@@ -224,8 +238,9 @@ func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
 	c.expect(t, "a node is reserved for its members", 4)
 }
 
-// TestAPackedGangLiesInOneClusterThatIsRequired: beside the other one it has room in two together, and in neither of them. The plugin that
-// names clusters need not refuse nodes of several.
+// TestAPackedGangLiesInOneClusterThatIsRequired checks that a packed gang stays in one cluster if that is required.
+// Beside the other gang, it has room in both clusters together and in neither alone. The plugin that names clusters
+// need not refuse a mix of nodes.
 func TestAPackedGangLiesInOneClusterThatIsRequired(t *testing.T) {
 	c := newGroup(t, []string{"1", "2"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "2"))
 	c.conf = strings.Replace(c.conf, "- name: ibcluster\n", "- name: ibcluster\n    enablePredicate: false\n", 1)
@@ -235,21 +250,22 @@ func TestAPackedGangLiesInOneClusterThatIsRequired(t *testing.T) {
 	c.expect(t, "it must lie in one cluster", 0)
 }
 
-// packless is the action in sessions in which other gangs have used the steps of all packings, if it is so.
+// packless runs the action as if other gangs had used the steps of all packings while noSteps is true.
 type packless struct {
 	*allocate.Action
-	isSo *bool
+	noSteps *bool
 }
 
 func (s packless) Execute(ssn *framework.Session) {
-	if *s.isSo {
+	if *s.noSteps {
 		s.ExecuteWithoutPacking(ssn)
 	} else {
 		s.Action.Execute(ssn)
 	}
 }
 
-// TestAPackingOfAGroupThatWasCutShortIsNotRemembered: it has steps in the next session.
+// TestAPackingOfAGroupThatWasCutShortIsNotRemembered checks that a packing that ended early is not cached: it has
+// steps in the next session.
 func TestAPackingOfAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	all, noSteps := 2, true
 	c := newPacked(t)
@@ -261,7 +277,8 @@ func TestAPackingOfAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	c.expect(t, "there are steps", 4)
 }
 
-// TestAGroupDoesNotWaitForAMemberThatFitsNowhere: its gang counts as ready through it, and has another that makes up its minimum.
+// TestAGroupDoesNotWaitForAMemberThatFitsNowhere checks that a gang group does not wait for a member that fits
+// nowhere if its gang counts as ready with that member and reaches its minimum with another one.
 func TestAGroupDoesNotWaitForAMemberThatFitsNowhere(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asks string

@@ -23,8 +23,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// served plays sessions for the minutes, each after the change, and returns the minutes in which pods began or ceased to be bound, and in how many they
-// were. Nothing that a session decides comes true. It also returns the longest text of gang a in a minute with binds.
+// served runs one session per minute, after calling change, and six more without it. No decision of a session takes
+// effect. It returns the minutes in which binds begin or end, the number of minutes with binds, and the longest
+// message of gang a in such a minute.
 func (c *counting) served(t *testing.T, minutes int, change func(minute int)) (changes []int, served int, text string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +51,7 @@ func (c *counting) served(t *testing.T, minutes int, change func(minute int)) (c
 	return changes, served, text
 }
 
-// lookAgain runs so many sessions, each 10 seconds after the one before on the clock of the synctest bubble.
+// lookAgain runs the given number of sessions, 10 seconds apart on the clock of the synctest bubble.
 func (c *counting) lookAgain(sessions int, look func(*sessiontest.Session)) {
 	for range sessions {
 		time.Sleep(10 * time.Second)
@@ -58,7 +59,8 @@ func (c *counting) lookAgain(sessions int, look func(*sessiontest.Session)) {
 	}
 }
 
-// promises names the tasks to place when the pod that was evicted for the first one has terminated.
+// promises names the tasks to place. Victims were evicted for the first of them, and the tasks are placed when the
+// victims have terminated.
 type promises []string
 
 func (p promises) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
@@ -72,17 +74,17 @@ func (p promises) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return only, urgent
 }
 
-// first are plugins that place all tasks of all gangs first.
+// first is a plugin that places all tasks of all gangs first.
 type first struct{}
 
 func (first) PlaceFirst(*api.JobInfo) (map[api.TaskID]bool, bool) { return nil, true }
 
-// leaver is a pod that leaves the node without end.
+// leaver returns a pod on the node that stays terminating for ever.
 func leaver(node, cpu string) *v1.Pod {
 	return schedtest.MakePod().Name("leaves-" + node).Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": cpu}).Terminating().Obj()
 }
 
-// promising has pods evicted for the first of the named tasks.
+// promising adds a plugin that reports pods as evicted for the first of the named tasks.
 func promising(c *counting, tasks ...string) *counting { return prioritizing(c, promises(tasks)) }
 
 func prioritizing(c *counting, by framework.Prioritizer) *counting {
@@ -91,11 +93,11 @@ func prioritizing(c *counting, by framework.Prioritizer) *counting {
 	return c
 }
 
-// TestAGangHoldsIdleNodesForAWhile: while it waits for a pod that is being released, which never ends, others get none of the nodes that are idle.
-// After 5 minutes they do, for a pause of 20.
+// TestAGangHoldsIdleNodesForAWhile checks that a gang that waits for a pod that never terminates holds the idle nodes
+// for 5 minutes. Then other gangs get the nodes during a pause of 20 minutes.
 func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 	other, otherGroup := gang("other", "1")
-	// alone is a gang of 4 cpu on each of the nodes, and what leaves one of them.
+	// alone returns a gang with one 4-CPU member per node, and a terminating pod with the given CPUs on n2.
 	alone := func(leaving string, nodes ...*v1.Node) func(*testing.T) *counting {
 		return func(t *testing.T) *counting {
 			requests := []string{"4", "4"}
@@ -120,7 +122,8 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 	tests := map[string]struct {
 		world  func(*testing.T) *counting
 		change func(c *counting, minute int)
-		// want are the first changes; of a group not all, and others are served in some more, because coscheduling has its gangs take turns with others.
+		// want are the first minutes in which binds begin or end. For a gang group these are not all. Coscheduling
+		// lets its gangs take turns with others, which are then bound in further minutes.
 		want   []int
 		served [2]int
 	}{
@@ -159,14 +162,15 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 				t.Errorf("another gang is served in %d minutes, want %v", served, want)
 			}
 			if tt.want != nil && !strings.Contains(text, "the gang is placed on idle resources only: ") {
-				t.Errorf("in a pause the gang says %q", text)
+				t.Errorf("in a pause the gang's message is %q", text)
 			}
 		})
 	}
 }
 
-// TestOnlyTheGangOfAGroupThatHoldsIsPaused: of a group in two namespaces one gang holds the idle node, the other waits for a pod to be released. Only
-// other gangs of the first namespace hold none afterwards.
+// TestOnlyTheGangOfAGroupThatHoldsIsPaused checks that only the gang that holds resources pauses its namespace. A
+// gang group has gangs in two namespaces: one gang holds the idle node, the other waits for a terminating pod. Only
+// gangs of the first namespace hold no resources afterwards.
 func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 	nodes := []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4"), node("n3", "ib-a", "4"), node("n4", "ib-a", "4")}
 	on := func(namespace, name string, nodes ...string) ([]*v1.Pod, *v1beta1.PodGroup) {
@@ -195,7 +199,7 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 				add(on(namespace, "late", "n3", "n4"))
 				c.look(func(ssn *sessiontest.Session) {
 					if says := ssn.Jobs["waits/b"].JobFitErrors; !strings.Contains(says, "the gang is placed on idle resources only: ") {
-						t.Errorf("the gang that does not fit says %q", says)
+						t.Errorf("the message of the gang that does not fit is %q", says)
 					}
 					if got := len(ssn.Jobs[api.JobID(namespace+"/late")].TaskStatusIndex[api.Allocated]); got != want {
 						t.Errorf("another gang of the namespace holds %d nodes, want %d", got, want)
@@ -211,7 +215,8 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 	}
 }
 
-// TestAGangThatIsBoundHoldsNothing: another gang waits on the same node and holds its idle resources.
+// TestAGangThatIsBoundHoldsNothing checks that a bound gang holds nothing: another gang waits on the same node and
+// holds its idle resources.
 func TestAGangThatIsBoundHoldsNothing(t *testing.T) {
 	c := newCounting(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: []*v1.Pod{leaver("n1", "4")}})
 	for namespace, cpu := range map[string]string{"a-waits": "6", "binds": "1"} {
@@ -235,7 +240,8 @@ func TestAGangThatIsBoundHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestAFurtherMemberThatHoldsIsPaused: the gang has its minimum and is bound. One more member waits and holds idle resources.
+// TestAFurtherMemberThatHoldsIsPaused checks that a further member that holds resources is paused. The gang has its
+// minimum and is bound, and one more member waits and holds idle resources.
 func TestAFurtherMemberThatHoldsIsPaused(t *testing.T) {
 	pods, podGroup := gang("g", "1", "6")
 	podGroup.Spec.MinMember = 1

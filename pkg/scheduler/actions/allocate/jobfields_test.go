@@ -25,7 +25,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// podGroupFields fills and changes PodGroups. Annotations are those that plugins read of PodGroups.
+// podGroupFields fills and changes PodGroups. Its annotations are the ones that plugins read from PodGroups.
 var podGroupFields = fields.Walk{Whole: map[reflect.Type][]fields.Value{
 	reflect.TypeFor[resource.Quantity]():            {{Value: resource.MustParse("1")}, {Value: resource.MustParse("2")}},
 	reflect.TypeFor[metav1.Time]():                  {{Value: metav1.Unix(1, 0)}, {Value: metav1.Unix(2, 0)}},
@@ -58,8 +58,9 @@ func annotationsOfPodGroups() []fields.Value {
 	return values
 }
 
-// TestVerdictsDependOnNoMoreOfAJobThanDeclared changes every field of a PodGroup, and asks each plugin for its verdict on a task of the gang and
-// for its scores. If they change, the plugin's are not kept for more jobs than those that have one key, and the key has changed too.
+// TestVerdictsDependOnNoMoreOfAJobThanDeclared changes every field of a PodGroup and compares each plugin's filter
+// results and scores for a task of the gang. If they change, the plugin must share results only among jobs with equal
+// keys, and the key must have changed too.
 func TestVerdictsDependOnNoMoreOfAJobThanDeclared(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
@@ -74,7 +75,7 @@ func TestVerdictsDependOnNoMoreOfAJobThanDeclared(t *testing.T) {
 			ask := func() answer { return askPlugin(t, cluster, plugin, podGroup.DeepCopy()) }
 			before, changes := ask(), 0
 			podGroupFields.Each(podGroup, func(path string, do, undo func()) {
-				if path == ".ObjectMeta.Name" || path == ".ObjectMeta.Namespace" { // it would be another's PodGroup
+				if path == ".ObjectMeta.Name" || path == ".ObjectMeta.Namespace" { // The name or namespace would make it another PodGroup.
 					return
 				}
 				do()
@@ -95,19 +96,19 @@ func TestVerdictsDependOnNoMoreOfAJobThanDeclared(t *testing.T) {
 	}
 	for _, plugin := range []string{"nodegroup", ibcluster.Name} {
 		if !changing[plugin] {
-			t.Errorf("no field changes what %s says: the fields or the nodes are no test", plugin)
+			t.Errorf("no field changes the results of %s: the fields or the nodes do not test it", plugin)
 		}
 	}
 }
 
-// answer is what a plugin says of a task on each node.
+// answer has a plugin's filter results and scores for a task, by node.
 type answer struct {
 	scope    framework.CacheScope
 	key      string
 	verdicts map[string]string
 }
 
-// askPlugin asks the plugin of a task of the PodGroup, of which one member runs.
+// askPlugin returns the plugin's answer for a pending task of the PodGroup, which has one running member.
 func askPlugin(t *testing.T, cluster *sessiontest.Cluster, plugin string, podGroup *v1beta1.PodGroup) answer {
 	podGroup.Name, podGroup.Namespace = "g", schedtest.Namespace
 	w := sessiontest.ClusterSpec{
@@ -153,7 +154,7 @@ func askPlugin(t *testing.T, cluster *sessiontest.Cluster, plugin string, podGro
 	return got
 }
 
-// argumentsOf makes plugins say something that do not by default.
+// argumentsOf are arguments for plugins that have no effect by default.
 var argumentsOf = map[string]string{
 	"tdm":          "    arguments:\n      tdm.revocable-zone.rz1: 00:00-00:00\n",
 	ibcluster.Name: "    arguments:\n      ibcluster.levels: [cluster]\n",

@@ -21,7 +21,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// queueOf returns a queue of n jobs with random priorities, which are their places, too; asked counts the questions which of two goes first.
+// queueOf returns a queue of n jobs, their random places in the order, and a counter of the comparisons.
 func queueOf(n int, random *rand.Rand) (q *jobQueue, place map[api.JobID]int32, asked *int) {
 	place, asked = map[api.JobID]int32{}, new(int)
 	q = &jobQueue{first: func(l, r any) bool {
@@ -37,7 +37,8 @@ func queueOf(n int, random *rand.Rand) (q *jobQueue, place map[api.JobID]int32, 
 	return q, place, asked
 }
 
-// TestJobsAreAskedAboutOnce: 10,000 gangs that wait have 10,000 turns in each session.
+// TestJobsAreAskedAboutOnce checks that jobs in the usual order are compared about once each, since 10,000 waiting
+// gangs are scheduled in each session.
 func TestJobsAreAskedAboutOnce(t *testing.T) {
 	const n = 2000
 	q, _, asked := queueOf(n, rand.New(rand.NewPCG(1, 1)))
@@ -49,7 +50,8 @@ func TestJobsAreAskedAboutOnce(t *testing.T) {
 	}
 }
 
-// TestTheFirstJobHasTheTurn: whatever the plugins' order is, also after a job whose place has changed is put back.
+// TestTheFirstJobHasTheTurn checks that the first job in the plugins' order is scheduled next, also after a job whose
+// place has changed returns to the queue.
 func TestTheFirstJobHasTheTurn(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -67,15 +69,16 @@ func TestTheFirstJobHasTheTurn(t *testing.T) {
 				}
 			}
 			if place[job.UID] < 20 && random.IntN(2) == 0 {
-				place[job.UID] += random.Int32N(10) // its share has grown
+				place[job.UID] += random.Int32N(10) // Its share has grown.
 				q.push(job)
 			}
 		}
 	}
 }
 
-// Jobs that were placed with their gang group have another order than when the queue was sorted. A job that returns to
-// the queue must not come before jobs that precede it in the new order.
+// TestReturnedJobKeepsTheQueueOrder checks that a returned job keeps the queue's order. Jobs that were placed with
+// their gang group have another order than when the queue was sorted. A job that returns to the queue must not come
+// before jobs that precede it in the new order.
 func TestReturnedJobKeepsTheQueueOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 4))
@@ -105,7 +108,8 @@ func TestReturnedJobKeepsTheQueueOrder(t *testing.T) {
 	}
 }
 
-// TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder: gang and drf treat gangs as equal that hold nothing, and the priority plugin orders them as usual.
+// TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder checks that plugins are called only for jobs that they may
+// order. Plugins gang and drf treat gangs without resources as equal, and the priority plugin orders them as usual.
 func TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder(t *testing.T) {
 	const gangAndDRF = "tiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: drf\n"
 	tests := map[string]struct {
@@ -153,7 +157,8 @@ func TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder(t *testing.T) {
 	}
 }
 
-// A plugin of the user's orders jobs, the last name first, also if it replaces a plugin of upstream's. The node has room for one pod.
+// TestUsersPluginsOrderJobs checks that a user's plugin orders jobs, also if it replaces a plugin of upstream. The
+// plugin orders the last name first, and the node has room for one pod.
 func TestUsersPluginsOrderJobs(t *testing.T) {
 	last := func(l, r any) int { return strings.Compare(r.(*api.JobInfo).Name, l.(*api.JobInfo).Name) }
 	for _, name := range []string{"mine", "priority", "gang", "drf", "binpack"} {
@@ -175,7 +180,8 @@ func TestUsersPluginsOrderJobs(t *testing.T) {
 	}
 }
 
-// A plugin of the user's refuses a pod in its pre-predicate, also if it replaces a plugin of upstream's whose pre-predicate is not called.
+// TestUsersPluginsHavePrePredicates checks that the pre-predicate of a user's plugin can refuse a pod, also if the
+// plugin replaces a plugin of upstream whose pre-predicate is skipped.
 func TestUsersPluginsHavePrePredicates(t *testing.T) {
 	for _, name := range []string{"mine", "capacity", "proportion"} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +202,7 @@ func TestUsersPluginsHavePrePredicates(t *testing.T) {
 	}
 }
 
-// openReplacing opens a session with the user's plugin of this name, and replaces upstream's plugin of this name for the test.
+// openReplacing opens a session in which the user's plugin of this name replaces upstream's for the test.
 func openReplacing(t *testing.T, cluster *sessiontest.Cluster, name string, open func(*framework.Session)) *sessiontest.Session {
 	t.Helper()
 	if upstreams, ok := vcframework.GetPluginBuilder(name); ok {

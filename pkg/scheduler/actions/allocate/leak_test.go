@@ -20,8 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// TestNothingLeaksOutOfADroppedTrial: a gang that fits nowhere is tried in all ways, and afterwards the session is
-// unchanged.
+// TestNothingLeaksOutOfADroppedTrial checks that a gang that fits nowhere is tried in every way, and that the session
+// is unchanged afterwards.
 func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
 	names := []string{"g-0", "g-1", "g-2"}
@@ -29,7 +29,7 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 	going := []*v1.Pod{schedtest.MakePod().Group("old").Req(cores("2")).Phase(v1.PodRunning).Node("a1").Terminating().Name("old-0").Obj()}
 	world := func(group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.ClusterSpec {
 		return sessiontest.ClusterSpec{
-			Nodes:      slices.Concat(nodes(holds("2"), "a1", "a2"), nodes(holds("3"), "b1", "b2")), // more in sum than fits
+			Nodes:      slices.Concat(nodes(holds("2"), "a1", "a2"), nodes(holds("3"), "b1", "b2")), // The members request more in total than fits.
 			HyperNodes: oneRow,
 			PodGroups: []*v1beta1.PodGroup{
 				group.Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj(), schedtest.MakePodGroup().Name("z").Queue("q").Obj(),
@@ -57,7 +57,7 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 
 	cases := map[string]struct {
 		world sessiontest.ClusterSpec
-		// racks says which of the racks may hold the gang as node groups; none without.
+		// racks are the node groups of racks that may hold the gang. Nil means that any node may.
 		racks *framework.NodeGroups
 	}{
 		"plain":                {world: world(gang(5), each(member(), "g-0", "g-1", "g-2", "g-3", "g-4"))},
@@ -110,13 +110,13 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 				t.Errorf("bound %v, pipelined %v; the gang was not to fit", binds, waiting)
 			}
 			if job := ssn.Jobs[schedtest.Namespace+"/g"]; len(job.NodesFitErrors) == 0 && job.JobFitErrors == "" {
-				t.Error("nothing says why the gang is not placed; was it tried?")
+				t.Error("the gang has no message, so it may not have been tried")
 			}
 		})
 	}
 }
 
-// dropped opens a session on the cluster, takes its fingerprint and runs the action.
+// dropped opens a session on the cluster, computes its fingerprint and runs the action.
 func (b behaviour) dropped(cluster *sessiontest.Cluster, act implementation) ([]string, *sessiontest.Session) {
 	ssn, actions := b.ready(cluster, act)
 	before := fingerprint(ssn)
@@ -124,7 +124,7 @@ func (b behaviour) dropped(cluster *sessiontest.Cluster, act implementation) ([]
 	return before, ssn
 }
 
-// rackGroups makes node groups of racks with nodes 1 and 2.
+// rackGroups returns node groups for the racks, each with nodes 1 and 2.
 func rackGroups(required bool, names ...string) *framework.NodeGroups {
 	groups := &framework.NodeGroups{Required: required}
 	for _, name := range names {
@@ -133,7 +133,7 @@ func rackGroups(required bool, names ...string) *framework.NodeGroups {
 	return groups
 }
 
-// nodeGroups is a plugin that wants every gang named "g" in the groups.
+// nodeGroups returns a plugin that gives these node groups to every gang named "g".
 func nodeGroups(name string, groups *framework.NodeGroups) framework.PluginSpec {
 	return plugin(name, nothing, sessiontest.NodeGroupsFn(func(job *api.JobInfo) (*framework.NodeGroups, error) {
 		if groups == nil || job.Name != "g" {
@@ -145,7 +145,7 @@ func nodeGroups(name string, groups *framework.NodeGroups) framework.PluginSpec 
 	}))
 }
 
-// plugin makes a plugin of what it does when a session opens, and of its part in it.
+// plugin returns a plugin that runs open when a session opens and has these parts.
 func plugin(name string, open func(*framework.Session), part ...any) framework.PluginSpec {
 	return framework.PluginSpec{Name: name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 		made := &sessiontest.Plugin{Called: name, Open: open}

@@ -17,16 +17,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestTheLeavesOfAGang: a gang that no leaf holds lies on the fewest, and on those that leave the others whole.
+// TestTheLeavesOfAGang checks that a gang that fits no leaf is placed on as few leaves as possible, and on leaves
+// whose use keeps the other leaves free.
 func TestTheLeavesOfAGang(t *testing.T) {
 	const byLabel = leastRequested + "  - name: ibcluster\n    arguments:\n      ibcluster.levels: [ibcluster, leaf]\n      ibcluster.defaultMode: required\n"
 	tests := map[string]struct {
-		// leaves is how many nodes of 4 cpus each leaf has, and pods how many pods its nodes hold if that is not 20.
+		// leaves is the number of 4-CPU nodes of each leaf. pods is the maximum number of pods per node, 20 by
+		// default.
 		leaves   map[string]int
 		pods     map[string]string
 		requests []string
 		conf     string
-		// waits is a node where a pod is leaving and another one waits for what it leaves.
+		// waits is a node with a terminating pod and another pod that waits for its resources.
 		waits string
 		want  map[string]int
 	}{

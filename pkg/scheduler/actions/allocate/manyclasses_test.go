@@ -20,7 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// manySizes has so many nodes of 4 cpus in two clusters, and so many pods of sizes of their own, which come before the gang z.
+// manySizes returns a cluster with the given number of 4-CPU nodes in two clusters. The given number of pods, each of
+// a different size, come before the gang z.
 func manySizes(nodes, singles int, members ...string) (sessiontest.ClusterSpec, *v1beta1.PodGroup) {
 	pods, podGroup := gang("z", members...)
 	w := sessiontest.ClusterSpec{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
@@ -34,8 +35,8 @@ func manySizes(nodes, singles int, members ...string) (sessiontest.ClusterSpec, 
 	return w, podGroup
 }
 
-// TestAGangOfManyClassesIsPlacedAmongManyOthers: a class loses what is known of nodes when others need the room, also in the middle of a
-// gang's turn.
+// TestAGangOfManyClassesIsPlacedAmongManyOthers checks that a gang with many classes is placed among many others. The
+// cached results of a class are dropped when others need the space, also while the gang is scheduled.
 func TestAGangOfManyClassesIsPlacedAmongManyOthers(t *testing.T) {
 	kinds := func(large int) []string {
 		var requests []string
@@ -47,7 +48,7 @@ func TestAGangOfManyClassesIsPlacedAmongManyOthers(t *testing.T) {
 		}
 		return requests
 	}
-	const singles = 70 // and ten classes more are kept on so many nodes, eight of them for the demand
+	const singles = 70 // The cache keeps results of 80 classes at this number of nodes, eight of them for demand.
 	for mode, large := range map[string]int{"required": 2, "preferred": 0} {
 		t.Run(mode, func(t *testing.T) {
 			w, podGroup := manySizes(8000, singles, kinds(large)...)
@@ -64,7 +65,8 @@ func TestAGangOfManyClassesIsPlacedAmongManyOthers(t *testing.T) {
 	}
 }
 
-// TestRareSizesAreLookedForOnASampleOfNodes: and on all where that does not do.
+// TestRareSizesAreLookedForOnASampleOfNodes checks that rare sizes are filtered on a sample of nodes, and on all
+// nodes if the sample does not suffice.
 func TestRareSizesAreLookedForOnASampleOfNodes(t *testing.T) {
 	const nodes, singles = 200, 400
 	gangs := map[string][]string{
@@ -81,7 +83,7 @@ func TestRareSizesAreLookedForOnASampleOfNodes(t *testing.T) {
 		pods, podGroup := gang(key, gangs[name]...)
 		w.Pods, w.PodGroups = append(w.Pods, pods...), append(w.PodGroups, podGroup)
 		first := w.Nodes[100+11*i]
-		for _, n := range w.Nodes[100+11*i:][:2] { // which the singles leave alone
+		for _, n := range w.Nodes[100+11*i:][:2] { // The single pods do not use these nodes.
 			n.Labels[key] = "yes"
 			n.Spec.Taints = []v1.Taint{{Key: key, Effect: v1.TaintEffectNoSchedule}}
 		}
@@ -122,7 +124,8 @@ func TestRareSizesAreLookedForOnASampleOfNodes(t *testing.T) {
 	}
 }
 
-// TestMembersHaveAHostPortOnAddressesOfTheirOwn: numbers do not keep them apart.
+// TestMembersHaveAHostPortOnAddressesOfTheirOwn checks that members may use the same host port on different
+// addresses. Resource counts do not separate them.
 func TestMembersHaveAHostPortOnAddressesOfTheirOwn(t *testing.T) {
 	tests := map[string]struct {
 		addresses [2]string
@@ -149,8 +152,9 @@ func TestMembersHaveAHostPortOnAddressesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestMembersWithPortsOfAllAddressesArePackedApart: where the largest first do not fit, the plan in numbers must know that a port of all
-// addresses excludes the same port of one.
+// TestMembersWithPortsOfAllAddressesArePackedApart checks that members with ports on all addresses are packed apart.
+// Where placing the largest members first fails, the plan must know that a port on all addresses excludes the same
+// port on one address.
 func TestMembersWithPortsOfAllAddressesArePackedApart(t *testing.T) {
 	pods, podGroup := gang("g", "3", "2", "1", "3", "1")
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
@@ -166,9 +170,10 @@ func TestMembersWithPortsOfAllAddressesArePackedApart(t *testing.T) {
 	}
 }
 
-// TestAGangIsNotTakenForOneThatHasFailed: what the one lacks the other has, though the tasks to be placed are equal.
+// TestAGangIsNotTakenForOneThatHasFailed checks that a cached failure of a gang is not used for another gang that
+// does not share its cause, although their pending tasks are equal.
 func TestAGangIsNotTakenForOneThatHasFailed(t *testing.T) {
-	// A member of role a keeps those of role b out of its cluster, so that a gang that needs both is not placed.
+	// A member of role a excludes members of role b from its cluster, so a gang that needs both is not placed.
 	members := func(name, queue string, done string) ([]*v1.Pod, *v1beta1.PodGroup) {
 		pods, _ := gang(name, "1", "1100m", "1200m")
 		for i, role := range []string{"a", "b", "b"} {

@@ -23,7 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// grouped has a plugin join gang a with the other gang, which need not exist.
+// grouped adds a plugin that joins gang a and the other gang, which need not exist, in a gang group.
 func (c *counting) grouped(other api.JobID, open func(*framework.Session)) {
 	c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
 	gangGroup := &binding.GangGroup{ID: "ns/a," + string(other), Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: other}}}
@@ -35,11 +35,11 @@ func (c *counting) grouped(other api.JobID, open func(*framework.Session)) {
 	}))
 }
 
-// TestMessages has the texts of this action, of its searches and of its trials that users read on gangs, as they stand on PodGroups. The
-// numbers of members and nodes in them are package explain's.
+// TestMessages compares the messages of this action, its searches and its trials that users read on PodGroups.
+// Package explain tests the numbers of members and nodes in them.
 func TestMessages(t *testing.T) {
 	got := map[string]string{}
-	// pair is the gang group of a and b, which have one pod each, for one node of 4 cpu.
+	// pair returns the gang group of a and b, with one pod each and one 4-CPU node.
 	pair := func(a, b string) *counting { return newGroup(t, []string{a}, []string{b}, node("n1", "ib-a", "4")) }
 	look := func(name string, c *counting, before ...vcframework.Action) {
 		c.cluster.Load(c.world)
@@ -70,7 +70,7 @@ func TestMessages(t *testing.T) {
 		ssn.AddJobEnqueueableFn("helper", func(any) int { return util.Reject })
 	})
 	c.world.PodGroups[1].Status.Phase = v1beta1.PodGroupPending
-	c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // else it is admitted
+	c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // Otherwise the gang is admitted.
 	look("gang b is not admitted", c, enqueue.New())
 
 	c = pair("1", "1")
@@ -192,11 +192,11 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesOfPods has the texts that users read on pods of a gang that is not placed.
+// TestMessagesOfPods compares the messages that users read on pods of a gang that is not placed.
 func TestMessagesOfPods(t *testing.T) {
 	got := map[string]string{}
 	var shard *sessiontest.Shard
-	// look has a gang whose three pods share a role. first are the pods that a plugin places first.
+	// look runs a session with a gang whose three pods share a role. first are the pods that a plugin places first.
 	look := func(name string, minimum int32, cpu string, first promises, others ...*v1.Pod) {
 		podGroups := []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(minimum).Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}
 		pods := append(each(schedtest.MakePod().Group("g").Role("worker").Req(cores(cpu)), "g-0", "g-1", "g-2"), others...)
@@ -232,7 +232,8 @@ func TestMessagesOfPods(t *testing.T) {
 	}
 }
 
-// TestMessageOfFurtherMembers: the minimum of the gang is placed, and its queue is then at its limit.
+// TestMessageOfFurtherMembers compares the message when the minimum of the gang is placed and its queue is then at
+// its limit.
 func TestMessageOfFurtherMembers(t *testing.T) {
 	pods, podGroup := gang("a", "1", "1")
 	podGroup.Spec.MinMember = 1

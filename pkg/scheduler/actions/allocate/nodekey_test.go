@@ -11,7 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// While the key is unchanged, the plugin is not called again. If the key changes, or there is none, the gang is tried.
+// TestNodeKeyDecidesWhetherAPluginIsCalledAgain checks that the plugin is not called again while its key is
+// unchanged. If the key changes, or there is none, the gang is tried.
 func TestNodeKeyDecidesWhetherAPluginIsCalledAgain(t *testing.T) {
 	steps := []struct {
 		reserved  string

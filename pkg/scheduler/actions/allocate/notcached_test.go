@@ -25,7 +25,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// refuser is a plugin that does not call some gangs ready, and may fail to score.
+// refuser is a plugin that does not report some gangs ready, and may fail to score.
 type refuser struct {
 	waits func(name string) bool
 	fails bool
@@ -44,14 +44,16 @@ func (p *refuser) ScoreNodeGroup(*api.JobInfo, *framework.NodeGroupTrial) (float
 	return 0, nil
 }
 
-// Gang b fits two nodes of 4 CPUs by resources. If another cause prevented its placement, or that of an equal gang, in
-// former sessions, b is placed when that cause ends.
+// TestFailuresWithOtherCausesThanResourcesAreNotCached checks that failures with other causes than resources are not
+// cached. Gang b fits two nodes of 4 CPUs by resources. If another cause prevented its placement, or that of an equal
+// gang, in former sessions, b is placed when that cause ends.
 func TestFailuresWithOtherCausesThanResourcesAreNotCached(t *testing.T) {
-	nodes := []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4")} // the same objects, as a changed one is another
+	nodes := []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4")} // The objects are shared, since a changed node is another object.
 	nobody := func(string) bool { return false }
 	plugin := &refuser{waits: nobody}
 	tests := map[string]struct {
-		// before is what keeps gangs waiting, and after what it becomes; boundBefore is the number of pods that are bound nevertheless.
+		// before applies the cause that keeps gangs waiting, and after removes it. boundBefore is the number of pods
+		// that are bound in the first session.
 		before, after func(w *sessiontest.ClusterSpec)
 		boundBefore   int
 	}{
@@ -106,7 +108,7 @@ func TestFailuresWithOtherCausesThanResourcesAreNotCached(t *testing.T) {
 				c.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
 				c.conf += "  - name: refuser\n    enablePredicate: false\n    enableNodeOrder: false\n    enableBestNode: false\n"
 				before := tc.boundBefore
-				if plugin.fails && where == "HyperNode" { // which have no scores of groups
+				if plugin.fails && where == "HyperNode" { // Sessions with HyperNodes have no scores of node groups.
 					before = 3
 				}
 				for range 2 {
@@ -123,7 +125,8 @@ func TestFailuresWithOtherCausesThanResourcesAreNotCached(t *testing.T) {
 	}
 }
 
-// Members that allocate does not place count for the minima of roles, and may be replaced by members of another role.
+// TestFailuresForLackOfARoleAreNotCached checks that failures for lack of a role are not cached. Members that
+// allocate does not place count for the minima of roles, and may be replaced by members of another role.
 func TestFailuresForLackOfARoleAreNotCached(t *testing.T) {
 	nodes := []*v1.Node{node("n1", "ib-a", "4")}
 	tests := map[string]*schedtest.PodBuilder{
@@ -154,7 +157,8 @@ func TestFailuresForLackOfARoleAreNotCached(t *testing.T) {
 	}
 }
 
-// TestIgnoredPortsSeparateNoPods: numbers refuse nothing that a trial would place.
+// TestIgnoredPortsSeparateNoPods checks that ignored ports separate no pods: resource counts refuse nothing that a
+// trial would place.
 func TestIgnoredPortsSeparateNoPods(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {
@@ -172,9 +176,9 @@ func TestIgnoredPortsSeparateNoPods(t *testing.T) {
 	}
 }
 
-// Plugin tdm refuses nodes by the time of day, and usage by the age of its measurements. With either of them, a gang
-// that waits is tried again in each session. volumebinding and dynamicresources have caches of their own, and only
-// filter for pods with claims.
+// TestTimeDependentResultsAreNotCached checks that time-dependent results are not cached. Plugin tdm refuses nodes by
+// the time of day, and usage by the age of its measurements. With either of them, a waiting gang is tried again in
+// each session. volumebinding and dynamicresources have their own caches, and only filter for pods with claims.
 func TestTimeDependentResultsAreNotCached(t *testing.T) {
 	for plugin, again := range map[string]bool{"binpack": false, volumebinding.Name: false, dynamicresources.Name: false, "tdm": true, "usage": true} {
 		t.Run(plugin, func(t *testing.T) {
@@ -199,8 +203,9 @@ func TestTimeDependentResultsAreNotCached(t *testing.T) {
 	}
 }
 
-// The state of a custom plugin is not part of the snapshot. The same holds for a plugin ported from upstream, which
-// signs nothing and adds its predicate through the embedded session.
+// TestResultsOfCustomPluginsAreNotCached checks that results of custom plugins are not cached. The state of a custom
+// plugin is not part of the snapshot. The same holds for a plugin ported from upstream, which signs nothing and adds
+// its predicate through the embedded session.
 func TestResultsOfCustomPluginsAreNotCached(t *testing.T) {
 	reserved := ""
 	predicate := func(task *api.TaskInfo, node *api.NodeInfo) error {
@@ -238,7 +243,8 @@ func TestResultsOfCustomPluginsAreNotCached(t *testing.T) {
 	}
 }
 
-// TestAnotherPodOfTheSameNameIsAnother: a pod is replaced between two sessions, and does without the host port.
+// TestAnotherPodOfTheSameNameIsAnother checks that a pod with the same name but another UID is another pod. A pod is
+// replaced between two sessions, and its replacement has no host port.
 func TestAnotherPodOfTheSameNameIsAnother(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {
@@ -268,7 +274,8 @@ func TestAnotherPodOfTheSameNameIsAnother(t *testing.T) {
 	}
 }
 
-// A gang with claims is placed when volumes for its nodes are created, although nothing else changed.
+// TestResultsThatDependOnVolumesAreNotCached checks that a gang with claims is placed when volumes for its nodes are
+// created, although nothing else changed.
 func TestResultsThatDependOnVolumesAreNotCached(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {
@@ -298,7 +305,7 @@ func TestResultsThatDependOnVolumesAreNotCached(t *testing.T) {
 			}
 			bound := 0
 			err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-				_, bound = c.session() // the plugin learns of volumes from informers
+				_, bound = c.session() // The plugin gets volumes from informers.
 				return bound > 0, nil
 			})
 			if bound != len(w.Pods) {
@@ -308,8 +315,9 @@ func TestResultsThatDependOnVolumesAreNotCached(t *testing.T) {
 	}
 }
 
-// A gang fitted no node in the last session, and nothing has changed since. When an action before allocate evicts a
-// task, the gang may wait for the task's resources.
+// TestEvictionsOfAnEarlierActionCount checks that evictions by an earlier action count. A gang fitted no node in the
+// last session, and nothing has changed since. When an action before allocate evicts a task, the gang may wait for
+// the task's resources.
 func TestEvictionsOfAnEarlierActionCount(t *testing.T) {
 	pods, podGroup := gang("g", "3", "3")
 	running, other := gang("r", "4")
@@ -338,7 +346,7 @@ func TestEvictionsOfAnEarlierActionCount(t *testing.T) {
 	ssn := scheduler.Open()
 	defer ssn.Close()
 	if ssn.Nodes["n1"] != n1 {
-		t.Error("the session has another copy of n1, so this test does not show what it is to show")
+		t.Error("the session has another copy of n1, so this test is not valid")
 	}
 	for _, task := range ssn.Jobs["ns/r"].Tasks {
 		if err := ssn.Evict(task, "test"); err != nil {
@@ -347,6 +355,6 @@ func TestEvictionsOfAnEarlierActionCount(t *testing.T) {
 	}
 	ssn.Run(action)
 	if waiting := len(ssn.Jobs["ns/g"].TaskStatusIndex[api.Pipelined]); waiting == 0 {
-		t.Errorf("no member waits for what is released: %s", ssn.Jobs["ns/g"].JobFitErrors)
+		t.Errorf("no member waits for the releasing resources: %s", ssn.Jobs["ns/g"].JobFitErrors)
 	}
 }

@@ -16,24 +16,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// pair is two gangs of one pod each, g and h, of which h comes second and differs in one thing.
+// pair has two gangs, g and h, of one pod each. h comes second and differs in one thing.
 type pair struct {
-	// plugins are the entries of the conf besides gang and predicates.
+	// plugins are configured in addition to gang and predicates.
 	plugins string
 	nodes   []*v1.Node
 	others  []*v1.Pod
 	g, h    *schedtest.PodBuilder
-	// prepare changes the cluster before the session opens; nil changes nothing.
+	// prepare, if not nil, changes the cluster before the session opens.
 	prepare func(*sessiontest.Cluster)
-	// change changes the pod of h where a builder cannot; nil changes nothing.
+	// change, if not nil, changes the pod of h where a builder cannot.
 	change func(*v1.Pod)
-	// groups change the PodGroups of g and h; nil changes nothing.
+	// groups, if not nil, changes the PodGroups of g and h.
 	groups func(g, h *v1beta1.PodGroup)
-	// on are the nodes of g and h.
+	// on has the expected nodes of g and h.
 	on [2]string
 }
 
-// TestPodsThatDifferInOneThing: the pods have different filter results where the difference matters, with cached results as without a cache.
+// TestPodsThatDifferInOneThing checks that pods that differ in one thing have different filter results if the
+// difference matters, with a cache as without one.
 func TestPodsThatDifferInOneThing(t *testing.T) {
 	pod := func() *schedtest.PodBuilder { return schedtest.MakePod().Req(cores("1")) }
 	guaranteed := func() *schedtest.PodBuilder {

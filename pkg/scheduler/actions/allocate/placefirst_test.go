@@ -16,13 +16,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// A gang that a plugin calls urgent goes before all others: that gang, up to its minimum, and nothing else of its queue.
+// TestUrgentGangs checks that a gang that a plugin calls urgent is placed before all others: that gang, up to its
+// minimum, and nothing else of its queue.
 func TestUrgentGangs(t *testing.T) {
 	const upstream = "it knows no urgent gangs"
 	urgent := []framework.PluginSpec{plugin("urgent", nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "u" }))}
 	const tier = "\n- plugins:\n  - name: urgent\n"
 	conf := shares + tier
-	// Queue q1 comes before q2, by name: both have nothing.
+	// Queue q1 precedes q2 by name, since both use no resources.
 	queues := []*v1beta1.Queue{schedtest.MakeQueue().Name("q1").Obj(), schedtest.MakeQueue().Name("q2").Obj()}
 	group := func(name, queue string, minMember int32) *v1beta1.PodGroup {
 		return schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(minMember).Obj()
@@ -89,7 +90,8 @@ func TestUrgentGangs(t *testing.T) {
 	})
 }
 
-// TestTheOrderOfUrgentGangs: what an earlier plugin of the conf calls urgent goes first, and gangs of one plugin go in the usual order.
+// TestTheOrderOfUrgentGangs: The urgent gangs of plugins that come first in the configuration are placed first.
+// Urgent gangs of one plugin keep the usual order.
 func TestTheOrderOfUrgentGangs(t *testing.T) {
 	urgent := func(by string, gangs ...string) framework.PluginSpec {
 		return plugin(by, nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return slices.Contains(gangs, job.Name) }))

@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// shares orders queues by the resources that they hold, and does not limit them.
+// shares orders queues by their allocated resources and does not limit them.
 var shares = strings.ReplaceAll(plain, "- name: proportion", "- name: proportion\n    enabledAllocatable: false")
 
 func TestQueues(t *testing.T) {
@@ -110,7 +110,7 @@ func TestShards(t *testing.T) {
 	sizes := slices.Concat(nodes(holds("10"), "n1"), nodes(holds("2"), "n2"), nodes(holds("20"), "n3"), nodes(holds("5"), "n4"))
 	hard := func(names ...string) *sessiontest.Shard { return &sessiontest.Shard{Mode: "hard", Nodes: names} }
 	soft := func(names ...string) *sessiontest.Shard { return &sessiontest.Shard{Mode: "soft", Nodes: names} }
-	// The emptiest node scores best, and that is n3.
+	// The emptiest node, n3, has the best score.
 	runTable(t, map[string]behaviour{
 		"without sharding the best node is taken": {
 			world: sessiontest.ClusterSpec{Nodes: sizes, PodGroups: group, Pods: pod},

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// refusingReserver reserves for all tasks but one.
+// refusingReserver reserves for all tasks except the named one.
 type refusingReserver struct{ task string }
 
 func (r refusingReserver) Reserve(task *api.TaskInfo, _ *api.NodeInfo) error {
@@ -32,8 +32,8 @@ func (refusingReserver) Unreserve(*api.TaskInfo)                               {
 func (refusingReserver) PreBind(context.Context, *api.TaskInfo, string) error  { return nil }
 func (refusingReserver) Rollback(context.Context, *api.TaskInfo, string) error { return nil }
 
-// If the nodes have enough resources for a gang, its message has the refusal, and does not claim that the members
-// filled the nodes.
+// TestRefusalOfATaskThatFitsIsReported checks that the message of a gang names the refusal if the nodes have enough
+// resources, and does not claim that the members filled the nodes.
 func TestRefusalOfATaskThatFitsIsReported(t *testing.T) {
 	refusals := map[string]struct {
 		open func(ssn *framework.Session, task string)
@@ -88,7 +88,7 @@ func TestRefusalOfATaskThatFitsIsReported(t *testing.T) {
 						})
 						says := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")].JobFitErrors
 						if len(ssn.Binds()) > 0 || !strings.Contains(says, refused.want) || strings.Contains(says, "errInfos") {
-							t.Errorf("bound %v, it says %q, want %q in it", ssn.Binds(), says, refused.want)
+							t.Errorf("bound %v, the message is %q, want %q in it", ssn.Binds(), says, refused.want)
 						}
 					})
 				}
@@ -97,7 +97,8 @@ func TestRefusalOfATaskThatFitsIsReported(t *testing.T) {
 	}
 }
 
-// TestAGangThatAPluginAllowsNowhereReportsWhy, in its pending reason.
+// TestAGangThatAPluginAllowsNowhereReportsWhy checks that the pending reason of a gang names the plugin that refuses
+// it on every node.
 func TestAGangThatAPluginAllowsNowhereReportsWhy(t *testing.T) {
 	pods, podGroup := gang("g", "1")
 	c := newCounting(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})

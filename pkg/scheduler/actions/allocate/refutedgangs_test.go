@@ -25,7 +25,7 @@ import (
 
 const racks = 4
 
-// rackWorld has racks, each a cluster and a HyperNode, of nodes with so many cpus, and one gang.
+// rackWorld returns racks, each a cluster and a HyperNode, whose nodes have the given CPUs, and one gang.
 func rackWorld(cpus []string, members ...string) (sessiontest.ClusterSpec, *v1beta1.PodGroup) {
 	pods, podGroup := gang("g", members...)
 	w := sessiontest.ClusterSpec{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
@@ -49,8 +49,9 @@ func inOneCluster(podGroup *v1beta1.PodGroup) {
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
 }
 
-// TestAGangThatNumbersRefuseIsNotTried: wherever the gang is to lie, and however it divides itself, no member is placed in a trial when
-// sums, or whole members on nodes, do not fit.
+// TestAGangThatNumbersRefuseIsNotTried checks that a gang is not tried if resource counts refuse it. No member is
+// placed in a trial if the sums, or whole members on nodes, do not fit, whatever node groups and sub-groups the gang
+// requests.
 func TestAGangThatNumbersRefuseIsNotTried(t *testing.T) {
 	tests := map[string]struct {
 		members []string
@@ -81,7 +82,7 @@ func TestAGangThatNumbersRefuseIsNotTried(t *testing.T) {
 			for _, n := range w.Nodes {
 				*n = *node(n.Name, n.Labels["ibcluster"], "170")
 			}
-			for rack := range racks { // the members ask for 175
+			for rack := range racks { // The members request 175 CPUs.
 				w.HyperNodes[rack] = schedtest.MakeHyperNode().Name(fmt.Sprintf("rack-%d", rack)).Nodes(fmt.Sprintf("n%d-0", rack)).Obj()
 			}
 			for _, pod := range w.Pods {
@@ -102,19 +103,20 @@ func TestAGangThatNumbersRefuseIsNotTried(t *testing.T) {
 				t.Errorf("%d members were placed in trials, %d bound, want none", placed, bound)
 			}
 			if c.says == "" {
-				t.Error("nothing is said of the gang")
+				t.Error("the gang has no message")
 			}
 		})
 	}
 }
 
-// TestAGangIsTriedAgainWhereSomethingChanged: one that neither numbers refuse nor a trial places.
+// TestAGangIsTriedAgainWhereSomethingChanged checks that a gang is tried again where something changed. Resource
+// counts do not refuse this gang, and no trial places it.
 func TestAGangIsTriedAgainWhereSomethingChanged(t *testing.T) {
 	for name, where := range map[string]func(*v1beta1.PodGroup){"HyperNodes": inOneHyperNode, "clusters": inOneCluster} {
 		t.Run(name, func(t *testing.T) {
 			w, podGroup := rackWorld([]string{"10", "10", "10", "10"}, "6", "6", "6", "4", "4", "4", "5", "5")
 			where(podGroup)
-			for i, pod := range w.Pods { // four of them to two nodes, which numbers do not know
+			for i, pod := range w.Pods { // Four members may use two nodes only, which resource counts do not show.
 				if i < 4 {
 					pod.Spec.NodeSelector = map[string]string{"fast": "yes"}
 				}
@@ -127,11 +129,11 @@ func TestAGangIsTriedAgainWhereSomethingChanged(t *testing.T) {
 			c := newCounting(t, w)
 			c.session()
 			said := c.says
-			for range 3 { // until all that is searched for is
+			for range 3 { // until all searches have finished
 				c.session()
 			}
 			if placed, _ := c.session(); placed > 0 || c.says != said {
-				t.Errorf("%d members were placed in trials in a session where nothing changed, and it says\n%s\nnot\n%s", placed, c.says, said)
+				t.Errorf("%d members were placed in trials in a session where nothing changed, and the message is\n%s\nnot\n%s", placed, c.says, said)
 			}
 			w.Nodes[2] = w.Nodes[2].DeepCopy()
 			w.Nodes[2].Labels["fast"] = "yes"
@@ -142,7 +144,7 @@ func TestAGangIsTriedAgainWhereSomethingChanged(t *testing.T) {
 	}
 }
 
-// counting has sessions, and counts what they place.
+// counting runs sessions and counts the tasks that they place.
 type counting struct {
 	world    sessiontest.ClusterSpec
 	cluster  *sessiontest.Cluster
@@ -161,7 +163,8 @@ func newCounting(t *testing.T, w sessiontest.ClusterSpec) *counting {
 	return c
 }
 
-// session counts the tasks that a session places, including reverted ones, and the tasks that it binds.
+// session returns the number of tasks that a session places, including reverted ones, and the number of tasks that it
+// binds.
 func (c *counting) session() (placed, bound int) {
 	c.cluster.Load(c.world)
 	ssn := c.cluster.Open(c.registry, c.conf)
@@ -174,7 +177,8 @@ func (c *counting) session() (placed, bound int) {
 	return placed, len(ssn.Binds())
 }
 
-// TestAGangReportsThatItsQueueIsFull: numbers, which know of no queues, say that it fits.
+// TestAGangReportsThatItsQueueIsFull checks that a gang reports that its queue is full. Resource counts ignore
+// queues, so by them the gang fits.
 func TestAGangReportsThatItsQueueIsFull(t *testing.T) {
 	w, podGroup := rackWorld([]string{"6", "5"}, "3", "2", "1")
 	inOneCluster(podGroup)
@@ -182,11 +186,12 @@ func TestAGangReportsThatItsQueueIsFull(t *testing.T) {
 	w.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(schedtest.Resources{"cpu": "5"}).Obj()}
 	ssn := ran(t, w, strings.Replace(withClusters, "- name: gang", "- name: gang\n  - name: capacity", 1))
 	if says := ssn.Jobs["ns/g"].JobFitErrors; len(ssn.Binds()) > 0 || !strings.Contains(says, "queue small") {
-		t.Errorf("%v were bound, and it says %q, want none and its queue", ssn.Binds(), says)
+		t.Errorf("%v were bound, and the message is %q, want none bound and the queue's name", ssn.Binds(), says)
 	}
 }
 
-// TestEachSubGroupLiesInAPartOfTheCluster: that the part holds not the whole gang is no reason to refuse it.
+// TestEachSubGroupLiesInAPartOfTheCluster checks that each sub-group is placed in a part of the cluster. A part is
+// not refused because it does not fit the whole gang.
 func TestEachSubGroupLiesInAPartOfTheCluster(t *testing.T) {
 	w, podGroup := rackWorld([]string{"6"}, "4", "4", "2", "2")
 	inOneCluster(podGroup)
@@ -203,8 +208,9 @@ func TestEachSubGroupLiesInAPartOfTheCluster(t *testing.T) {
 	}
 }
 
-// TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges: five gangs of 16 kinds, each of which would fill a cluster but for 2% of its
-// cpu and its memory, are more than one session searches for to the end. The sessions after it go on, and find room for some more.
+// TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges checks that gangs that need long searches are placed
+// although nothing changes. Each of five gangs of 16 task classes fills a cluster except for 2% of its CPU and
+// memory. One session does not finish their searches. Later sessions continue them and place more gangs.
 func TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges(t *testing.T) {
 	const gangs, members, clusters, nodesEach, kinds = 5, 64, 6, 16, 16
 	var w sessiontest.ClusterSpec
@@ -241,8 +247,9 @@ func TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges(t *testing.T) {
 	t.Errorf("%d members were bound in the first session, and no more in those after it", first)
 }
 
-// TestAGangOfManyKindsThatNumbersRefuseIsNotTried: its members need a node each, and one node is missing. A trial of such a gang costs
-// filter results and scores of each node for each member, in each session after something has changed.
+// TestAGangOfManyKindsThatNumbersRefuseIsNotTried checks that a gang of many task classes that resource counts refuse
+// is not tried. Its members need a node each, and one node is missing. A trial of such a gang would filter and score
+// each node for each member, in each session after a change.
 func TestAGangOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 	const kinds = 300
 	tests := map[string]struct {
@@ -299,18 +306,19 @@ func TestAGangOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 				c.conf = strings.Replace(c.conf, "- name: gang", "- name: gang\n  - name: capacity", 1)
 			}
 			for session := range 4 {
-				if session > 1 { // a pod of another tenant starts
+				if session > 1 { // A pod of another tenant starts.
 					c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name(fmt.Sprint("other-", session)).Node(w.Nodes[session].Name).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "10m"}).Obj())
 				}
 				if placed, bound := c.session(); placed > 0 || bound > 0 || c.says != tc.says {
-					t.Errorf("session %d placed %d tasks in trials and bound %d, want none. It says\n%q, want\n%q", session+1, placed, bound, c.says, tc.says)
+					t.Errorf("session %d placed %d tasks in trials and bound %d, want none. The message is\n%q, want\n%q", session+1, placed, bound, c.says, tc.says)
 				}
 			}
 		})
 	}
 }
 
-// TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried: together its gangs need a node more than there are.
+// TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried checks that a gang group of many task classes that resource
+// counts refuse is not tried. Together, its gangs need one node more than there are.
 func TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 	const nodes = 99
 	tests := map[string]struct {
@@ -338,7 +346,7 @@ func TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 			}
 			c := newGroup(t, requests[:tc.first], requests[tc.first:], on...)
 			for session := range 4 {
-				if session > 1 { // a pod of another tenant starts
+				if session > 1 { // A pod of another tenant starts.
 					c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name(fmt.Sprint("other-", session)).Node(on[session].Name).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "10m"}).Obj())
 				}
 				if placed, bound := c.session(); placed > 0 || bound > 0 {
@@ -346,7 +354,7 @@ func TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 				}
 				c.look(func(ssn *sessiontest.Session) {
 					if diff := cmp.Diff(tc.says, []string{ssn.Jobs["ns/a"].JobFitErrors, ssn.Jobs["ns/b"].JobFitErrors}); diff != "" {
-						t.Errorf("what the gangs report (-want +got):\n%s", diff)
+						t.Errorf("messages of the gangs (-want +got):\n%s", diff)
 					}
 				})
 			}

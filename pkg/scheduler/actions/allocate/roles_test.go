@@ -16,7 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// Roles of one gang ask for nodes of different zones, so that one role's lack of room says nothing of the other.
+// TestRoles: Roles of one gang request nodes of different zones, so a lack of room for one role does not affect the
+// other.
 func TestRoles(t *testing.T) {
 	leader := func() *schedtest.PodBuilder {
 		return schedtest.MakePod().Group("g").Role("leader").NodeSelector("zone", "x").Req(cores("1"))
@@ -87,7 +88,8 @@ func TestRoles(t *testing.T) {
 	})
 }
 
-// TestRolesThatExcludeEachOther: members that may not share a node leave one to the role that is last in task order.
+// TestRolesThatExcludeEachOther: Members that may not share a node leave a node to the role that is last in task
+// order.
 func TestRolesThatExcludeEachOther(t *testing.T) {
 	apart := v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
 		{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"of": "g"}}},
@@ -109,7 +111,8 @@ func TestRolesThatExcludeEachOther(t *testing.T) {
 	})
 }
 
-// A gang that does not need all of its tasks is placed with the tasks that fit, whichever they are.
+// TestChoiceOfMembers checks that a gang that does not need all of its tasks is placed with the tasks that fit,
+// whichever these are.
 func TestChoiceOfMembers(t *testing.T) {
 	sized := func(cpus ...string) (pods []*v1.Pod) {
 		for i, cpu := range cpus {
@@ -128,7 +131,7 @@ func TestChoiceOfMembers(t *testing.T) {
 		},
 		"roles get their minimum": {
 			world: sessiontest.ClusterSpec{
-				Nodes:     append(nodes(holds("6"), "n6"), nodes(holds("3"), "n3")...), // three workers leave no room for the leader
+				Nodes:     append(nodes(holds("6"), "n6"), nodes(holds("3"), "n3")...), // Three workers leave no room for the leader.
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
 				Pods: slices.Concat(each(schedtest.MakePod().Group("g").Role("worker").Req(cores("9")), "g-worker-0"), each(schedtest.MakePod().Group("g").Role("leader").Req(cores("1")), "g-leader-0"),
 					each(schedtest.MakePod().Group("g").Role("worker").Req(cores("3")), "g-worker-1", "g-worker-2", "g-worker-3")),
@@ -139,14 +142,15 @@ func TestChoiceOfMembers(t *testing.T) {
 	})
 }
 
-// TestMembersThatNeedNoNode count for their role's minimum, also where the others fit only if they are packed.
+// TestMembersThatNeedNoNode checks that members without a node count for their role's minimum, also if the other
+// members fit only when they are packed.
 func TestMembersThatNeedNoNode(t *testing.T) {
 	role := func(name, cpu string) *schedtest.PodBuilder {
 		return schedtest.MakePod().Group("g").Role(name).Req(cores(cpu))
 	}
 	world := func(launcher *schedtest.PodBuilder) sessiontest.ClusterSpec {
 		return sessiontest.ClusterSpec{
-			Nodes: nodes(holds("6"), "n1", "n2"), // both leaders on the one and three workers on the other
+			Nodes: nodes(holds("6"), "n1", "n2"), // Both leaders fit on one node, and three workers on the other.
 			PodGroups: []*v1beta1.PodGroup{
 				schedtest.MakePodGroup().Name("g").MinMember(6).MinTaskMember("launcher", 1).MinTaskMember("leader", 2).MinTaskMember("worker", 3).Obj(),
 			},

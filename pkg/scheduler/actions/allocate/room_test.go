@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// leaving are pods that end: their node's room is free soon.
+// leaving returns terminating pods, whose resources on the node are being released.
 func leaving(node, cpu string, names ...string) []*v1.Pod {
 	return each(schedtest.MakePod().Group("old").Req(cores(cpu)).Phase(v1.PodRunning).Node(node).Terminating(), names...)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// withNodeGroups has queues keep to node groups of their own.
+// withNodeGroups restricts queues to their own node groups.
 const withNodeGroups = `
 actions: allocate
 tiers:
@@ -28,7 +28,7 @@ tiers:
   - name: nodegroup
 `
 
-// queueOn is a queue whose pods go to nodes of the node group only.
+// queueOn returns a queue whose pods may use nodes of the node group only.
 func queueOn(name, group string) *v1beta1.Queue {
 	queue := schedtest.MakeQueue().Name(name).Obj()
 	queue.Spec.Affinity = &v1beta1.Affinity{NodeGroupAffinity: &v1beta1.NodeGroupAffinity{
@@ -37,13 +37,13 @@ func queueOn(name, group string) *v1beta1.Queue {
 	return queue
 }
 
-// nodesOf are nodes of the node group.
+// nodesOf returns nodes of the node group.
 func nodesOf(group, cpu string, names ...string) []*v1.Node {
 	return nodes(holds(cpu).Label("volcano.sh/nodegroup-name", group), names...)
 }
 
-// TestAVerdictHoldsForJobsOfItsScopeOnly: plugins whose verdicts depend on more than the task are asked with a task of the job, although its
-// tasks are equal to those of another.
+// TestAVerdictHoldsForJobsOfItsScopeOnly checks that a filter result applies only to jobs in its scope. Plugins whose
+// results depend on more than the task are called again for a task of another job, although its tasks are equal.
 func TestAVerdictHoldsForJobsOfItsScopeOnly(t *testing.T) {
 	gang := func(name string) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Name(name).MinMember(2) }
 	pods := func(gang string) []*v1.Pod {
@@ -81,7 +81,7 @@ func TestAVerdictHoldsForJobsOfItsScopeOnly(t *testing.T) {
 	})
 }
 
-// clustersFirst has ibcluster alone decide where gangs lie.
+// clustersFirst lets only ibcluster choose the node groups of gangs.
 const clustersFirst = `
 actions: allocate
 tiers:
@@ -94,7 +94,8 @@ tiers:
       ibcluster.levels: [cluster]
 `
 
-// rooms is a plugin that prefers a group of nodes for every gang: one that goes across clusters.
+// rooms is a plugin that gives every gang node groups, which cross the boundaries of clusters. It may require one of
+// them or only prefer it.
 type rooms struct {
 	framework.NoFilter
 	required bool
@@ -124,7 +125,7 @@ func roomsSpec(required bool) framework.PluginSpec {
 		}}
 }
 
-// roomsFirst has another plugin's node groups count before those of ibcluster.
+// roomsFirst gives another plugin's node groups precedence over ibcluster's.
 const roomsFirst = `
 actions: allocate
 tiers:
@@ -139,8 +140,9 @@ tiers:
       ibcluster.levels: [cluster]
 `
 
-// TestARequiredGangLiesInOneClusterBesideOtherNodeGroups: ibcluster's verdict on a node changes with the gang's first member, which another plugin's
-// groups do not know.
+// TestARequiredGangLiesInOneClusterBesideOtherNodeGroups checks that a gang that requires a cluster stays in one
+// cluster if other node groups have precedence. The filter result of ibcluster for a node changes with the gang's
+// first member, which another plugin's node groups do not take into account.
 func TestARequiredGangLiesInOneClusterBesideOtherNodeGroups(t *testing.T) {
 	cases := map[string]behaviour{}
 	for name, required := range map[string]bool{"required": true, "preferred": false} {
@@ -157,7 +159,7 @@ func TestARequiredGangLiesInOneClusterBesideOtherNodeGroups(t *testing.T) {
 			conf:    roomsFirst,
 			plugins: []framework.PluginSpec{roomsSpec(required), ibcluster.Spec()},
 			world: sessiontest.ClusterSpec{
-				// Spreading members evenly over all nodes is what scores ask for.
+				// Scores prefer to spread members evenly over all nodes.
 				Nodes:     append(inRoom("ib-a", "a1", "a2"), inRoom("ib-b", "b1", "b2")...),
 				PodGroups: []*v1beta1.PodGroup{gang("g"), gang("h")},
 				Pods:      append(pods("g"), pods("h")...),

@@ -14,10 +14,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// fingerprint returns, as lines, all parts of a session that change when tasks are placed: the contents of nodes, in
-// Volcano's books, in those of the Kubernetes predicates and in those of devices; tasks with their pods; and the answers
-// of plugins about queues and about the order of jobs, which depends on their shares. Reasons why a gang does not fit are
-// left out.
+// fingerprint returns, as lines, all parts of a session that change when tasks are placed. These are the contents of
+// nodes as seen by Volcano, by the Kubernetes predicates and by devices; tasks with their pods; and the results of
+// plugins about queues and about the order of jobs, which depends on their shares. It omits the reasons why a gang
+// does not fit.
 func fingerprint(ssn *sessiontest.Session) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -86,7 +86,7 @@ func sayJob(say func(string, ...any), ssn *sessiontest.Session, job *api.JobInfo
 	}
 }
 
-// ordered lists annotations by key.
+// ordered returns the annotations sorted by key.
 func ordered(annotations map[string]string) string {
 	var list []string
 	for key, value := range annotations {
@@ -96,7 +96,7 @@ func ordered(annotations map[string]string) string {
 	return strings.Join(list, ",")
 }
 
-// amounts lists what there is of each resource; nothing of one is the same as not knowing it.
+// amounts returns the amount of each resource. An amount of 0 equals a missing resource.
 func amounts(r *api.Resource) string {
 	var list []string
 	for _, name := range r.ResourceNames() {

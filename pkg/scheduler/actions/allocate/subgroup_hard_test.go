@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// A gang within one domain, and each of its sub-groups within a narrower one.
+// TestSubGroupsInHardTopology: A gang must be in one domain, and each of its sub-groups in a narrower one.
 func TestSubGroupsInHardTopology(t *testing.T) {
 	in := func(label, value string) *schedtest.PodBuilder {
 		return schedtest.MakePod().Group("g").Label(label, value).Req(cores("2"))
@@ -33,7 +33,8 @@ func TestSubGroupsInHardTopology(t *testing.T) {
 			Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}, Pods: slices.Concat(pods...),
 		}
 	}
-	// singlesAndPairs is a gang of the row whose sub-groups lie in a rack each: so many single pods, so many pairs.
+	// singlesAndPairs returns a gang of the row whose sub-groups need one rack each: the given numbers of single pods
+	// and of pairs.
 	singlesAndPairs := func(minMember, singles, pairs int32) *schedtest.PodGroupBuilder {
 		return gang(minMember).Topology(hard, 2).
 			SubGroups("singles", "single", singles, 1).SubGroupTopology(hard, 1).

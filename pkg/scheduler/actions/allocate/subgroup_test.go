@@ -13,9 +13,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// Sub-groups are the pods with one value of a policy's label. Every node holds one pod unless a case says otherwise.
+// TestSubGroups: A sub-group is the pods that share one value of a policy's label. Every node holds one pod unless a
+// case states otherwise.
 func TestSubGroups(t *testing.T) {
-	// in makes a member of the sub-group that the label's value names.
+	// in returns a member of the sub-group with this label value.
 	in := func(label, value string) *schedtest.PodBuilder {
 		return schedtest.MakePod().Group("g").Label(label, value).Req(cores("2"))
 	}
@@ -150,7 +151,7 @@ func rowsOf(ssn *sessiontest.Session) map[string]int {
 	return rows
 }
 
-// allocatedSub checks the HyperNodes in which the sub-groups were decided to lie, by "policy-value".
+// allocatedSub checks the HyperNodes chosen for the sub-groups, by "policy-value".
 func allocatedSub(want map[string]string) func(*testing.T, *sessiontest.Session) {
 	return func(t *testing.T, ssn *sessiontest.Session) {
 		t.Helper()

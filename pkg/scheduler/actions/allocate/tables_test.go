@@ -23,13 +23,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// The tables hold what the action does, seen from outside: clusters and what must become of them, for this project's action and for
-// upstream's where both agree, and the regression tests of upstream's defects.
+// The tables describe the observable behaviour of the action: clusters and the required placements, for this
+// project's action, for upstream's where both agree, and for upstream's defects.
 
 // implementation is an implementation of allocate under test.
 type implementation struct {
 	name string
-	// make makes the action for one session of the registry.
+	// make returns the action for one session of the registry.
 	make func(registry *framework.Registry) vcframework.Action
 }
 
@@ -44,32 +44,32 @@ var ours = implementation{"ours", func(registry *framework.Registry) vcframework
 // implementations are the implementations to which the tables apply.
 var implementations = []implementation{upstream, ours}
 
-// behaviour is a world and what one run of allocate makes of it.
+// behaviour is a cluster and the required result of one run of allocate.
 type behaviour struct {
 	world sessiontest.ClusterSpec
-	// conf is the scheduler's configuration; plain when empty.
+	// conf is the scheduler's configuration. An empty conf means plain.
 	conf string
-	// plugins are the test's own, which the conf names.
+	// plugins are the test's own plugins, which the configuration names.
 	plugins []framework.PluginSpec
 	// prepare changes the cluster before the session opens.
 	prepare func(*sessiontest.Cluster)
-	// enqueue reports whether the enqueue action is configured too; it has nothing to do.
+	// enqueue reports whether the enqueue action is configured too. It does nothing.
 	enqueue bool
 
-	// binds is the node of every pod that is to be bound, by the pod's name. Where chance has a say, alternatives are
-	// separated by "|", and "*" is any node.
+	// binds is the node of every pod that must be bound, by pod name. Where the choice is random, "|" separates
+	// alternatives, and "*" is any node.
 	binds map[string]string
-	// pipelined is the same for pods that wait for room to become free.
+	// pipelined is the same for pods that wait for releasing resources.
 	pipelined map[string]string
-	// together lists pods that must lie in one rack.
+	// together lists pods that must be in one rack.
 	together [][]string
-	// check looks at what the rest does not say.
+	// check, if not nil, checks what the other fields cannot express.
 	check func(*testing.T, *sessiontest.Session)
-	// upstreamDiffers says why upstream's action does not do this; empty when it does.
+	// upstreamDiffers is the reason why upstream's action has another result. It is empty if the result is the same.
 	upstreamDiffers string
 }
 
-// plain is the configuration of a cluster without extras.
+// plain is the configuration of a cluster without extra plugins.
 const plain = `
 actions: allocate
 tiers:
@@ -83,14 +83,14 @@ tiers:
   - name: nodeorder
 `
 
-// volumeBinders are the plugins that bind volumes. Each has behaviours with claims bind them.
+// volumeBinders are the plugins that bind volumes. Each has a function that makes behaviours with claims use it.
 var volumeBinders = map[string]func() func(behaviour) behaviour{
 	predicates.PluginName: func() func(behaviour) behaviour { return func(b behaviour) behaviour { return b } },
 	volumebinding.Name:    withVolumeBinding,
 }
 
-// withVolumeBinding gives behaviours a plugin that keeps what it holds from session to session. Their confs are as config makes them
-// of those that name the plugin.
+// withVolumeBinding returns a function that makes behaviours use plugin volumebinding, with one state for all
+// sessions. It changes their configurations as package config does when the plugin is named.
 func withVolumeBinding() func(behaviour) behaviour {
 	spec := volumebinding.Spec()
 	return func(b behaviour) behaviour {
@@ -101,7 +101,7 @@ func withVolumeBinding() func(behaviour) behaviour {
 	}
 }
 
-// bindingVolumes runs a test of claims with each plugin that binds them.
+// bindingVolumes runs a test of claims with each plugin that binds volumes.
 func bindingVolumes(t *testing.T, test func(t *testing.T, bound func(behaviour) behaviour)) {
 	t.Helper()
 	for name, with := range volumeBinders {
@@ -111,7 +111,7 @@ func bindingVolumes(t *testing.T, test func(t *testing.T, bound func(behaviour) 
 
 func runTable(t *testing.T, cases map[string]behaviour) {
 	t.Helper()
-	shared := sessiontest.New(sessiontest.ClusterSpec{}) // a cluster of one's own takes 100 ms to start
+	shared := sessiontest.New(sessiontest.ClusterSpec{}) // A separate cluster takes 100 ms to start.
 	defer shared.Close()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func (b behaviour) open(cluster *sessiontest.Cluster, act implementation) *sessi
 	return ssn
 }
 
-// ready opens a session on the cluster; the actions are to be run.
+// ready opens a session on the cluster. The caller runs the returned actions.
 func (b behaviour) ready(cluster *sessiontest.Cluster, act implementation) (*sessiontest.Session, []vcframework.Action) {
 	registry := framework.NewRegistry()
 	for _, plugin := range b.plugins {
@@ -197,7 +197,7 @@ func (idle) Initialize()                  {}
 func (idle) UnInitialize()                {}
 func (idle) Execute(*vcframework.Session) {}
 
-// match compares the nodes of pods, by "namespace/name", with what a behaviour wants, by name.
+// match compares the nodes of pods, by "namespace/name", with the nodes that a behaviour requires, by name.
 func match(t *testing.T, what string, want map[string]string, got map[string]string) {
 	t.Helper()
 	expected := map[string]string{}
@@ -216,8 +216,8 @@ func match(t *testing.T, what string, want map[string]string, got map[string]str
 	}
 }
 
-// checkStatuses holds the tasks' statuses against what was handed over: bound pods are Binding, and nothing is left
-// Allocated but by a gang that waits for room. Upstream leaves the node's name in the pods of a trial it drops.
+// checkStatuses checks the tasks' statuses against the committed tasks: bound pods are Binding, and only tasks of a
+// gang that waits for resources are Allocated. Upstream leaves the node's name in the pods of a dropped trial.
 func checkStatuses(t *testing.T, ssn *sessiontest.Session, act implementation) {
 	t.Helper()
 	binds := ssn.Binds()
@@ -227,9 +227,9 @@ func checkStatuses(t *testing.T, ssn *sessiontest.Session, act implementation) {
 			node, bound := binds[task.Namespace+"/"+task.Name]
 			switch {
 			case bound && (task.Status != api.Binding || task.NodeName != node):
-				t.Errorf("task %s is %s on %q, want Binding on %s, where it was handed over to be bound", task.Name, task.Status, task.NodeName, node)
+				t.Errorf("task %s is %s on %q, want Binding on %s, where it was committed", task.Name, task.Status, task.NodeName, node)
 			case !bound && (task.Status == api.Binding || task.Status == api.Allocated && !waits):
-				t.Errorf("task %s is %s on %q without having been handed over", task.Name, task.Status, task.NodeName)
+				t.Errorf("task %s is %s on %q without a commit", task.Name, task.Status, task.NodeName)
 			case task.Status == api.Pending && (task.NodeName != "" || task.Pod.Spec.NodeName != "" && act.name != upstream.name):
 				t.Errorf("task %s is pending and has node %q, its pod node %q", task.Name, task.NodeName, task.Pod.Spec.NodeName)
 			}
@@ -237,7 +237,7 @@ func checkStatuses(t *testing.T, ssn *sessiontest.Session, act implementation) {
 	}
 }
 
-// placed are the nodes of all pods that have one, whether handed over, waiting or there before.
+// placed returns the nodes of all pods that have one: bound in this session, pipelined, or running before it.
 func placed(ssn *sessiontest.Session) map[string]string {
 	nodes := map[string]string{}
 	for _, job := range ssn.Jobs {
@@ -250,10 +250,10 @@ func placed(ssn *sessiontest.Session) map[string]string {
 	return nodes
 }
 
-// rackOf is the rack of a node: "a1" is in rack "a".
+// rackOf returns the rack of a node: "a1" is in rack "a".
 func rackOf(node string) string { return strings.TrimRight(node, "0123456789") }
 
-// perRack counts the bound pods by rack, most first.
+// perRack returns the numbers of bound pods per rack, largest first.
 func perRack(ssn *sessiontest.Session) []int {
 	racks := map[string]int{}
 	for _, node := range ssn.Binds() {
@@ -282,7 +282,7 @@ func nodes(node *schedtest.NodeBuilder, names ...string) []*v1.Node {
 	return list
 }
 
-// cores is a request or a capacity of whole cpus; a capacity also holds pods.
+// cores returns a request or a capacity of whole CPUs. A capacity also holds pods.
 func cores(n string) schedtest.Resources { return schedtest.Resources{"cpu": n} }
 
 func holds(cpu string) *schedtest.NodeBuilder {

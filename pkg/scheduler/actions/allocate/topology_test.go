@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// topological is a configuration that looks at HyperNodes.
+// topological is a configuration that takes HyperNodes into account.
 const topological = `
 actions: allocate
 tiers:
@@ -30,17 +30,17 @@ const (
 	soft = v1beta1.SoftNetworkTopologyMode
 )
 
-// rack is a HyperNode of tier 1 with the nodes named after it: "a1", "a2" and so on.
+// rack returns a HyperNode of tier 1 with the nodes named after it: "a1", "a2" and so on.
 func rack(name string) *topologyv1alpha1.HyperNode {
 	return schedtest.MakeHyperNode().Name(name).TierName("rack").NodesLike("^" + name + "[0-9]+$").Obj()
 }
 
-// row is a HyperNode of tier 2.
+// row returns a HyperNode of tier 2.
 func row(name string, racks ...string) *topologyv1alpha1.HyperNode {
 	return schedtest.MakeHyperNode().Name(name).Tier(2).TierName("row").HyperNodes(racks...).Obj()
 }
 
-// oneRow is two racks in a row, and twoRows are two such rows in a hall (tier 3).
+// oneRow has two racks in a row, and twoRows has two such rows in a hall (tier 3).
 var (
 	oneRow  = []*topologyv1alpha1.HyperNode{rack("a"), rack("b"), row("row", "a", "b")}
 	twoRows = []*topologyv1alpha1.HyperNode{
@@ -49,14 +49,14 @@ var (
 	}
 )
 
-// disorder makes the HyperNodes of oneRow unusable: one of them has two parents.
+// disorder makes the HyperNodes of oneRow invalid: one of them has two parents.
 func disorder(c *sessiontest.Cluster) {
 	if err := c.Cache().HyperNodesInfo.UpdateHyperNode(row("other", "a")); err == nil {
 		panic("a HyperNode has two parents, and that is no error")
 	}
 }
 
-// Every node holds one pod unless a case says otherwise.
+// TestTopology: Every node holds one pod unless a case states otherwise.
 func TestTopology(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
 	running := func(node, name string) *v1.Pod {
@@ -119,7 +119,7 @@ func TestTopology(t *testing.T) {
 					schedtest.MakeHyperNode().Name("l").Nodes("a1", "a2", "b1", "b2").Obj(), schedtest.MakeHyperNode().Name("r").Nodes("c1", "c2", "d1", "d2").Obj(),
 				}, gang(3).Topology(hard, 1), pending("g-0", "g-1", "g-2")...)
 				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
-				for i, node := range []string{"a1", "b1", "c1", "d2"} { // half of each node's cpu, so that the sums suffice
+				for i, node := range []string{"a1", "b1", "c1", "d2"} { // Half of each node's CPU, so the sums suffice.
 					w.Pods = append(w.Pods, schedtest.MakePod().Group("old").Req(schedtest.Resources{"cpu": "1"}).Phase(v1.PodRunning).Node(node).Name("old-"+string(rune('0'+i))).Obj())
 				}
 				return w
@@ -318,7 +318,7 @@ func TestTopologyScores(t *testing.T) {
 	})
 }
 
-// allocated checks the HyperNode in which the gang was decided to lie.
+// allocated checks the HyperNode chosen for the gang.
 func allocated(hyperNode string) func(*testing.T, *sessiontest.Session) {
 	return func(t *testing.T, ssn *sessiontest.Session) {
 		t.Helper()
@@ -332,7 +332,7 @@ func allocated(hyperNode string) func(*testing.T, *sessiontest.Session) {
 	}
 }
 
-// allocatedRack checks that the gang was decided to lie in the rack its pods are in.
+// allocatedRack checks that the HyperNode chosen for the gang is the rack of its pods.
 func allocatedRack(t *testing.T, ssn *sessiontest.Session) {
 	t.Helper()
 	for _, node := range ssn.Binds() {

@@ -13,8 +13,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestTheBestTrialWins: the score of a cluster depends on where the members are placed in it. The best cluster is neither the first nor the last that is
-// tried. The scoring plugin sees which part of each cluster the gang would fill.
+// TestTheBestTrialWins checks that the best trial wins. The score of a cluster depends on the placement of the
+// members in it. The best cluster is neither the first nor the last that is tried. The scoring plugin sees which part
+// of each cluster the gang would fill.
 func TestTheBestTrialWins(t *testing.T) {
 	pods, podGroup := gang("g", "3", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}

@@ -17,7 +17,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// byTurns is the action in sessions in which only the search for an order, or the packing, that has its turn has steps.
+// byTurns runs the action as if only one search had steps: the search for an order, or the packing, that has its
+// turn.
 type byTurns struct {
 	*allocate.Action
 	packings bool
@@ -25,7 +26,8 @@ type byTurns struct {
 
 func (b byTurns) Execute(ssn *framework.Session) { b.ExecuteByTurns(ssn, b.packings) }
 
-// boundIn returns the sessions, of so many, in which the pod is bound. Nothing that a session decides comes true.
+// boundIn runs the given number of sessions and returns the indices of the sessions that bind the pod. No decision of
+// a session takes effect.
 func (c *counting) boundIn(pod string, sessions int, packings bool) (bound []int) {
 	c.registry.RegisterAction(byTurns{allocate.New(), packings})
 	c.action, _ = vcframework.GetAction("allocate")
@@ -39,17 +41,17 @@ func (c *counting) boundIn(pod string, sessions int, packings bool) (bound []int
 	return bound
 }
 
-// TestAGroupHasTheTurnsOfOneGang: it waits for two searches, for an order of its gangs and for one of the members of gang b, neither of which finds
-// room. Gang x still has every second turn.
+// TestAGroupHasTheTurnsOfOneGang checks that a gang group has the turns of one gang. It needs two searches, for an
+// order of its gangs and for one of the members of gang b, and both find no room. Gang x still has every second turn.
 func TestAGroupHasTheTurnsOfOneGang(t *testing.T) {
-	c := newGroup(t, []string{"31"}, []string{"6", "5", "3", "3", "3"}, // b asks for all of its nodes, and 6 and 5 leave room for two of 3
+	c := newGroup(t, []string{"31"}, []string{"6", "5", "3", "3", "3"}, // Gang b requests all of its nodes; its members of 6 and 5 leave room for two of 3.
 		node("a1", "ib-a", "40"), node("b1", "ib-b", "10"), node("b2", "ib-b", "10"), node("x1", "ib-x", "3"), node("x2", "ib-x", "4"))
 	pods, podGroup := gang("x", "2", "2", "1", "1")
 	c.world.Pods, c.world.PodGroups = append(c.world.Pods, pods...), append(c.world.PodGroups, podGroup)
 	for _, pod := range c.world.Pods {
 		pod.Spec.NodeSelector = map[string]string{"ibcluster": "ib-" + pod.Name[:1]}
 	}
-	for _, pod := range pods[2:] { // they have no room when those of 2 are placed first
+	for _, pod := range pods[2:] { // They have no room if the members that request 2 are placed first.
 		pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: "x1"}
 	}
 	if diff := cmp.Diff([]int{2, 4, 6}, c.boundIn("ns/x-0", 8, false)); diff != "" {
@@ -57,8 +59,8 @@ func TestAGroupHasTheTurnsOfOneGang(t *testing.T) {
 	}
 }
 
-// TestNamespacesOfGroupsHaveTurns: a group that waits for another order of its gangs, or for a packing, does not wait for all four groups of another
-// namespace.
+// TestNamespacesOfGroupsHaveTurns checks that namespaces of gang groups take turns. A group that waits for another
+// order of its gangs, or for a packing, does not wait for all four groups of another namespace.
 func TestNamespacesOfGroupsHaveTurns(t *testing.T) {
 	tests := map[string]struct {
 		a, b         []int
@@ -80,7 +82,7 @@ func TestNamespacesOfGroupsHaveTurns(t *testing.T) {
 				for name, requests := range map[string][]int{"a": tt.a, "b": tt.b} {
 					var cpu []string
 					for _, milli := range requests {
-						cpu = append(cpu, fmt.Sprintf("%dm", milli-i)) // no two packings are alike
+						cpu = append(cpu, fmt.Sprintf("%dm", milli-i)) // No two packings are equal.
 					}
 					pods, podGroup := gang(fmt.Sprint(name, i), cpu...)
 					podGroup.Namespace = namespace

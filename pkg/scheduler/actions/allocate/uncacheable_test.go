@@ -17,16 +17,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// helper is a plugin made for a test. It declares that its verdicts depend on the task's shape only.
+// helper is a test plugin. It declares that its filter results depend on the task class only.
 type helper struct {
 	framework.DefaultSigner
 	open func(*framework.Session)
-	// part implements interfaces of the plugin; it may be nil.
+	// part implements interfaces of the plugin. It may be nil.
 	part any
-	// reads are the labels and annotations that it signs; all without them. scope is how far its verdicts hold, by task; nil for PerTaskClass.
+	// reads are the labels and annotations that the plugin signs. scope returns the scope of its filter results for a
+	// task. If it is nil, the scope is PerTaskClass.
 	reads framework.PodKeys
 	scope func(*api.TaskInfo) framework.CacheScope
-	// nodeKey signs nodes; it may be nil.
+	// nodeKey signs nodes. It may be nil.
 	nodeKey func(*api.NodeInfo) uint64
 }
 
@@ -50,7 +51,7 @@ func (h helper) SignTask(task *api.TaskInfo) framework.CacheScope {
 
 func nothing(*framework.Session) {}
 
-// one returns the only value of the list; nil if it has none.
+// one returns the only value of the list, or nil if the list is empty.
 func one(part []any) any {
 	if len(part) == 0 {
 		return nil
@@ -58,7 +59,7 @@ func one(part []any) any {
 	return part[0]
 }
 
-// runWith places the world's gangs with a plugin of the test's, which the conf calls helper.
+// runWith places the gangs of the cluster with a plugin of the test, which the configuration calls helper.
 func runWith(t *testing.T, w sessiontest.ClusterSpec, conf string, open func(*framework.Session), part ...any) map[string]string {
 	t.Helper()
 	cluster := sessiontest.New(w)
@@ -75,8 +76,9 @@ func runWith(t *testing.T, w sessiontest.ClusterSpec, conf string, open func(*fr
 	return ssn.Binds()
 }
 
-// TestPluginsThatChooseAmongNodesAreAsked: upstream's allocate asks for a node's score in three ways and for the choice among the
-// nodes scored. None is lost because other plugins' verdicts are kept.
+// TestPluginsThatChooseAmongNodesAreAsked checks that plugins that choose among nodes are called. Upstream's allocate
+// has three functions for a node's score and one for the choice among the scored nodes. All are called although other
+// plugins' filter results are cached.
 func TestPluginsThatChooseAmongNodesAreAsked(t *testing.T) {
 	choose := func(ssn *framework.Session) {
 		ssn.AddBestNodeFn("helper", func(_ *api.TaskInfo, scored map[float64][]*api.NodeInfo) *api.NodeInfo {
@@ -139,7 +141,7 @@ func TestPluginsThatChooseAmongNodesAreAsked(t *testing.T) {
 	}
 }
 
-// apart makes pods that keep off each other's nodes.
+// apart gives the pods required anti-affinity to each other on a node.
 func apart(pods []*v1.Pod) []*v1.Pod {
 	for _, pod := range pods {
 		pod.Labels["app"] = "apart"
@@ -152,7 +154,8 @@ func apart(pods []*v1.Pod) []*v1.Pod {
 	return pods
 }
 
-// TestMembersApartTakeTheBestNodesLeft: also those that others, which have no affinity of their own, are kept off.
+// TestMembersApartTakeTheBestNodesLeft checks that members with anti-affinity take the best of the remaining nodes,
+// including members without their own affinity that others exclude.
 func TestMembersApartTakeTheBestNodesLeft(t *testing.T) {
 	pods, podGroup := gang("g", "1", "1", "1")
 	other, otherGroup := gang("h", "1")
@@ -168,7 +171,7 @@ func TestMembersApartTakeTheBestNodesLeft(t *testing.T) {
 	}
 }
 
-// roomiest is a conf in which the node with the largest share of its resources left is best.
+// roomiest is a configuration in which the node with the largest free share of its resources has the best score.
 const roomiest = `
 actions: allocate
 tiers:
@@ -180,8 +183,9 @@ tiers:
       balancedresource.weight: 0
 `
 
-// TestANodeThatRefusesForGoodIsNotAskedAgain: of nodes refused by their labels, taints or for being cordoned no plugin is
-// asked again for the other members. A plugin that scores is asked about all nodes that are left, another until one fits.
+// TestANodeThatRefusesForGoodIsNotAskedAgain checks that a node that was refused for its labels or taints, or because
+// it is cordoned, is not filtered again for the other members. A plugin that scores is called for all remaining
+// nodes. Other plugins are called until one node fits.
 func TestANodeThatRefusesForGoodIsNotAskedAgain(t *testing.T) {
 	scores := func(ssn *framework.Session) {
 		ssn.AddNodeOrderFn("helper", func(*api.TaskInfo, *api.NodeInfo) (float64, error) { return 0, nil })
@@ -192,7 +196,7 @@ func TestANodeThatRefusesForGoodIsNotAskedAgain(t *testing.T) {
 	}{
 		"a plugin that scores": {open: scores, want: map[string]int{
 			"tainted": 1, "cordoned": 1, "labelled": 1,
-			"n1": 1, "n2": 2, "n3": 3, // until a member is there
+			"n1": 1, "n2": 2, "n3": 3, // until a member is placed on it
 		}},
 		"a plugin that does not": {open: func(*framework.Session) {}, want: map[string]int{"cordoned": 1, "labelled": 1, "n1": 1, "n2": 1, "n3": 1}},
 	} {

@@ -22,13 +22,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// with is a conf of the plugins, after gang and predicates.
+// with returns a configuration with the plugins after gang and predicates.
 func with(plugins string) string {
 	return "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n" + plugins
 }
 
-// TestUpstreamsPluginsAreAskedForEveryTask: verdicts and scores of these plugins change with what was placed elsewhere, or with the name of the
-// pod. Equal members of one gang, and equal gangs, are placed otherwise if one's are taken for another's.
+// TestUpstreamsPluginsAreAskedForEveryTask checks that these plugins of upstream are called for every task. Their
+// filter results and scores change with placements elsewhere, or with the name of the pod. Equal members of one gang,
+// and equal gangs, would be placed differently if they shared results.
 func TestUpstreamsPluginsAreAskedForEveryTask(t *testing.T) {
 	byName := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request struct {
@@ -76,14 +77,14 @@ func TestUpstreamsPluginsAreAskedForEveryTask(t *testing.T) {
 			binds:           map[string]string{"g-0": "n1", "h-0": "n4"},
 			upstreamDiffers: "it breaks ties by chance",
 		},
-		"numa-aware": { // two NUMA nodes of two cpus on a node that holds eight: a third member fits by numbers alone
+		"numa-aware": { // The node has two NUMA nodes of two CPUs but reports eight CPUs: a third member fits by resource counts only.
 			conf: with("  - name: numa-aware\n"),
 			world: sessiontest.ClusterSpec{Nodes: []*v1.Node{schedtest.MakeNode().Name("a").Capacity(schedtest.Resources{"cpu": "8", "memory": "8Gi", "pods": "20"}).Obj()}, PodGroups: two,
 				Pods: each(guaranteed.Annotation(v1beta1.NumaPolicyKey, "single-numa-node"), "g-0", "g-1", "g-2")},
 			prepare: func(c *sessiontest.Cluster) { giveNUMA(c, "a", 2) },
 			binds:   map[string]string{"g-0": "a", "g-1": "a"},
 		},
-		"task-topology": { // each worker scores the node of the parameter server of its own bucket
+		"task-topology": { // Each worker scores the node of the parameter server in its own bucket.
 			conf: with("  - name: task-topology\n"),
 			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "a", "b", "c", "d"),
@@ -97,8 +98,9 @@ func TestUpstreamsPluginsAreAskedForEveryTask(t *testing.T) {
 	})
 }
 
-// TestPodsThatWantDevicesOfAKind: pods that want devices of one kind are in another class than equal pods that take any device, because of the
-// annotations that deviceshare reads. A filter result for the former does not apply to the latter.
+// TestPodsThatWantDevicesOfAKind checks that pods that request devices of one kind are in another class than equal
+// pods that take any device, because deviceshare reads their annotations. A filter result for the former does not
+// apply to the latter.
 func TestPodsThatWantDevicesOfAKind(t *testing.T) {
 	vgpu.VGPUEnable = true
 	t.Cleanup(func() { vgpu.VGPUEnable = false })
@@ -128,7 +130,7 @@ func TestPodsThatWantDevicesOfAKind(t *testing.T) {
 	runTable(t, cases)
 }
 
-// giveNUMA says of the node that it has two NUMA nodes of so many cpus each, which the kubelet gives to containers whole.
+// giveNUMA gives the node two NUMA nodes with the given CPUs each. The kubelet gives containers whole CPUs of them.
 func giveNUMA(c *sessiontest.Cluster, node string, cpus int) {
 	info := &api.NumatopoInfo{
 		Policies:   map[nodeinfov1alpha1.PolicyName]string{nodeinfov1alpha1.CPUManagerPolicy: "static", nodeinfov1alpha1.TopologyManagerPolicy: "single-numa-node"},

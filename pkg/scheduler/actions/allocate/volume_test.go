@@ -17,10 +17,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// noProvisioner is the provisioner of classes whose volumes were created before the claims.
+// noProvisioner is the provisioner of storage classes whose volumes exist before the claims.
 const noProvisioner = "kubernetes.io/no-provisioner"
 
-// Claims whose volumes are bound when their first pod has a node.
+// TestVolumes: The volumes of the claims are bound when the first pod of each claim has a node.
 func TestVolumes(t *testing.T) { bindingVolumes(t, volumes) }
 
 func volumes(t *testing.T, bound func(behaviour) behaviour) {
@@ -87,7 +87,7 @@ func volumes(t *testing.T, bound func(behaviour) behaviour) {
 	runTable(t, cases)
 }
 
-// dynamicResources is plain with devices of ResourceClaims.
+// dynamicResources is plain plus devices of ResourceClaims.
 const dynamicResources = `
 actions: allocate
 tiers:

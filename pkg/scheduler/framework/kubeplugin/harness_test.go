@@ -27,15 +27,15 @@ import (
 
 const slotsName = "slots"
 
-// slots is a kube-scheduler plugin: a node has that many slots, and each pod takes one. What it knows of a pod it keeps in its
-// CycleState only.
+// slots is a kube-scheduler plugin that gives each node a number of slots. Each pod takes one. It keeps its state of
+// a pod in the pod's CycleState only.
 type slots struct {
 	perNode map[string]int
-	// says is asked at each point first: a status, other than nil, is the answer.
+	// says is called first at each extension point. A status other than nil is the result.
 	says func(point, pod, node string) *fwk.Status
-	// preBinds is run in PreBind.
+	// preBinds runs in PreBind.
 	preBinds func(ctx context.Context, pod string) error
-	// only are the nodes that PreFilter allows.
+	// only has the nodes that PreFilter allows.
 	only []string
 
 	mu    sync.Mutex
@@ -43,7 +43,7 @@ type slots struct {
 	trace []string
 }
 
-// held is what Reserve leaves in the CycleState.
+// held is the state that Reserve writes into the CycleState.
 type held struct{ node string }
 
 func (h held) Clone() fwk.StateData { return h }
@@ -59,7 +59,7 @@ var (
 
 func (s *slots) Name() string { return "Slots" }
 
-// at records the call, and returns the scripted status.
+// at records the call and returns the scripted status.
 func (s *slots) at(point string, pod *v1.Pod, node string) *fwk.Status {
 	s.mu.Lock()
 	s.trace = append(s.trace, strings.TrimSpace(fmt.Sprintf("%s %s %s", point, pod.Name, node)))
@@ -163,7 +163,7 @@ func (s *slots) PostBind(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	s.free(state, pod, node)
 }
 
-// did returns the calls of the extension points.
+// did returns the recorded calls of the extension points.
 func (s *slots) did(points ...string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *slots) did(points ...string) []string {
 	})
 }
 
-// left is how many slots are taken.
+// left returns the number of taken slots.
 func (s *slots) left() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,19 +193,19 @@ tiers:
   - name: predicates
 `
 
-// world is a cluster with a session open on it, in which the plugin takes part.
-type world struct {
+// harness is a cluster with an open session that uses the plugin.
+type harness struct {
 	*slots
 	registry *framework.Registry
 	session  *sessiontest.Session
 	adapted  transacting
 }
 
-// place opens a session with the plugin, with further options, on the nodes and gang and runs allocate.
-func place(t *testing.T, s *slots, conf string, w sessiontest.ClusterSpec, opts ...Option) *world {
+// place opens a session with the plugin, with these options, on the nodes and the gang, and runs allocate.
+func place(t *testing.T, s *slots, conf string, w sessiontest.ClusterSpec, opts ...Option) *harness {
 	t.Helper()
 	s.taken = map[string]map[types.UID]bool{}
-	out := &world{slots: s, registry: framework.NewRegistry()}
+	out := &harness{slots: s, registry: framework.NewRegistry()}
 	out.registry.RegisterPlugin(framework.PluginSpec{Name: slotsName, New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 		made, err := New(slotsName, h, func(k8sframework.Handle) (k8sframework.Plugin, error) { return s, nil },
 			append(opts, WithWeight(2), WithTimeout(time.Minute))...)
@@ -222,7 +222,7 @@ func place(t *testing.T, s *slots, conf string, w sessiontest.ClusterSpec, opts 
 	return out
 }
 
-// gangOf is a gang of so many members on nodes n1, n2 and so on.
+// gangOf returns a gang with this number of members, and nodes n1, n2 and so on.
 func gangOf(members, least, nodes int) sessiontest.ClusterSpec {
 	var w sessiontest.ClusterSpec
 	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("g").MinMember(int32(least)).Obj())
@@ -235,14 +235,14 @@ func gangOf(members, least, nodes int) sessiontest.ClusterSpec {
 	return w
 }
 
-// keeps is how many tasks the adapter keeps something for.
-func (w *world) keeps() int {
+// keeps returns the number of tasks with state in the adapter.
+func (w *harness) keeps() int {
 	w.adapted.mu.Lock()
 	defer w.adapted.mu.Unlock()
 	return len(w.adapted.held)
 }
 
-func (w *world) expect(t *testing.T, reserved int) {
+func (w *harness) expect(t *testing.T, reserved int) {
 	t.Helper()
 	if w.left() != reserved || w.keeps() != reserved {
 		t.Errorf("%d slots are taken, and %d tasks kept, want %d", w.left(), w.keeps(), reserved)

@@ -42,7 +42,7 @@ tiers:
     arguments: {predicate.VolumeBindingEnable: false}
 `
 
-// kubernetes is a gang of two that was placed with a plugin of Kubernetes' own.
+// kubernetes is a gang of two that was placed with one of Kubernetes' own plugins.
 type kubernetes struct {
 	session *sessiontest.Session
 	kube    *kubefake.Clientset
@@ -50,7 +50,7 @@ type kubernetes struct {
 	adapted transacting
 }
 
-// placeWith places a gang of two, whose members have what mutate gives them, on two nodes.
+// placeWith places a gang of two on two nodes. mutate changes each member.
 func placeWith(t *testing.T, build Factory, mutate func(*schedtest.PodBuilder) *schedtest.PodBuilder, objects func(pods []*v1.Pod) []runtime.Object) *kubernetes {
 	t.Helper()
 	w := gangOf(0, 2, 2)
@@ -74,7 +74,7 @@ func placeWith(t *testing.T, build Factory, mutate func(*schedtest.PodBuilder) *
 	registry.RegisterAction(allocate.New())
 	cluster := sessiontest.New(w)
 	t.Cleanup(cluster.Close)
-	for _, pod := range w.Pods { // whom steps look for
+	for _, pod := range w.Pods { // The steps look up these pods.
 		if err := cluster.Cache().SharedInformerFactory().Core().V1().Pods().Informer().GetStore().Add(pod); err != nil {
 			t.Fatal(err)
 		}
@@ -83,13 +83,13 @@ func placeWith(t *testing.T, build Factory, mutate func(*schedtest.PodBuilder) *
 	action, _ := vcframework.GetAction("allocate")
 	out.session.Run(action)
 	if handed := len(out.session.Handed()); handed != 2 {
-		t.Fatalf("%d members are handed over, want 2", handed)
+		t.Fatalf("%d members were committed, want 2", handed)
 	}
 	out.session.Close()
 	return out
 }
 
-// ends runs the transaction, and fails unless so many are bound and nothing is kept.
+// ends runs the transaction, and fails the test unless this number of members are bound and no state is kept.
 func (k *kubernetes) ends(t *testing.T, bound int) {
 	t.Helper()
 	r := k.session.Transact("ns/g", fateOf(2)).Wait()
@@ -103,7 +103,7 @@ func (k *kubernetes) ends(t *testing.T, bound int) {
 	}
 }
 
-// refuse has updates of objects of that kind and name fail.
+// refuse makes updates of the object fail.
 func (k *kubernetes) refuse(resource, name string) {
 	k.kube.PrependReactor("update", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		object := action.(clienttesting.UpdateAction).GetObject().(metav1.Object)
@@ -111,7 +111,8 @@ func (k *kubernetes) refuse(resource, name string) {
 	})
 }
 
-// TestKubernetesVolumeBinding: members of a gang take a local volume each, whose claims are bound before they are; or nothing stays assumed.
+// TestKubernetesVolumeBinding: Members of a gang take a local volume each. The claims are bound before the pods are,
+// or no volume stays assumed.
 func TestKubernetesVolumeBinding(t *testing.T) {
 	for name, fails := range map[string]bool{"bound": false, "a volume cannot be reserved": true} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestKubernetesVolumeBinding(t *testing.T) {
 			if fails {
 				k.refuse("persistentvolumes", "v2")
 				k.ends(t, 0)
-				k.bindable(t, "g-1") // the other's volume may be bound already
+				k.bindable(t, "g-1") // The volume of the other pod may be bound already.
 				return
 			}
 			k.ends(t, 2)
@@ -143,7 +144,8 @@ func TestKubernetesVolumeBinding(t *testing.T) {
 	}
 }
 
-// bindClaim does what Kubernetes' volume controller does with a volume that is reserved for a claim. Each has another version then.
+// bindClaim binds a claim to the volume that is reserved for it, as Kubernetes' volume controller does. Both objects
+// get new versions.
 func (k *kubernetes) bindClaim(action clienttesting.Action) (bool, runtime.Object, error) {
 	v := action.(clienttesting.UpdateAction).GetObject().(*v1.PersistentVolume).DeepCopy()
 	if v.Spec.ClaimRef == nil {
@@ -160,7 +162,7 @@ func (k *kubernetes) bindClaim(action clienttesting.Action) (bool, runtime.Objec
 	return true, v, errors.Join(k.kube.Tracker().Update(action.GetResource(), v, ""), k.kube.Tracker().Update(claims, claim, claim.Namespace))
 }
 
-// bindable fails unless the pod has a volume to be bound to on some node, as before anything was assumed.
+// bindable fails the test unless the pod has a volume for its claim on some node, as before any volume was assumed.
 func (k *kubernetes) bindable(t *testing.T, name string) {
 	t.Helper()
 	binder, pod := k.plugin.(*volumebinding.VolumeBinding).Binder, schedtest.MakePod().Name(name).Volume("data-"+name).Obj()
@@ -177,8 +179,8 @@ func (k *kubernetes) bindable(t *testing.T, name string) {
 	t.Errorf("no volume is free for %s", name)
 }
 
-// TestKubernetesDynamicResources: members of a gang have a device each, which their claims say before they are bound; or nothing stays
-// reserved.
+// TestKubernetesDynamicResources: Members of a gang have a device each. Their claims contain it before the pods are
+// bound, or no device stays reserved.
 func TestKubernetesDynamicResources(t *testing.T) {
 	for name, fails := range map[string]bool{"bound": false, "a claim cannot be written": true} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +209,7 @@ func TestKubernetesDynamicResources(t *testing.T) {
 	}
 }
 
-// users are how many pods have claims reserved, by the pool of their device.
+// users returns the number of pods with reserved claims, by the pool of their device.
 func (k *kubernetes) users(t *testing.T) map[string]int {
 	t.Helper()
 	users := map[string]int{}

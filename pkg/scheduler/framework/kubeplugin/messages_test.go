@@ -13,8 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestMessages has the errors of plugins that cannot be adapted, which stop the scheduler or reject a configuration, and the reasons why an
-// adapted plugin keeps a gang from a node, as they stand on the gang's PodGroup.
+// TestMessages compares the errors of plugins that cannot be adapted, which stop the scheduler or reject a
+// configuration. It also compares the PodGroup's message when an adapted plugin refuses a node.
 func TestMessages(t *testing.T) {
 	cluster := sessiontest.New(gangOf(1, 1, 1))
 	defer cluster.Close()
@@ -23,7 +23,7 @@ func TestMessages(t *testing.T) {
 		return fmt.Sprint(got)
 	}
 	_, panicked := New(slotsName, cluster.Handle(), func(k8sframework.Handle) (k8sframework.Plugin, error) { panic("oh no") })
-	// waits is why a gang of one waits.
+	// waits returns the reason why a gang of one pod waits.
 	waits := func(s *slots) string {
 		w := place(t, s, conf, gangOf(1, 1, 1))
 		defer w.session.Close()
@@ -33,7 +33,7 @@ func TestMessages(t *testing.T) {
 	answers := func(point string, status *fwk.Status) *slots {
 		return &slots{perNode: room, says: when(point, "", "", status)}
 	}
-	// late is why the step of a pod fails for which the plugin has no reservation.
+	// late returns the error of a pod's step when the plugin has no reservation for the pod.
 	late := func() string {
 		w, r := transact(t, &slots{}, fateOf(2), nil)
 		return fmt.Sprint(w.adapted.PreBind(t.Context(), r.Bound[0].Task, r.Bound[0].Node))

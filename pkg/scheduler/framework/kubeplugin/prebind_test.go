@@ -25,8 +25,8 @@ var errBroken = errors.New("it is broken")
 
 func fateOf(minimum int) sessiontest.Fate { return sessiontest.Fate{Minimum: minimum} }
 
-// transact places a gang of two on one node and has its transaction run under a fake clock.
-func transact(t *testing.T, s *slots, fate sessiontest.Fate, meanwhile func(w *world, tx *sessiontest.Transaction)) (w *world, r binding.Result) {
+// transact places a gang of two on one node and runs its transaction under a fake clock.
+func transact(t *testing.T, s *slots, fate sessiontest.Fate, meanwhile func(w *harness, tx *sessiontest.Transaction)) (w *harness, r binding.Result) {
 	t.Helper()
 	s.perNode = map[string]int{"n1": 2}
 	w = place(t, s, conf, gangOf(2, fate.Minimum, 1))
@@ -44,7 +44,7 @@ func transact(t *testing.T, s *slots, fate sessiontest.Fate, meanwhile func(w *w
 	return w, r
 }
 
-// failsFor has PreBind fail for the pod.
+// failsFor makes PreBind fail for the pod.
 func failsFor(name string, err error) func(context.Context, string) error {
 	return func(_ context.Context, pod string) error {
 		if pod == name {
@@ -54,13 +54,14 @@ func failsFor(name string, err error) func(context.Context, string) error {
 	}
 }
 
-// TestTransactions: each member ends with PostBind or with Unreserve, never both, and then nothing is kept for it.
+// TestTransactions checks that each member ends with either PostBind or Unreserve, and that no state is kept for it
+// afterwards.
 func TestTransactions(t *testing.T) {
 	skip, refused := fwk.NewStatus(fwk.Skip), fwk.NewStatus(fwk.Unschedulable, "not now")
 	hangs := func(ctx context.Context, pod string) error {
 		if pod == "g-1" {
 			<-ctx.Done()
-			<-time.After(time.Hour) // it does not look at its context
+			<-time.After(time.Hour) // It ignores its context.
 		}
 		return nil
 	}
@@ -69,7 +70,7 @@ func TestTransactions(t *testing.T) {
 	cases := map[string]struct {
 		slots     *slots
 		fate      sessiontest.Fate
-		meanwhile func(w *world, tx *sessiontest.Transaction)
+		meanwhile func(w *harness, tx *sessiontest.Transaction)
 		want      []string
 		// unprepared are the pods without a call of PreBind.
 		unprepared string
@@ -86,7 +87,7 @@ func TestTransactions(t *testing.T) {
 		"the bind is rejected":                 {fate: sessiontest.Fate{Minimum: 2, Rejected: map[string]bool{"ns/g-1": true}}, want: first, message: "rejected"},
 		"a pod is deleted while PreBind waits": {
 			slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "the pod was deleted",
-			meanwhile: func(_ *world, tx *sessiontest.Transaction) { tx.Engine.Cancel("ns/g", "ns-g-1", binding.ErrPodGone) },
+			meanwhile: func(_ *harness, tx *sessiontest.Transaction) { tx.Engine.Cancel("ns/g", "ns-g-1", binding.ErrPodGone) },
 		},
 	}
 	for name, tc := range cases {
@@ -112,7 +113,7 @@ func TestTransactions(t *testing.T) {
 			w.expect(t, 0)
 			for pod := range strings.FieldsSeq(tc.unprepared) {
 				if slices.Contains(w.did("prebind"), "prebind "+pod+" n1") {
-					t.Errorf("PreBind is asked for %s", pod)
+					t.Errorf("PreBind is called for %s", pod)
 				}
 			}
 			var messages []string
@@ -126,7 +127,8 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// TestUnreserveIsRepeated until it returns without a panic, and the state is kept so long.
+// TestUnreserveIsRepeated checks that Unreserve is repeated until it returns without a panic, and that the state is
+// kept until then.
 func TestUnreserveIsRepeated(t *testing.T) {
 	failures := 3
 	s := &slots{preBinds: failsFor("g-1", errBroken)}
@@ -144,7 +146,7 @@ func TestUnreserveIsRepeated(t *testing.T) {
 	}
 }
 
-// TestAnnotationsTravel: what PreBind sets on its pod is in the Binding.
+// TestAnnotationsTravel checks that the Binding has the annotations that PreBind sets on its pod.
 func TestAnnotationsTravel(t *testing.T) {
 	w, r := transact(t, &slots{}, fateOf(2), nil)
 	w.expect(t, 0)
@@ -155,7 +157,8 @@ func TestAnnotationsTravel(t *testing.T) {
 	}
 }
 
-// TestPreBindNeedsAReservation: a step that comes too late does not ask the plugin, and its rollback finds nothing to do.
+// TestPreBindNeedsAReservation checks that PreBind needs a reservation: a step that comes too late does not call the
+// plugin, and its rollback has no effect.
 func TestPreBindNeedsAReservation(t *testing.T) {
 	w, r := transact(t, &slots{}, fateOf(2), nil)
 	m := r.Bound[0]
@@ -171,7 +174,8 @@ func TestPreBindNeedsAReservation(t *testing.T) {
 	}
 }
 
-// TestARollbackThatIsCutOffIsRepeated: Unreserve has no other way to say that it could not do all.
+// TestARollbackThatIsCutOffIsRepeated checks that a rollback that is interrupted is repeated, because Unreserve
+// cannot return an error.
 func TestARollbackThatIsCutOffIsRepeated(t *testing.T) {
 	w := place(t, &slots{perNode: map[string]int{"n1": 2}}, conf, gangOf(2, 2, 1))
 	w.session.Close()
@@ -221,14 +225,14 @@ func (c *closes) Close() error {
 	return errBroken
 }
 
-// TestClose: io.Closers are closed with their configuration, and at once when they are refused.
+// TestClose checks that io.Closers are closed with their configuration, and at once if they are rejected.
 func TestClose(t *testing.T) {
 	cluster := sessiontest.New(gangOf(1, 1, 1))
 	defer cluster.Close()
 	taken := &closes{}
 	made, err := New(slotsName, cluster.Handle(), func(k8sframework.Handle) (k8sframework.Plugin, error) { return taken, nil })
 	if err != nil || taken.closed != 0 {
-		t.Fatalf("closed %d times when it is made, %v", taken.closed, err)
+		t.Fatalf("closed %d times at the creation, %v", taken.closed, err)
 	}
 	made.(framework.Closer).Close()
 	refused := &closesAndPermits{}
@@ -236,7 +240,7 @@ func TestClose(t *testing.T) {
 		t.Error("it is not refused")
 	}
 	if taken.closed != 1 || refused.closed != 1 {
-		t.Errorf("closed %d times, and %d times the one that was refused; want once each", taken.closed, refused.closed)
+		t.Errorf("closed %d times, and the rejected one %d times; want once each", taken.closed, refused.closed)
 	}
 }
 
@@ -250,7 +254,7 @@ func (c *closesAndPermits) Close() error {
 	return nil
 }
 
-// TestPluginsMakeClientsOfTheirOwn with the scheduler's REST config.
+// TestPluginsMakeClientsOfTheirOwn checks that plugins can create clients with the scheduler's REST config.
 func TestPluginsMakeClientsOfTheirOwn(t *testing.T) {
 	cluster := sessiontest.New(gangOf(1, 1, 1))
 	defer cluster.Close()
@@ -264,7 +268,8 @@ func TestPluginsMakeClientsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestNew: a plugin with an extension point that is never called is rejected, and a plugin that recovers is a Recoverer.
+// TestNew checks that a plugin with an extension point that is never called is rejected, and that a plugin that
+// recovers is a Recoverer.
 func TestNew(t *testing.T) {
 	in := gangOf(1, 1, 1)
 	cluster := sessiontest.New(in)

@@ -17,7 +17,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// when has the plugin say the status at the point, for those pods and nodes; empty for any.
+// when makes the plugin return the status at the point, for these pods and nodes. An empty name means any.
 func when(point, pod, node string, status *fwk.Status) func(string, string, string) *fwk.Status {
 	return func(atPoint, atPod, atNode string) *fwk.Status {
 		if atPoint == point && (pod == "" || pod == atPod) && (node == "" || node == atNode) {
@@ -27,7 +27,8 @@ func when(point, pod, node string, status *fwk.Status) func(string, string, stri
 	}
 }
 
-// TestGangs: a gang is placed where the plugin has room for it, and exactly the handed over members have reservations.
+// TestGangs checks that a gang is placed where the plugin has room for it, and that exactly the committed members
+// have reservations.
 func TestGangs(t *testing.T) {
 	unschedulable, skip := fwk.NewStatus(fwk.Unschedulable, "not now"), fwk.NewStatus(fwk.Skip)
 	both := map[string]int{"n1": 1, "n2": 2}
@@ -35,7 +36,7 @@ func TestGangs(t *testing.T) {
 		slots *slots
 		least int
 		want  string
-		// never is a point that is not asked.
+		// never is an extension point that is not called.
 		never string
 	}{
 		"room for all":                                {slots: &slots{perNode: both}, least: 3, want: "n1 n2 n2"},
@@ -66,13 +67,14 @@ func TestGangs(t *testing.T) {
 			}
 			w.expect(t, len(nodes))
 			if asked := w.did(tc.never); tc.never != "" && len(asked) > 0 {
-				t.Errorf("asked for %v", asked)
+				t.Errorf("called for %v", asked)
 			}
 		})
 	}
 }
 
-// TestPanicsAreVerdicts: a panic at any point of a session fails the task, with the plugin's name, and leaves nothing reserved.
+// TestPanicsAreVerdicts checks that a panic at any extension point of a session fails the task, with the plugin's
+// name, and leaves nothing reserved.
 func TestPanicsAreVerdicts(t *testing.T) {
 	for _, point := range []string{"prefilter", "filter", "reserve", "unreserve"} {
 		t.Run(point, func(t *testing.T) {
@@ -91,7 +93,8 @@ func TestPanicsAreVerdicts(t *testing.T) {
 	}
 }
 
-// TestTheBestNodeByScore: what PreScore, Score and NormalizeScore come to is added to the other plugins' scores, times the weight.
+// TestTheBestNodeByScore checks that the result of PreScore, Score and NormalizeScore, times the weight, is added to
+// the other plugins' scores.
 func TestTheBestNodeByScore(t *testing.T) {
 	in := gangOf(1, 1, 0)
 	for _, name := range []string{"a-long-name", "bb", "much-longer-name"} {
@@ -104,8 +107,9 @@ func TestTheBestNodeByScore(t *testing.T) {
 	}
 }
 
-// TestResultsAreCached: Filter and Score are called for each pod on each node, unless WithCaching lets allocate use the results for equal pods.
-// Pods that differ in a label that the plugin reads are not equal.
+// TestResultsAreCached checks that results are cached only with WithCaching, which lets allocate use the results for
+// equal pods. Otherwise Filter and Score are called for each pod on each node. Pods that differ in a label that the
+// plugin reads are not equal.
 func TestResultsAreCached(t *testing.T) {
 	cases := map[string]struct {
 		opts  []Option
@@ -139,7 +143,8 @@ func TestResultsAreCached(t *testing.T) {
 	}
 }
 
-// TestTrialsLeaveNothing: forty clusters are tried, and only the last has room for the gang.
+// TestTrialsLeaveNothing checks that trials leave no reservation. Forty clusters are tried, and only the last has
+// room for the gang.
 func TestTrialsLeaveNothing(t *testing.T) {
 	const clusters = 40
 	in, s := gangOf(3, 3, 0), &slots{perNode: map[string]int{}}
@@ -174,11 +179,12 @@ func TestTrialsLeaveNothing(t *testing.T) {
 	w.expect(t, 3)
 }
 
-// TestPlacementsWithoutCommitAreReleased: of tasks that wait for room, or were left placed by whatever panicked.
+// TestPlacementsWithoutCommitAreReleased checks that placements without a commit are released: placements of tasks
+// that wait for resources, and placements left after a panic.
 func TestPlacementsWithoutCommitAreReleased(t *testing.T) {
-	for name, end := range map[string]func(w *world){
-		"closed":   func(w *world) { w.session.Close() },
-		"panicked": func(w *world) { w.registry.UndoPlacements() },
+	for name, end := range map[string]func(w *harness){
+		"closed":   func(w *harness) { w.session.Close() },
+		"panicked": func(w *harness) { w.registry.UndoPlacements() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := place(t, &slots{perNode: map[string]int{"n1": 1}}, conf, gangOf(2, 2, 1))
@@ -199,7 +205,8 @@ func TestPlacementsWithoutCommitAreReleased(t *testing.T) {
 	}
 }
 
-// TestAPlacedTaskKeepsItsState: a filter call for a placed task starts no new cycle, which would lose the state that Reserve wrote.
+// TestAPlacedTaskKeepsItsState checks that a placed task keeps its state: a filter call for it starts no new cycle,
+// which would lose the state that Reserve wrote.
 func TestAPlacedTaskKeepsItsState(t *testing.T) {
 	w := place(t, &slots{perNode: map[string]int{"n1": 2}}, conf, gangOf(2, 2, 1))
 	for _, task := range w.session.Jobs["ns/g"].Tasks {
@@ -213,7 +220,8 @@ func TestAPlacedTaskKeepsItsState(t *testing.T) {
 	}
 }
 
-// TestStatuses: each code of kube-scheduler's refuses a node in the way that preempt and reclaim understand.
+// TestStatuses checks that each status code of kube-scheduler refuses a node in the way that preempt and reclaim
+// interpret it.
 func TestStatuses(t *testing.T) {
 	p := &plugin{name: slotsName}
 	for code, want := range map[fwk.Code]int{

@@ -17,7 +17,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestASessionOnBooksIsGivenCopiesAgain: of what has not changed since the session before, and of nothing else.
+// TestASessionOnBooksIsGivenCopiesAgain checks that a session on books reuses only the copies that have not changed
+// since the session before.
 func TestASessionOnBooksIsGivenCopiesAgain(t *testing.T) {
 	const conf = "actions: allocate\ntiers:\n- plugins:\n  - name: coscheduling\n  - name: gang\n  - name: predicates\n"
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
@@ -60,7 +61,8 @@ func TestASessionOnBooksIsGivenCopiesAgain(t *testing.T) {
 	}
 }
 
-// TestAFailedTrialLeavesCopiesUnchanged: a gang of which one member fits is placed and taken back in each session. Nothing has changed then.
+// TestAFailedTrialLeavesCopiesUnchanged checks that a failed trial leaves copies unchanged. A gang with one member
+// that fits is placed and reverted in each session, which changes nothing.
 func TestAFailedTrialLeavesCopiesUnchanged(t *testing.T) {
 	const conf = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})

@@ -22,7 +22,7 @@ func device(name string, healthy bool) *v1alpha1.Device {
 	return &v1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.DeviceSpec{Devices: []v1alpha1.DeviceInfo{{Health: healthy}}}}
 }
 
-// informerOf is one that a plugin makes of the handle, and starts.
+// informerOf returns an informer that a plugin requests from the handle and starts.
 func informerOf(t *testing.T, cluster *sessiontest.Cluster) toolscache.SharedIndexInformer {
 	t.Helper()
 	client, err := versioned.NewForConfig(cluster.Handle().RestConfig())
@@ -30,7 +30,7 @@ func informerOf(t *testing.T, cluster *sessiontest.Cluster) toolscache.SharedInd
 		t.Fatal(err)
 	}
 	informer := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices().Informer()
-	for range 2 { // asking again does nothing
+	for range 2 { // The second call does nothing.
 		if err := cluster.Handle().StartInformers(informer); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func informerOf(t *testing.T, cluster *sessiontest.Cluster) toolscache.SharedInd
 	return informer
 }
 
-// TestInformersShowDevices: those of the ClusterSpec at once, and changes soon.
+// TestInformersShowDevices checks that informers show the devices of the ClusterSpec at once, and later changes soon.
 func TestInformersShowDevices(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Devices: []*v1alpha1.Device{device("n1", true), device("n2", true)}})
 	defer cluster.Close()
@@ -63,7 +63,8 @@ func TestInformersShowDevices(t *testing.T) {
 	}
 }
 
-// TestAWorldWithoutDevicesServesNone: it is as a cluster without the CRD.
+// TestAWorldWithoutDevicesServesNone checks that a ClusterSpec without devices serves none, like a cluster without
+// the CRD.
 func TestAWorldWithoutDevicesServesNone(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()

@@ -10,7 +10,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// The search for one place of a job leaves the time that it does not use to the following searches.
+// TestASearchGetsItsShareOfTheRemainingTime checks that a search that does not use all of its share leaves the rest
+// to the following searches.
 func TestASearchGetsItsShareOfTheRemainingTime(t *testing.T) {
 	turns := Budget{}
 	turns.beginSession(sessionPackingSteps)
@@ -28,8 +29,9 @@ func TestASearchGetsItsShareOfTheRemainingTime(t *testing.T) {
 	}
 }
 
-// TestEachSearchHasItsTurn: searches that take all they get, always in one order, have a whole search each in as many sessions as
-// they are, and one that comes later after all that waited before it.
+// TestEachSearchHasItsTurn checks that each search gets its turn. Searches that use all they get, always in the same
+// order, have one whole search each in as many sessions as there are searches. A later search waits for the searches
+// that came before it.
 func TestEachSearchHasItsTurn(t *testing.T) {
 	turns := Budget{}
 	searches := []Search{{Set: "a"}, {Set: "b"}, {Set: "c"}}
@@ -54,7 +56,7 @@ func TestEachSearchHasItsTurn(t *testing.T) {
 	}
 }
 
-// A finished search leaves its steps to other searches.
+// TestFinishedSearchReleasesItsSteps checks that a finished search leaves its steps to other searches.
 func TestFinishedSearchReleasesItsSteps(t *testing.T) {
 	turns := Budget{}
 	turns.Enqueue(Search{Set: "a"})
@@ -68,7 +70,8 @@ func TestFinishedSearchReleasesItsSteps(t *testing.T) {
 	}
 }
 
-// TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft: and those that wait have a turn each.
+// TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft checks that indivisible searches are made while steps are
+// left, and that the others have one turn each.
 func TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft(t *testing.T) {
 	turns := Budget{}
 	made := map[string][]int{}
@@ -82,11 +85,12 @@ func TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft(t *testing.T) {
 	}
 	want := map[string][]int{"a": {0, 1, 2, 3, 4}, "b": {0, 1, 2, 3, 4}, "c": {1, 3}, "d": {2, 4}}
 	if diff := cmp.Diff(want, made); diff != "" {
-		t.Errorf("sessions in which each was made (-want +got):\n%s", diff)
+		t.Errorf("sessions in which each search was made (-want +got):\n%s", diff)
 	}
 }
 
-// A search that had its turn, and is repeated because its nodes have changed, waits for the searches that had none.
+// TestRepeatedSearchesTakeTurns checks that a search that had its turn, and is repeated because its nodes have
+// changed, waits for the searches that have not had theirs.
 func TestRepeatedSearchesTakeTurns(t *testing.T) {
 	turns := Budget{}
 	had := map[string]int{}
@@ -103,7 +107,8 @@ func TestRepeatedSearchesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestAllThatWaitHaveTurnsInOrder: however many they are, each has one after as many sessions as waited before it.
+// TestAllThatWaitHaveTurnsInOrder checks that each of many searches has a turn after as many sessions as there were
+// searches waiting before it.
 func TestAllThatWaitHaveTurnsInOrder(t *testing.T) {
 	const waiting = 1100
 	turns := Budget{}
@@ -117,8 +122,9 @@ func TestAllThatWaitHaveTurnsInOrder(t *testing.T) {
 	}
 }
 
-// TestOneGangGroupOfManySearchesDoesNotKeepOthersWaiting: each gang group has a turn in as many sessions as there are gang groups, and the searches of a
-// gang group have its turns one after the other.
+// TestOneGangGroupOfManySearchesDoesNotKeepOthersWaiting checks that a gang group with many searches does not delay
+// others. Each gang group has one turn in as many sessions as there are gang groups, and its searches share its turns
+// one after the other.
 func TestOneGangGroupOfManySearchesDoesNotKeepOthersWaiting(t *testing.T) {
 	searches := []Search{{"large", "", "a", false}, {"large", "", "b", false}, {"large", "job", "b", false}, {"large", "", "b", true}, {"small", "", "a", false}, {"other", "", "a", false}}
 	turns := Budget{}
@@ -149,7 +155,8 @@ func TestOneGangGroupOfManySearchesDoesNotKeepOthersWaiting(t *testing.T) {
 	}
 }
 
-// TestASearchKeepsItsPlaceWhileItDoesNotAsk: for a few sessions, after which it is forgotten.
+// TestASearchKeepsItsPlaceWhileItDoesNotAsk checks that a search keeps its place for a few sessions without a
+// request, and is then forgotten.
 func TestASearchKeepsItsPlaceWhileItDoesNotAsk(t *testing.T) {
 	away, others := Search{GangGroup: "away"}, []Search{{GangGroup: "a"}, {GangGroup: "b"}, {GangGroup: "c"}, {GangGroup: "d"}, {GangGroup: "e"}, {GangGroup: "f"}}
 	for name, tc := range map[string]struct{ before, want int }{"a few": {5, 6}, "many": {0, 0}} {
@@ -180,7 +187,8 @@ func TestASearchKeepsItsPlaceWhileItDoesNotAsk(t *testing.T) {
 	}
 }
 
-// TestNamespacesHaveTurns: a tenant with a thousand gang groups that wait had a thousand turns before the one gang group of another.
+// TestNamespacesHaveTurns checks that namespaces take turns. Without that, a tenant with 1,000 waiting gang groups
+// had 1,000 turns before another tenant's single gang group.
 func TestNamespacesHaveTurns(t *testing.T) {
 	turns := Budget{}
 	of := func(namespace string, i int) Search {
@@ -219,7 +227,8 @@ func TestNamespacesHaveTurns(t *testing.T) {
 	}
 }
 
-// A search that had its turn, was forgotten and is enqueued again does not go before a search that waits.
+// TestARecreatedNamespaceGetsNoMoreTurns checks that a search that had its turn, was forgotten and is enqueued again
+// does not precede a waiting search.
 func TestARecreatedNamespaceGetsNoMoreTurns(t *testing.T) {
 	turns := Budget{}
 	of := func(name string) Search { return Search{GangGroup: name, Job: api.JobID(name)} }
@@ -229,9 +238,9 @@ func TestARecreatedNamespaceGetsNoMoreTurns(t *testing.T) {
 		if turns.useTurn(of("good/0")) {
 			good++
 		}
-		turns.Enqueue(of("good/0")) // its turn does not suffice
+		turns.Enqueue(of("good/0")) // Its turn is not long enough.
 		for _, evil := range []string{"evil/0", "evil-too/0"} {
-			if turns.gangGroups[evil] == nil { // it has had its turn, and was forgotten
+			if turns.gangGroups[evil] == nil { // It has had its turn and was forgotten.
 				turns.Enqueue(of(evil))
 			}
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 )
 
-// A search that did not get all of its steps has no answer yet. A complete search is not repeated.
+// TestSearchWithTooFewStepsContinuesInTheNextSession checks that a search that did not get all of its steps has no
+// result yet, and that a complete search is not repeated.
 func TestSearchWithTooFewStepsContinuesInTheNextSession(t *testing.T) {
 	class := func(cpu float64) packing.TaskClass {
 		return packing.TaskClass{Request: []float64{cpu}, Count: 1, Role: -1}
@@ -56,6 +57,6 @@ func TestSearchWithTooFewStepsContinuesInTheNextSession(t *testing.T) {
 	m.BeginSession()
 	m.Packing.Left = 0
 	if _, done := m.Solve(problem, Search{}, 1); done {
-		t.Error("what a session had no use for is still remembered after the next")
+		t.Error("an entry that a session did not use is still cached after the next")
 	}
 }

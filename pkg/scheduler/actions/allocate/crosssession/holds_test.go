@@ -10,8 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// play has a session every 10 s and returns the minutes in which pauses of a namespace begin, the longest of them, and for how many minutes its gangs
-// kept others from idle resources. They hold in sessions in which they want to and may.
+// play simulates a session every 10 s. Gangs of the namespace hold idle resources in the sessions in which wants
+// returns true and the namespace is not paused. It returns the minutes in which pauses begin, the length of the
+// longest pause, and the total time of the holds, in minutes.
 func play(h *Holds, minutes int, wants func(session int, minute float64) bool) (pauses []int, longest, kept float64) {
 	begin, former, holds := time.Unix(1_000_000, 0), time.Time{}, false
 	for session := range minutes * 6 {
@@ -34,7 +35,8 @@ func play(h *Holds, minutes int, wants func(session int, minute float64) bool) (
 	return pauses, longest, kept
 }
 
-// TestHoldsAreBounded: gangs of a namespace that hold idle resources for 5 minutes pause for 20, unless they hold them for less than a fifth of the time.
+// TestHoldsAreBounded checks that a namespace whose gangs hold idle resources for 5 minutes is paused for 20, unless
+// they hold resources for less than a fifth of the time.
 func TestHoldsAreBounded(t *testing.T) {
 	tests := map[string]struct {
 		wants func(session int, minute float64) bool
@@ -72,7 +74,8 @@ func TestHoldsAreBounded(t *testing.T) {
 	}
 }
 
-// TestATenantHoldsForAFifthOfTheTime: however its gangs come and go.
+// TestATenantHoldsForAFifthOfTheTime checks that a tenant holds resources for a fifth of the time at most, however
+// often it replaces its gangs.
 func TestATenantHoldsForAFifthOfTheTime(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	most := 0.
@@ -87,7 +90,8 @@ func TestATenantHoldsForAFifthOfTheTime(t *testing.T) {
 	}
 }
 
-// TestALongSessionCountsForNoLongerPause: a namespace whose gangs hold in two sessions that are 15 minutes apart pauses for 20 minutes.
+// TestALongSessionCountsForNoLongerPause checks that a long session does not lengthen a pause: a namespace whose
+// gangs hold resources in two sessions that are 15 minutes apart is paused for 20 minutes.
 func TestALongSessionCountsForNoLongerPause(t *testing.T) {
 	h, now := &Holds{}, time.Unix(1_000_000, 0)
 	h.beginSession(now)
@@ -100,7 +104,8 @@ func TestALongSessionCountsForNoLongerPause(t *testing.T) {
 	}
 }
 
-// TestAPauseIsOfItsNamespace: others hold idle resources as before.
+// TestAPauseIsOfItsNamespace checks that a pause applies to one namespace only: gangs of other namespaces still hold
+// idle resources.
 func TestAPauseIsOfItsNamespace(t *testing.T) {
 	h, now := &Holds{}, time.Unix(1_000_000, 0)
 	for range 31 {
@@ -115,8 +120,9 @@ func TestAPauseIsOfItsNamespace(t *testing.T) {
 	}
 }
 
-// TestHoldsBesideVictimsFillAQuarter: gangs that wait for pods that were evicted for them hold idle resources for four times as long, and not if
-// another gang of the namespace holds some without, in whatever order they are placed.
+// TestHoldsBesideVictimsFillAQuarter checks that gangs that wait for victims evicted for them hold idle resources
+// four times as long. This does not apply if another gang of the namespace holds resources without victims, in
+// whatever order the gangs are placed.
 func TestHoldsBesideVictimsFillAQuarter(t *testing.T) {
 	for name, tt := range map[string]struct {
 		promised []bool

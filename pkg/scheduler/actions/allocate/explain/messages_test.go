@@ -12,7 +12,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestMessages has the texts of NotEnoughResources that users read on gangs that were tried and not placed.
+// TestMessages compares the NotEnoughResources messages that users read on gangs that were tried and not placed.
 func TestMessages(t *testing.T) {
 	type (
 		group  = framework.NodeGroupExplanation

@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A reason that names a claim and its class keeps both names. The message is bounded, whatever the number of groups and whatever
-// plugins say.
+// TestReasonsKeepTheirNames checks that a reason that names a claim and its class keeps both names, and that the
+// message is bounded, whatever the number of groups and the texts of plugins.
 func TestReasonsKeepTheirNames(t *testing.T) {
 	explanation := func(groups int, reason string) framework.GangExplanation {
 		e := framework.GangExplanation{Needed: 8, Required: true}

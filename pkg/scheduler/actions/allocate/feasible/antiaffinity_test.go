@@ -25,7 +25,8 @@ tiers:
   - name: predicates
 `
 
-// away makes the pod keep away, within the topology, from pods that have a label app of that value.
+// away returns a change that gives the pod a required anti-affinity, within the topology, to pods whose label app has
+// that value.
 func away(topology, app string, change ...func(*v1.PodAffinityTerm)) func(*v1.Pod) {
 	return func(pod *v1.Pod) {
 		term := v1.PodAffinityTerm{TopologyKey: topology, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
@@ -40,8 +41,8 @@ func away(topology, app string, change ...func(*v1.PodAffinityTerm)) func(*v1.Po
 	}
 }
 
-// TestSessionAntiAffinity places and removes pods and asks on which of five nodes others are refused. Nodes a1 and a2 are in zone
-// a, b1 is in zone b, blank is in a zone whose name is empty, and bare has no labels.
+// TestSessionAntiAffinity places and removes pods and checks which of five nodes are then refused to another pod.
+// Nodes a1 and a2 are in zone a, b1 is in zone b, blank is in a zone whose name is empty, and bare has no labels.
 func TestSessionAntiAffinity(t *testing.T) {
 	const host, zone = v1.LabelHostname, v1.LabelTopologyZone
 	inTeam := func(team string) func(*v1.PodAffinityTerm) {
@@ -60,7 +61,7 @@ func TestSessionAntiAffinity(t *testing.T) {
 	}
 	add("x", "ns", "x")
 	add("y", "ns", "y")
-	add("stranger", "other", "x") // app x in another namespace, of team red
+	add("stranger", "other", "x") // app x in another namespace, with label team=red
 	add("host-1", "ns", "h", away(host, "x"))
 	add("host-2", "ns", "h", away(host, "x"))
 	add("host-y", "ns", "h", away(host, "y"))
@@ -136,7 +137,7 @@ func TestSessionAntiAffinity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSessionAntiAffinity(ssn.Session)
 			for _, step := range tt.steps {
-				refusedNodes(s, tasks[tt.ask], nodes) // what was asked before, or of another, says nothing about now
+				refusedNodes(s, tasks[tt.ask], nodes) // Cached results of an earlier state, or of another task, must not be used here.
 				refusedNodes(s, tasks["rackless"], nodes)
 				if pod, ok := strings.CutPrefix(step, "-"); ok {
 					s.remove(tasks[pod])
@@ -152,13 +153,14 @@ func TestSessionAntiAffinity(t *testing.T) {
 				s.remove(task)
 			}
 			if len(s.terms) > 0 || len(s.held) > 0 {
-				t.Errorf("when all are removed there is left: %v, %v", s.terms, s.held)
+				t.Errorf("after the removal of all pods these remain: %v, %v", s.terms, s.held)
 			}
 		})
 	}
 }
 
-// TestEqualTermsAreMatchedOnce: a gang of any size whose members exclude each other has one term.
+// TestEqualTermsAreMatchedOnce checks that equal terms are matched once: a gang of any size whose members exclude
+// each other has one term.
 func TestEqualTermsAreMatchedOnce(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()

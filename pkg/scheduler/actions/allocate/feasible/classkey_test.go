@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/fields"
 )
 
-// ofNoAccount are fields of a task and its pod on which no kept filter result depends, with all in them.
+// ofNoAccount are fields of a task and its pod that affect no cached filter result, including all fields inside them.
 var ofNoAccount = strings.Fields(`
 	.UID .Job .Name .LastTransaction .TransactionContext .BestEffort .HasRestartableInitContainer
 	.SchGated .NumaInfo .CustomBindErrHandlerSucceeded .VolumeReady
@@ -33,20 +33,21 @@ var ofNoAccount = strings.Fields(`
 	.Pod.Spec.PreemptionPolicy .Pod.Spec.SetHostnameAsFQDN .Pod.Spec.OS .Pod.Spec.HostUsers .Pod.Spec.SchedulingGates .Pod.Spec.HostnameOverride
 `)
 
-// ofNoAccountInContainers are fields of containers.
+// ofNoAccountInContainers are fields of containers that affect no cached filter result.
 var ofNoAccountInContainers = strings.Fields(`
 	.Name .Command .Args .WorkingDir .EnvFrom .Env .ResizePolicy .RestartPolicyRules .VolumeMounts .VolumeDevices .LivenessProbe .ReadinessProbe .StartupProbe
 	.Lifecycle .TerminationMessagePath .TerminationMessagePolicy .ImagePullPolicy .SecurityContext .Stdin .StdinOnce .TTY
 `)
 
-// classKeyOf returns the task's class key in a first session.
+// classKeyOf returns the task's class key in the first session of a cache.
 func classKeyOf(task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys) []byte {
 	m := NewFactCache()
 	m.beginSession()
 	return appendClassKey(nil, task, labels, claims, m.factsOf(task))
 }
 
-// taskFields fills and changes tasks. Of volumes that kubelets make the class knows nothing; others stand for volumes.
+// taskFields fills and changes tasks. The class key does not cover volumes that kubelets create; other volumes stand
+// for all volumes.
 var taskFields = fields.Walk{Whole: map[reflect.Type][]fields.Value{
 	reflect.TypeFor[resource.Quantity](): {{Value: resource.MustParse("1")}, {Value: resource.MustParse("2")}},
 	reflect.TypeFor[metav1.Time]():       {{Value: metav1.Time{}}, {Value: metav1.Now()}},
@@ -66,14 +67,15 @@ var taskFields = fields.Walk{Whole: map[reflect.Type][]fields.Value{
 	reflect.TypeFor[*v1.ProjectedVolumeSource]():   nil,
 }}
 
-// noKeys is what a session without plugins says of claims.
+// noKeys are the claim keys of a session without plugins.
 var noKeys = claimKeys{
 	func(*v1.Pod, *v1.Volume) (string, bool) { return "", false },
 	func(*v1.Pod, *v1.PodResourceClaim) (string, bool) { return "", false },
 }
 
-// TestEachFieldOfATaskIsInItsClassOrOfNoAccount changes each field of a task and its pod, and fails when the class key does not change with it,
-// unless it is known that no kept filter result depends on it. A field that upstream adds is in neither list.
+// TestEachFieldOfATaskIsInItsClassOrOfNoAccount changes each field of a task and its pod. It fails if the class key
+// does not change, unless the field is listed as one that affects no cached filter result. A field that upstream adds
+// is in neither list.
 func TestEachFieldOfATaskIsInItsClassOrOfNoAccount(t *testing.T) {
 	exempt := map[string]bool{}
 	for _, path := range ofNoAccount {
@@ -87,7 +89,7 @@ func TestEachFieldOfATaskIsInItsClassOrOfNoAccount(t *testing.T) {
 	taskFields.Fill(task)
 	changed, unseen := 0, map[string]bool{}
 	taskFields.Each(task, func(path string, do, undo func()) {
-		if path == ".Pod none" { // there is none without
+		if path == ".Pod none" { // Every task has a pod.
 			return
 		}
 		before := classKeyOf(task, told, noKeys)
@@ -103,7 +105,7 @@ func TestEachFieldOfATaskIsInItsClassOrOfNoAccount(t *testing.T) {
 		t.Errorf("only %d fields were changed, it does not look right", changed)
 	}
 	for _, path := range slices.Sorted(maps.Keys(unseen)) {
-		t.Errorf("the class key does not tell of %s", path)
+		t.Errorf("the class key does not contain %s", path)
 	}
 	for path, used := range exempt {
 		if !used {
@@ -112,7 +114,7 @@ func TestEachFieldOfATaskIsInItsClassOrOfNoAccount(t *testing.T) {
 	}
 }
 
-// covered says whether the field or one it is in is listed, and notes that.
+// covered reports whether the field, or a field that contains it, is listed. It marks the listed field as used.
 func covered(exempt map[string]bool, path string) bool {
 	for listed := range exempt {
 		if rest, ok := strings.CutPrefix(path, listed); ok && (rest == "" || strings.ContainsAny(rest[:1], ".[ ")) {

@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestPlainPods have the same class key whether or not their claims and volumes are looked at.
+// TestPlainPods checks that plain pods have the same class key whether or not their claims and volumes are read.
 func TestPlainPods(t *testing.T) {
 	volume := func(source v1.VolumeSource) v1.PodSpec {
 		return v1.PodSpec{Volumes: []v1.Volume{{Name: "v", VolumeSource: source}}}
@@ -51,7 +51,7 @@ func TestPlainPods(t *testing.T) {
 	}
 }
 
-// TestAMemoryDropsTasks that a whole session did not ask for.
+// TestAFactCacheDropsTasks checks that the cache drops tasks that were not requested during a whole session.
 func TestAFactCacheDropsTasks(t *testing.T) {
 	m := NewFactCache()
 	kept, dropped := api.NewTaskInfo(&v1.Pod{}), api.NewTaskInfo(&v1.Pod{})
@@ -63,14 +63,15 @@ func TestAFactCacheDropsTasks(t *testing.T) {
 	}
 	m.beginSession()
 	if m.factsOf(kept) != first {
-		t.Error("a task that each session asked for was dropped")
+		t.Error("a task that each session requested was dropped")
 	}
 	if m.tasks[dropped] != nil || len(m.tasks) != 1 {
-		t.Errorf("the memory has %d tasks, want the one that the last session asked for", len(m.tasks))
+		t.Errorf("the cache has %d tasks, want the one that the last session requested", len(m.tasks))
 	}
 }
 
-// TestClassKeysOfLongSpecs are short, and still differ with the last of their terms.
+// TestClassKeysOfLongSpecs checks that class keys of long specs are short and still differ if only the last term
+// differs.
 func TestClassKeysOfLongSpecs(t *testing.T) {
 	key := func(last string) []byte {
 		terms := make([]v1.PodAffinityTerm, 100)

@@ -15,7 +15,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestLabelsAndAnnotationsThatSeparateTaskClasses: of two pods that are equal but for a label or an annotation.
+// TestLabelsAndAnnotationsThatSeparateTaskClasses compares pairs of pods that are equal except for a label or an
+// annotation.
 func TestLabelsAndAnnotationsThatSeparateTaskClasses(t *testing.T) {
 	label := func(key, value string) *v1.Pod { return schedtest.MakePod().Name("p").Label(key, value).Obj() }
 	annotation := func(key, value string) *v1.Pod { return schedtest.MakePod().Name("p").Annotation(key, value).Obj() }
@@ -112,7 +113,7 @@ func TestLabelsAndAnnotationsThatSeparateTaskClasses(t *testing.T) {
 			}
 			l, r := classKeyOf(api.NewTaskInfo(tc.l), told, noKeys), classKeyOf(api.NewTaskInfo(tc.r), told, noKeys)
 			if apart := !bytes.Equal(l, r); apart != tc.apart {
-				t.Errorf("told apart: %t, want %t", apart, tc.apart)
+				t.Errorf("distinguished: %t, want %t", apart, tc.apart)
 			}
 		})
 	}

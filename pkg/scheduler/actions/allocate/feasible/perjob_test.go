@@ -15,7 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// tenants is a plugin whose filter results are for one job each, except for the job any, whose results are those of all jobs without a key.
+// tenants is a plugin whose filter results apply to one job each, except for the job any. That job has no key, and
+// its results apply to all jobs without one.
 type tenants struct{ framework.DefaultSigner }
 
 func (tenants) Name() string { return "tenants" }
@@ -31,7 +32,8 @@ func (tenants) SignJob(job *api.JobInfo) string {
 	return job.Name
 }
 
-// TestVerdictsOfAJobsOwnAreNoNumbers: but for those of the plugin that has chosen the nodes.
+// TestVerdictsOfAJobsOwnAreNoNumbers checks that resource counts alone do not decide on a task with filter results
+// that apply to one job only, unless the plugin of these results has chosen the nodes.
 func TestVerdictsOfAJobsOwnAreNoNumbers(t *testing.T) {
 	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "9"}).Obj()}}
 	for _, name := range []string{"red", "any"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// homely has pods with a label go to the node of that name.
+// homely is a plugin that sends pods with the label home to the node of that name.
 type homely struct {
 	framework.DefaultSigner
 	asked map[string]bool
@@ -54,7 +54,8 @@ func (h *homely) Reach(task *api.TaskInfo) *framework.Reach {
 
 var notHome = &api.Status{Code: api.UnschedulableAndUnresolvable, Reason: "node(s) are not its home"}
 
-// TestReach: no plugin filters a node that a task cannot reach, and the gang's message has the reason.
+// TestReach checks that no plugin filters a node that a task cannot reach, and that the gang's message has the
+// reason.
 func TestReach(t *testing.T) {
 	cases := map[string]struct {
 		home, conf string
@@ -96,7 +97,7 @@ func TestReach(t *testing.T) {
 			}
 			for _, job := range ssn.Jobs {
 				if told := job.FitError(); tc.told != "" && !strings.Contains(told, tc.told) {
-					t.Errorf("told %q, want %q", told, tc.told)
+					t.Errorf("the message is %q, want %q", told, tc.told)
 				}
 			}
 		})

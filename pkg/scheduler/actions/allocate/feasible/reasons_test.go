@@ -8,7 +8,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestReasonOf: a reason follows a number of nodes, as in "12 nodes tainted".
+// TestReasonOf checks reasons, which follow a number of nodes, as in "12 nodes tainted".
 func TestReasonOf(t *testing.T) {
 	for reason, want := range map[string]string{
 		"node(s) had untolerated taint {maintenance: now}":                            `tainted "maintenance"`,

@@ -17,8 +17,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestMembersApartAskANodeOnce: a node from which a member keeps the others away is asked about once, and again when the member is
-// taken back. With binpack such a node is the best for each of the others.
+// TestMembersApartAskANodeOnce checks that a node from which a member excludes the others is filtered once, and again
+// when the member is removed. With binpack such a node has the best score for each of the others.
 func TestMembersApartAskANodeOnce(t *testing.T) {
 	const members = 3
 	w := sessiontest.ClusterSpec{}

@@ -13,18 +13,19 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestHowManyNodesAreLookedFor: samples are for classes with few tasks, in a session that has many such classes.
+// TestHowManyNodesAreLookedFor checks the sample size: only classes with few tasks, in a session with many such
+// classes, are filtered on a sample of nodes.
 func TestHowManyNodesAreLookedFor(t *testing.T) {
-	options.Default() // the test may run before all others of the package
+	options.Default() // This test may run before all others of the package.
 	const nodes = 1000
 	all := &nodeset.Set{Nodes: make([]int32, nodes)}
 	sample := int(util.CalculateNumOfFeasibleNodesToFind(nodes))
 	if sample*2 > nodes || sample*4 < nodes {
-		t.Fatalf("a sample is %d of %d nodes: 2 tasks are to be less than all, and 4 to be all", sample, nodes)
+		t.Fatalf("a sample is %d of %d nodes: samples for 2 tasks must be less than all nodes, and for 4 tasks all", sample, nodes)
 	}
 	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
 	tests := map[string]struct {
-		// expected is how many tasks the classes have, classes how many of them were looked for before.
+		// expected is the number of tasks of the class, and classes the number of such classes filtered before.
 		expected, classes int
 		want              int
 	}{
@@ -41,7 +42,7 @@ func TestHowManyNodesAreLookedFor(t *testing.T) {
 			looked := func(expected int) int {
 				return f.enough(all, &ClassCache{layers: &layers{}, task: task, expected: expected})
 			}
-			for range maxRareLooks { // which are not rare
+			for range maxRareLooks { // These classes are not rare.
 				looked(4)
 			}
 			for range tt.classes {

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// choosy filters only pods with one label, and refuses all nodes to these.
+// choosy filters only pods with the label ask, and refuses all nodes to them.
 type choosy struct {
 	framework.DefaultSigner
 	asked map[string]bool
@@ -41,7 +41,8 @@ func (c *choosy) SignTask(task *api.TaskInfo) framework.CacheScope {
 	return framework.PerTaskClass
 }
 
-// TestAPluginIsNotAskedAboutTasksItSkips, and is about the others.
+// TestAPluginIsNotAskedAboutTasksItSkips checks that a plugin is not called for tasks that it skips, but is called
+// for others.
 func TestAPluginIsNotAskedAboutTasksItSkips(t *testing.T) {
 	c := &choosy{asked: map[string]bool{}}
 	registry := framework.NewRegistry()

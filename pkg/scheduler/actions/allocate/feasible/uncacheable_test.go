@@ -14,7 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestPodsThatAskForADeviceClassByAnExtendedResource share devices with others without a claim that says so.
+// TestPodsThatAskForADeviceClassByAnExtendedResource checks that the filter results of pods that request a device
+// class by an extended resource are not cached. They share devices with other pods without a claim that shows it.
 func TestPodsThatAskForADeviceClassByAnExtendedResource(t *testing.T) {
 	classes := map[v1.ResourceName]string{"example.com/card": "card"}
 	tests := map[string]struct {
@@ -36,7 +37,8 @@ func TestPodsThatAskForADeviceClassByAnExtendedResource(t *testing.T) {
 	}
 }
 
-// TestPodsWhoseNodesDependOnOtherNodes are asked about one by one: what is placed elsewhere decides on a node.
+// TestPodsWhoseNodesDependOnOtherNodes checks that pods whose feasible nodes depend on other nodes are filtered one
+// by one, because placements elsewhere affect the result on a node.
 func TestPodsWhoseNodesDependOnOtherNodes(t *testing.T) {
 	world := sessiontest.ClusterSpec{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late"), boundClaim("bound")}}
 	cluster := sessiontest.New(world)
@@ -93,7 +95,8 @@ func boundClaim(name string) *v1.PersistentVolumeClaim {
 	return claim
 }
 
-// TestClaimsThatAnotherPluginLooksFor: what the predicates plugin does not look for does not make it be asked each time.
+// TestClaimsThatAnotherPluginLooksFor checks that pods with claims that the predicates plugin does not check are
+// cacheable for that plugin.
 func TestClaimsThatAnotherPluginLooksFor(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late")}})
 	defer cluster.Close()
@@ -113,7 +116,8 @@ func TestClaimsThatAnotherPluginLooksFor(t *testing.T) {
 	}
 }
 
-// TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass: else each pod with a claim of its own is a class of its own.
+// TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass checks that pods whose claims a plugin finds equal are in one
+// class. Otherwise each pod with its own claim would be a separate class.
 func TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass(t *testing.T) {
 	told := &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]namedLabels{}}
 	pods := map[string]func(claim string) *v1.Pod{

@@ -9,8 +9,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestTheRestOfTheNodesIsOneSet: what is kept of a set is kept by its pointer, so that a job that is looked at again and again
-// must get the same one.
+// TestTheRestOfTheNodesIsOneSet checks that the set of the remaining nodes is always the same object. Cached results
+// of a set are found by its pointer, so a job that is tried repeatedly must get the same set.
 func TestTheRestOfTheNodesIsOneSet(t *testing.T) {
 	x := &Index{All: newSet("", []int32{0, 1, 2}), remainders: map[string]*Set{}}
 	for _, name := range []string{"a", "b", "c"} {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestAChoiceOfTasks: of more tasks than are wanted any that fit are taken, as long as every role gets its minimum.
+// TestAChoiceOfTasks: If there are more tasks than needed, any that fit are taken, as long as each role gets its
+// minimum.
 func TestAChoiceOfTasks(t *testing.T) {
 	type sized struct {
 		role int
@@ -70,8 +71,8 @@ func TestAChoiceOfTasks(t *testing.T) {
 	}
 }
 
-// TestManyKindsThatDoNotFitTogetherAreRefuted: sums and each class alone leave room, and there are too many ways to fill a node
-// for a search.
+// TestManyKindsThatDoNotFitTogetherAreRefuted: Sums and each class alone leave room, and a node can be filled in too
+// many ways for a search.
 func TestManyKindsThatDoNotFitTogetherAreRefuted(t *testing.T) {
 	p := &Problem{Wanted: 64}
 	for i := range 16 {
@@ -99,8 +100,8 @@ func TestManyKindsThatDoNotFitTogetherAreRefuted(t *testing.T) {
 	}
 }
 
-// TestAChoiceThatHasNoRoomIsRefuted: of 70 tasks of 16 classes 64 are wanted, some of each role. The smallest tasks that suffice have no
-// room.
+// TestAChoiceThatHasNoRoomIsRefuted: 64 of 70 tasks of 16 classes are needed, some of each role. The smallest tasks
+// that suffice have no room.
 func TestAChoiceThatHasNoRoomIsRefuted(t *testing.T) {
 	p := &Problem{Wanted: 64, Roles: []int{10, 40}}
 	for i := range 16 {
@@ -122,7 +123,7 @@ func TestAChoiceThatHasNoRoomIsRefuted(t *testing.T) {
 	if answer, used := p.Refute(); answer != Impossible || used > 20_000 {
 		t.Errorf("answer %d after %d steps; want %d after few", answer, used, Impossible)
 	}
-	p.Roles[0] = 0 // five on each node
+	p.Roles[0] = 0 // Without this role, each node takes five.
 	if answer, _ := p.Refute(); answer == Impossible {
 		t.Error("without the large ones they are refuted, too; 58 small ones and 6 large ones fit")
 	}

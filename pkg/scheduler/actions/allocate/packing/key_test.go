@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestProblemsOfOneKey: answers are kept by the key, so problems that differ in anything but the order of their nodes have
-// different ones.
+// TestProblemsOfOneKey: Results are cached by key, so problems have different keys if they differ in anything but the
+// order of their nodes.
 func TestProblemsOfOneKey(t *testing.T) {
 	problem := func() *Problem {
 		return &Problem{
@@ -52,8 +52,8 @@ func TestProblemsOfOneKey(t *testing.T) {
 	}
 }
 
-// TestNoTwoSmallProblemsHaveOneKey: the part of a key for roles, classes, resources, exclusions or nodes cannot be read as another part. All values
-// are as small as possible, so that counts in a key look like values.
+// TestNoTwoSmallProblemsHaveOneKey checks that the part of a key for roles, classes, resources, exclusions or nodes
+// cannot be read as another part. All values are as small as possible, so that counts in a key look like values.
 func TestNoTwoSmallProblemsHaveOneKey(t *testing.T) {
 	known := map[string]Problem{}
 	visit := func(roles []int, classes []TaskClass, resources, nodes int) {

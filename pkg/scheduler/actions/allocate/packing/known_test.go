@@ -7,39 +7,39 @@ import (
 	"slices"
 )
 
-// layout is what the nodes of a problem with a known plan have left.
+// layout describes the nodes of a problem with a known plan, and the resources that the plan leaves free.
 type layout string
 
 const (
-	// alike nodes are all of one class, and the plan fills each in at least one resource.
+	// alike: All nodes are of one class, and the plan uses up at least one resource of each.
 	alike layout = "alike"
-	// mixed nodes are of two or three classes, filled likewise.
+	// mixed: The nodes are of two or three classes, and the plan uses up at least one resource of each.
 	mixed layout = "mixed"
-	// used nodes have other tasks on them and differ, but for the one resource of which the plan leaves nothing.
+	// used: Other tasks use a different part of each node, except of the one resource that the plan uses up.
 	used layout = "used"
-	// trimmed nodes differ, and the plan leaves nothing of any resource.
+	// trimmed: The nodes differ, and the plan uses up all resources.
 	trimmed layout = "trimmed"
 )
 
 var layouts = []layout{alike, mixed, used, trimmed}
 
-// drawing says which problems with a known plan are drawn.
+// drawing has the parameters of random problems with a known plan.
 type drawing struct {
 	layout           layout
 	resources, slack int
 	// grain is the number of units of a node. A task requests at most 1/parts of a node.
 	grain, parts int
-	// gpus makes the last resource one of which a node has 8 and a task asks for none, 1, 2 or 4.
+	// gpus makes the last resource a number of GPUs: a node has 8, and a task requests 0, 1, 2 or 4.
 	gpus bool
-	// barred keeps some classes off some of the nodes.
+	// barred excludes some classes from some of the nodes.
 	barred bool
 	// surplus adds tasks that are not needed, and gives every task one of two roles with a minimum.
 	surplus bool
-	// shapes and tasks are how many there are.
+	// shapes and tasks are the numbers of task classes and of tasks.
 	shapes, tasks int
 }
 
-// draw draws all that is not given.
+// draw chooses all other parameters at random.
 func draw(d *rand.Rand, of layout, slack int) drawing {
 	dr := drawing{
 		layout: of, resources: 1 + d.IntN(3), slack: slack, grain: []int{16, 32, 128, 1000}[d.IntN(4)], parts: []int{2, 2, 4, 8}[d.IntN(4)],
@@ -47,16 +47,16 @@ func draw(d *rand.Rand, of layout, slack int) drawing {
 	}
 	dr.gpus = dr.resources > 1 && d.IntN(2) == 0
 	if of == alike || of == mixed {
-		dr.grain = min(dr.grain, 128) // else few nodes are ever full
+		dr.grain = min(dr.grain, 128) // Otherwise few nodes are ever full.
 	}
 	return dr
 }
 
-// known draws a problem with a known plan: nodes are filled at random with tasks until there are enough, and then there are slack
-// hundredths more of such nodes.
+// known draws a problem with a known plan. It fills nodes with random tasks until there are enough tasks, and then
+// adds slack percent more of such nodes.
 func (dr drawing) known(d *rand.Rand) *Problem {
 	for tries := 0; ; tries++ {
-		if tries%20 == 19 { // which are too few shapes, or too odd ones, to fill such nodes
+		if tries%20 == 19 { // The task classes are too few, or do not divide the nodes.
 			dr.shapes = 2 + d.IntN(7)
 			dr.resources = max(1, dr.resources-1)
 			dr.gpus = false
@@ -113,7 +113,7 @@ func (b *builder) build() *Problem {
 	return b.p
 }
 
-// addSurplus adds up to a third more tasks, and asks of each role for no more than the plan has.
+// addSurplus adds up to a third more tasks. The minimum of each role is at most the number in the plan.
 func (b *builder) addSurplus() {
 	b.p.Roles = make([]int, 2)
 	for k := range b.p.Classes {
@@ -140,7 +140,7 @@ func (b *builder) amounts(least, most int) []float64 {
 	return out
 }
 
-// addNode fills a node and adds it, if it is filled as the layout wants it.
+// addNode fills a node and adds it, if the layout allows a node with such a rest.
 func (b *builder) addNode() {
 	n := Node{Room: slices.Clone(b.capacities[b.IntN(len(b.capacities))]), Slots: 110}
 	if b.layout == used {

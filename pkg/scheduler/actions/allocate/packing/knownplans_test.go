@@ -30,13 +30,13 @@ func (f *found) String() string {
 		f.took[len(f.took)/2].Milliseconds(), f.took[len(f.took)-1].Milliseconds(), f.steps)
 }
 
-// The keys of problems with 5% more nodes than the known plan fills, or more, and of those with fewer.
+// The keys of problems with at least 5% more nodes than the known plan fills, and of problems with fewer nodes.
 const (
 	enough = "spare 5% or more"
 	scarce = "spare less than 5%"
 )
 
-// table has counts by what problems have in common.
+// table has the counts by layout and spare nodes.
 type table map[string]*found
 
 func (ts table) add(p *Problem, dr drawing, fits bool, took time.Duration, steps int) {
@@ -62,8 +62,9 @@ func (ts table) add(p *Problem, dr drawing, fits bool, took time.Duration, steps
 	}
 }
 
-// TestKnownPlansAreFound draws gangs of 100 to 1,000 tasks of 2 to 8 shapes, and nodes that they fill in one way at least, or up to
-// 30% more of such nodes. Room is found for all that have 5% more nodes or more, and for 97 in 100 of the others.
+// TestKnownPlansAreFound draws gangs of 100 to 1,000 tasks of 2 to 8 classes, and nodes that they fill in at least
+// one way, or up to 30% more of such nodes. The packer finds room in all problems with at least 5% more nodes, and in
+// 97 of 100 others.
 func TestKnownPlansAreFound(t *testing.T) {
 	counts := table{}
 	number := uint64(0)
@@ -79,7 +80,7 @@ func TestKnownPlansAreFound(t *testing.T) {
 				counts.add(p, dr, answer == Fits, time.Since(began), used)
 				switch answer {
 				case Impossible:
-					t.Fatalf("%d, %+v: what has room is refuted", number, dr)
+					t.Fatalf("%d, %+v: a solvable problem is refuted", number, dr)
 				case Unknown:
 					t.Logf("%d, %+v: missed", number, dr)
 				case Fits:
@@ -102,7 +103,8 @@ func TestKnownPlansAreFound(t *testing.T) {
 	}
 }
 
-// TestANodeMayLackWhatATaskDoesNotAskFor: less than nothing is left of it.
+// TestANodeMayLackWhatATaskDoesNotAskFor: A node has a negative free amount of a resource that the task does not
+// request.
 func TestANodeMayLackWhatATaskDoesNotAskFor(t *testing.T) {
 	p := &Problem{
 		Classes: []TaskClass{{Request: []float64{8, 1}, Count: 1, Role: -1}, {Request: []float64{4, 0}, Count: 2, Role: -1}},

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRepackingPlacesWhatBestFitLeavesOut draws small problems whose tasks all have room, with ports and with classes that
-// exclude each other.
+// TestRepackingPlacesWhatBestFitLeavesOut draws small solvable problems, with ports and with classes that exclude
+// each other.
 func TestRepackingPlacesWhatBestFitLeavesOut(t *testing.T) {
 	drawn, found := 0, 0
 	for seed := range uint64(3000) {

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// mostSteps is what the action allows.
+// mostSteps is the limit that the action uses.
 const mostSteps = 1_500_000
 
-// check returns the error of a plan.
+// check returns an error if the plan is invalid.
 func check(p *Problem, plan Plan) error {
 	f := p.newFilling()
 	counts := make([]int, len(p.Classes))
@@ -34,7 +34,7 @@ func check(p *Problem, plan Plan) error {
 	return nil
 }
 
-// exhaust reports whether the tasks have room. It tries each task on each node.
+// exhaust reports whether the tasks have room, by trying each task on each node.
 func exhaust(p *Problem, k, again int, f *filling) bool {
 	if p.enough(f.plan) {
 		return true
@@ -58,7 +58,7 @@ func exhaust(p *Problem, k, again int, f *filling) bool {
 	return exhaust(p, k+1, 0, f)
 }
 
-// takeBack undoes put.
+// takeBack reverts put.
 func (f *filling) takeBack(n, k int) {
 	f.slots[n]++
 	for r, value := range f.Classes[k].Request {
@@ -67,7 +67,7 @@ func (f *filling) takeBack(n, k int) {
 	f.plan[n][k]--
 }
 
-// small draws a problem that can be exhausted.
+// small draws a problem that exhaust can solve.
 func small(d *rand.Rand) *Problem {
 	p := &Problem{Roles: make([]int, 2)}
 	dimensions := 1 + d.IntN(3)
@@ -120,20 +120,20 @@ func TestSmallProblemsAreAnsweredAsByExhaustion(t *testing.T) {
 			t.Errorf("seed %d: %v: %v", seed, err, plan)
 		}
 		if refuted, _ := p.Refute(); refuted == Impossible && want == Fits {
-			t.Errorf("seed %d: what has room is refuted: %+v", seed, p)
+			t.Errorf("seed %d: a solvable problem is refuted: %+v", seed, p)
 		}
 	}
 	t.Log(answers)
 }
 
-// TestNodesThatAreFilledInTooManyWaysAreNotRefuted: of nodes that can be filled in more ways than a search looks at, none of those
-// it looks at may do.
+// TestNodesThatAreFilledInTooManyWaysAreNotRefuted checks that a problem is not refuted if its nodes can be filled in
+// more ways than the search tries. All of the tried ways may fail while another works.
 func TestNodesThatAreFilledInTooManyWaysAreNotRefuted(t *testing.T) {
 	for seed := range uint64(40) {
 		dr := drawing{layout: trimmed, resources: 2, grain: 1000, parts: 4, shapes: 8, tasks: 100}
 		p := dr.known(rand.New(rand.NewPCG(seed, 1)))
 		if _, answer, _ := p.Solve(mostSteps); answer == Impossible {
-			t.Errorf("seed %d: what has room is refuted", seed)
+			t.Errorf("seed %d: a solvable problem is refuted", seed)
 		}
 	}
 }

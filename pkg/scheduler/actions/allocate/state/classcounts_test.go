@@ -12,7 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// TestClassCounts: only tasks taken from the beginning are subtracted; otherwise the rest is counted again.
+// TestClassCounts: Only tasks at the beginning of the list are subtracted from the counts. In other cases the rest is
+// counted again.
 func TestClassCounts(t *testing.T) {
 	classes := map[api.TaskID]*feasible.TaskClass{}
 	class := func(task *api.TaskInfo) *feasible.TaskClass { return classes[task.UID] }

@@ -13,7 +13,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestTasksThatShareAHostPortExcludeEachOther: a port of all addresses conflicts with the same port of each address.
+// TestTasksThatShareAHostPortExcludeEachOther checks that tasks with the same host port exclude each other. A port on
+// all addresses conflicts with the same port on each address.
 func TestTasksThatShareAHostPortExcludeEachOther(t *testing.T) {
 	port := func(port int32, address string) v1.ContainerPort {
 		return v1.ContainerPort{HostPort: port, HostIP: address}
@@ -23,7 +24,7 @@ func TestTasksThatShareAHostPortExcludeEachOther(t *testing.T) {
 	const yes, no = true, false
 	tests := map[string]struct {
 		ports    [][]v1.ContainerPort
-		excludes [][]bool // nil for a class that excludes no other
+		excludes [][]bool // nil if no class excludes another
 		alone    []bool
 	}{
 		"no host port":               {[][]v1.ContainerPort{nil, {{ContainerPort: 80}}}, [][]bool{nil, nil}, []bool{no, no}},
@@ -57,7 +58,8 @@ func TestTasksThatShareAHostPortExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestTasksOfManyClassesWithHostPortsAreAlone: more classes are only to be merged, and merged classes may share nodes.
+// TestTasksOfManyClassesWithHostPortsAreAlone checks that tasks of many classes with host ports are one class each. A
+// larger number of classes could only be merged, and merged classes may share nodes.
 func TestTasksOfManyClassesWithHostPortsAreAlone(t *testing.T) {
 	for classes, want := range map[int]bool{MaxPackingClasses: true, MaxPackingClasses + 1: false} {
 		ports := make([][]v1.ContainerPort, classes)

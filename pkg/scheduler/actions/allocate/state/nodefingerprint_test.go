@@ -12,18 +12,18 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// remembering is an allocate action's memory of the nodes a, b and c.
-type remembering struct {
+// nodeCache is an allocate action's cache of the fingerprints of nodes a, b and c.
+type nodeCache struct {
 	Fingerprinter
 	nodes []*api.NodeInfo
 	// computed counts the fingerprints that were computed.
 	computed int
-	// untouched says that the session has changed no node.
+	// untouched reports that the session has changed no node.
 	untouched bool
 }
 
-func newRemembering(t *testing.T) *remembering {
-	r := &remembering{Fingerprinter: Fingerprinter{crossSession: crosssession.New()}}
+func newNodeCache(t *testing.T) *nodeCache {
+	r := &nodeCache{Fingerprinter: Fingerprinter{crossSession: crosssession.New()}}
 	for _, name := range []string{"a", "b", "c"} {
 		info := api.NewNodeInfo(schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "4", "pods": "10"}).Obj())
 		placeOn(t, info, "running-"+name, api.Running)
@@ -32,8 +32,8 @@ func newRemembering(t *testing.T) *remembering {
 	return r
 }
 
-// of returns the fingerprint of the node with the number, and checks that it is what would be computed for it.
-func (r *remembering) of(t *testing.T, node int32) uint64 {
+// of returns the fingerprint of the node at the index, and checks that it equals a newly computed one.
+func (r *nodeCache) of(t *testing.T, node int32) uint64 {
 	t.Helper()
 	compute := func(number uint64) uint64 { return r.makeNode(r.nodes[node], number) }
 	got := r.Fingerprinter.crossSession.Nodes.FingerprintOf(node, r.nodes, !r.untouched, func(number uint64) uint64 { r.computed++; return compute(number) })
@@ -44,7 +44,7 @@ func (r *remembering) of(t *testing.T, node int32) uint64 {
 }
 
 // session begins a session.
-func (r *remembering) session() {
+func (r *nodeCache) session() {
 	r.Fingerprinter.crossSession.BeginSession()
 	r.computed = 0
 }
@@ -59,14 +59,14 @@ func placeOn(t *testing.T, info *api.NodeInfo, pod string, status api.TaskStatus
 	return task
 }
 
-// nodeSteps are the changes of a node: before and after the session computes the node's fingerprint, and in the next session before it needs
-// the fingerprint. again reports whether the next session computes nothing.
+// nodeSteps are the changes of a node: before and after the session computes the node's fingerprint, and in the next
+// session before it needs the fingerprint. again reports whether the next session reuses the fingerprint.
 type nodeSteps struct {
 	before, after, next func(t *testing.T, info *api.NodeInfo)
 	again               bool
 }
 
-// anotherOf has each session place a task of its own, of the same size, of which the first is taken back.
+// anotherOf places a different task of the same size in each session. The first task is removed again.
 func anotherOf(status api.TaskStatus) nodeSteps {
 	return nodeSteps{
 		before: func(t *testing.T, info *api.NodeInfo) { placeOn(t, info, "first", status) },
@@ -75,7 +75,8 @@ func anotherOf(status api.TaskStatus) nodeSteps {
 	}
 }
 
-// TestANodeIsRememberedAsLongAsItIsTheSame: and the fingerprint is always that of the current node.
+// TestANodeIsRememberedAsLongAsItIsTheSame checks that a fingerprint is reused while its node is unchanged, and that
+// it is always the fingerprint of the current node.
 func TestANodeIsRememberedAsLongAsItIsTheSame(t *testing.T) {
 	tests := map[string]nodeSteps{
 		"nothing happens": {again: true},
@@ -101,7 +102,7 @@ func TestANodeIsRememberedAsLongAsItIsTheSame(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := newRemembering(t)
+			r := newNodeCache(t)
 			do := func(step func(*testing.T, *api.NodeInfo)) {
 				if step != nil {
 					step(t, r.nodes[1])
@@ -120,9 +121,10 @@ func TestANodeIsRememberedAsLongAsItIsTheSame(t *testing.T) {
 	}
 }
 
-// TestACopyIsComparedThatASessionHadChanged: the first fingerprint is of a node on which a task was evicted, which is then kept.
+// TestACopyIsComparedThatASessionHadChanged checks that a copy that a session had changed is compared with the next
+// node. The cached fingerprint is of a node on which a task was evicted.
 func TestACopyIsComparedThatASessionHadChanged(t *testing.T) {
-	r := newRemembering(t)
+	r := newNodeCache(t)
 	info := r.nodes[1]
 	victim := taskOf(info, "running-b").Clone()
 	become := func(status api.TaskStatus) {
@@ -175,9 +177,10 @@ func taskOf(info *api.NodeInfo, name string) *api.TaskInfo {
 	return nil
 }
 
-// TestNodesAreRememberedByName when others come before them or go, and forgotten when a session does not ask for them.
+// TestNodesAreRememberedByName checks that fingerprints are found by node name when other nodes before it are added
+// or removed, and are dropped when a session does not need them.
 func TestNodesAreRememberedByName(t *testing.T) {
-	r := newRemembering(t)
+	r := newNodeCache(t)
 	all := r.nodes
 	var want []uint64
 	r.session()

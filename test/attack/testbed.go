@@ -43,7 +43,7 @@ const (
 	// limitedQueue has a capability of limitedCPUs.
 	limitedQueue = "limited"
 	limitedCPUs  = "64"
-	// highClass is the highest priority class that users have, the victim's too; nothing of it may be preempted.
+	// highClass is the highest priority class of users, including the victim. Its pods may not be preempted.
 	highClass = "attack-high"
 	lowClass  = "attack-low"
 	// hangingClass is a storage class whose provisioner never answers.
@@ -51,21 +51,23 @@ const (
 	// deviceClass is the class, and the driver, of the devices that nodes publish in resource slices.
 	deviceClass = "attack.example.com"
 
-	// starvationAfter is short, so that attacks on reservations have their effect.
+	// starvationAfter is short, so attacks on reservations have an effect.
 	starvationAfter = 2 * time.Second
-	// controllerCalls is the limit of kube-controller-manager's calls: the default of 20 a second would make tidying up slow.
+	// controllerCalls is the call limit of kube-controller-manager: with the default of 20 a second, the cleanup
+	// would be slow.
 	controllerCalls = 1000
 )
 
-// conf is the chart's with all plugins of this project, all actions, and the reservation for starving gangs.
+// conf returns the chart's configuration with all plugins of this project, all actions, and the reservation for
+// starving gangs.
 func conf() string {
 	text := strings.Replace(config.DefaultConf, "enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim, backfill", 1)
 	return strings.Replace(text, "  - name: coscheduling\n", fmt.Sprintf("  - name: coscheduling\n    arguments: {starvationAfter: %s}\n", starvationAfter), 1) +
 		"  - name: ibcluster\n    arguments:\n      ibcluster.levels: [ibcluster]\n  - name: dynamicresources\n  - name: deviceshare\n"
 }
 
-// stage is the cluster with its scheduler, the tenant and the victim.
-type stage struct {
+// testbed is the cluster with its scheduler, the tenant and the victim.
+type testbed struct {
 	opts options
 	out  io.Writer
 
@@ -80,9 +82,9 @@ type stage struct {
 	victim    *victim
 }
 
-// setUp starts the cluster. On an error nothing is left running.
-func setUp(ctx context.Context, opts options, out io.Writer) (_ *stage, err error) {
-	s := &stage{opts: opts, out: out}
+// setUp starts the cluster. After an error nothing is left running.
+func setUp(ctx context.Context, opts options, out io.Writer) (_ *testbed, err error) {
+	s := &testbed{opts: opts, out: out}
 	var auditing []string
 	if s.calls, auditing, err = audited(opts.dir); err != nil {
 		return nil, err
@@ -122,7 +124,7 @@ func setUp(ctx context.Context, opts options, out io.Writer) (_ *stage, err erro
 }
 
 // makeCluster creates nodes with GPUs and devices, and the classes that pods may name.
-func (s *stage) makeCluster(ctx context.Context) error {
+func (s *testbed) makeCluster(ctx context.Context) error {
 	shape := controlplane.NodeShape{Count: nodeCount, CPU: nodeCPU, IBClusters: ibClusters}
 	if err := s.cp.CreateNodes(ctx, shape); err != nil {
 		return err
@@ -159,7 +161,7 @@ func (s *stage) makeCluster(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) publishDevices(ctx context.Context, node string) error {
+func (s *testbed) publishDevices(ctx context.Context, node string) error {
 	slice := &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: node},
 		Spec: resourcev1.ResourceSliceSpec{
@@ -174,7 +176,7 @@ func (s *stage) publishDevices(ctx context.Context, node string) error {
 }
 
 // makeUsers creates the namespaces of tenant and victim, their queues and the tenant's rights.
-func (s *stage) makeUsers(ctx context.Context) error {
+func (s *testbed) makeUsers(ctx context.Context) error {
 	for _, name := range []string{tenantNamespace, victimNamespace} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := s.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
@@ -182,7 +184,7 @@ func (s *stage) makeUsers(ctx context.Context) error {
 		}
 	}
 	limit := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limitedCPUs)}
-	// The victim's queue deserves more than half of the cluster, however much the tenant asks for in the others.
+	// The victim's queue deserves more than half of the cluster, however much the tenant requests in the others.
 	for name, spec := range map[string]v1beta1.QueueSpec{victimQueue: {Weight: 4}, limitedQueue: {Weight: 1, Capability: limit}} {
 		queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 		if _, err := s.vc.SchedulingV1beta1().Queues().Create(ctx, queue, metav1.CreateOptions{}); err != nil {
@@ -193,7 +195,7 @@ func (s *stage) makeUsers(ctx context.Context) error {
 }
 
 // startManagers starts Volcano's controllers and webhooks as the chart does.
-func (s *stage) startManagers(ctx context.Context) error {
+func (s *testbed) startManagers(ctx context.Context) error {
 	controllers, err := s.cp.StartControllerManager(ctx, controlplane.ManagerOptions{})
 	if err != nil {
 		return err
@@ -203,19 +205,19 @@ func (s *stage) startManagers(ctx context.Context) error {
 	return err
 }
 
-func (s *stage) startScheduler(ctx context.Context) (err error) {
+func (s *testbed) startScheduler(ctx context.Context) (err error) {
 	s.scheduler, err = s.cp.StartScheduler(ctx, controlplane.SchedulerOptions{Conf: conf()})
 	return err
 }
 
-func (s *stage) startVictim(ctx context.Context) (err error) {
+func (s *testbed) startVictim(ctx context.Context) (err error) {
 	s.victim, err = newVictim(ctx, s.kube, s.vc, s.calls)
 	return err
 }
 
-// restartScheduler ends the scheduler's process and starts it again, so that what an attack did to it does not spoil the verdict
-// on the next.
-func (s *stage) restartScheduler(ctx context.Context) error {
+// restartScheduler restarts the scheduler's process, so that the effect of an attack on it does not affect the
+// verdict on the next one.
+func (s *testbed) restartScheduler(ctx context.Context) error {
 	if err := s.scheduler.Kill9(); err != nil {
 		return err
 	}
@@ -227,8 +229,8 @@ func (s *stage) restartScheduler(ctx context.Context) error {
 	return scheduler.WaitHealthy(ctx)
 }
 
-// logs are the paths of the logs of our processes.
-func (s *stage) logs() []string {
+// logs returns the paths of our processes' logs.
+func (s *testbed) logs() []string {
 	paths := []string{s.scheduler.LogPath()}
 	for _, manager := range s.managers {
 		paths = append(paths, manager.LogPath())
@@ -236,6 +238,6 @@ func (s *stage) logs() []string {
 	return paths
 }
 
-func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+func (s *testbed) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 2, 64) }

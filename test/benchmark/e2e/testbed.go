@@ -16,21 +16,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// stage is what a trial takes place on: a fresh control plane with nodes, a scheduler, and what measures them.
-type stage struct {
+// testbed is the environment of a trial: a new control plane with nodes, a scheduler, and the measuring tools.
+type testbed struct {
 	key   trialKey
 	plan  *plan
 	cp    *controlplane.ControlPlane
 	audit auditLog
 	nodes []string
-	// clusters are the InfiniBand clusters of the nodes.
+	// clusters has the InfiniBand cluster of each node.
 	clusters map[string]string
 
 	driver *driver
 	watch  *bindWatch
-	// provisioner makes the volumes that pods claim; nil when they claim none.
+	// provisioner creates the volumes that pods claim. It is nil without such claims.
 	provisioner *controlplane.Process
-	// scheduler is nil for raw, for which rawClient is the identity that binds.
+	// scheduler is nil for raw. rawClient then has the identity that binds.
 	scheduler *controlplane.Scheduler
 	rawClient kubernetes.Interface
 	meter     *meter
@@ -39,9 +39,9 @@ type stage struct {
 	cancel context.CancelCauseFunc
 }
 
-// setUp makes the stage. The context it returns ends, with the cause, when a process of the stage dies.
-func setUp(ctx context.Context, key trialKey, p *plan, progress io.Writer) (context.Context, *stage, error) {
-	s := &stage{key: key, plan: p}
+// setUp starts the testbed. The returned context ends, with the cause, when one of its processes dies.
+func setUp(ctx context.Context, key trialKey, p *plan, progress io.Writer) (context.Context, *testbed, error) {
+	s := &testbed{key: key, plan: p}
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	if err := s.build(ctx, progress); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("%w%s", err, s.logTail()), s.tearDown())
@@ -49,7 +49,7 @@ func setUp(ctx context.Context, key trialKey, p *plan, progress io.Writer) (cont
 	return ctx, s, nil
 }
 
-func (s *stage) build(ctx context.Context, progress io.Writer) error {
+func (s *testbed) build(ctx context.Context, progress io.Writer) error {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *stage) build(ctx context.Context, progress io.Writer) error {
 	return s.startScheduler(ctx)
 }
 
-func (s *stage) makeDir() (err error) {
+func (s *testbed) makeDir() (err error) {
 	if s.plan.keepDir == "" {
 		s.dir, err = os.MkdirTemp("", "volcano-prebind-bench-")
 		return err
@@ -99,11 +99,11 @@ func (s *stage) makeDir() (err error) {
 	if err := os.MkdirAll(filepath.Dir(s.dir), 0o755); err != nil {
 		return err
 	}
-	// A control plane that finds old data would not be fresh.
+	// A control plane with old data would not be a new one.
 	return os.Mkdir(s.dir, 0o755)
 }
 
-func (s *stage) makeNodes(ctx context.Context) error {
+func (s *testbed) makeNodes(ctx context.Context) error {
 	shape := s.plan.nodeShape()
 	nodes, err := shape.Nodes()
 	if err != nil {
@@ -117,9 +117,9 @@ func (s *stage) makeNodes(ctx context.Context) error {
 	return s.cp.CreateNodes(ctx, shape)
 }
 
-func (s *stage) startScheduler(ctx context.Context) error {
+func (s *testbed) startScheduler(ctx context.Context) error {
 	if s.key.Scheduler == raw {
-		// The identity, and so the audit, is the same as for a scheduler.
+		// The identity, and therefore the audit, is the same as for a scheduler.
 		config, err := s.cp.ServiceAccountConfig(ctx, controlplane.Namespace, controlplane.SchedulerServiceAccount)
 		if err != nil {
 			return err
@@ -143,7 +143,7 @@ func (s *stage) startScheduler(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) watchDeaths(ctx context.Context) {
+func (s *testbed) watchDeaths(ctx context.Context) {
 	select {
 	case err := <-s.cp.Dead():
 		s.cancel(err)
@@ -151,15 +151,15 @@ func (s *stage) watchDeaths(ctx context.Context) {
 	}
 }
 
-// logTail is the end of the scheduler's log.
-func (s *stage) logTail() string {
+// logTail returns the end of the scheduler's log.
+func (s *testbed) logTail() string {
 	if s.scheduler == nil {
 		return ""
 	}
 	return fmt.Sprintf("\nthe end of the scheduler's log:\n%s", s.scheduler.LogTail(20))
 }
 
-func (s *stage) tearDown() error {
+func (s *testbed) tearDown() error {
 	s.cancel(nil)
 	var errs []error
 	if s.cp != nil {

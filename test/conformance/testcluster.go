@@ -23,22 +23,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// The ConfigMap with the scheduler's conf, as upstream's specs name it.
+// The ConfigMap with the scheduler's configuration, as upstream's specs name it.
 const (
 	confMap = "integration-scheduler-configmap"
 	confKey = "volcano-scheduler-ci.conf"
-	// confPath is the conf of upstream's CI.
+	// confPath is the configuration of upstream's CI.
 	confPath = "installer/helm/chart/volcano/config/" + confKey
-	// startTimeout bounds each wait for the cluster as the specs expect it.
+	// startTimeout is the limit of each wait for the expected state of the cluster.
 	startTimeout = time.Minute
 )
 
 //go:embed stages.yaml
 var stages string
 
-// world is the cluster that a suite runs in, as upstream's CI has it: one control plane node and four workers, for
-// HyperNodes eight more, Volcano, and Kubernetes' own scheduler beside it.
-type world struct {
+// testCluster is the cluster of a suite, as in upstream's CI: one control plane node and four workers, eight more for
+// HyperNodes, Volcano, and Kubernetes' own scheduler beside it.
+type testCluster struct {
 	suite  suite
 	logs   string
 	cp     *controlplane.ControlPlane
@@ -51,7 +51,7 @@ type world struct {
 	unwatch func()
 }
 
-func startWorld(ctx context.Context, opts options, source upstream, s suite, logs string) (_ *world, err error) {
+func startWorld(ctx context.Context, opts options, source upstream, s suite, logs string) (_ *testCluster, err error) {
 	dir := filepath.Join(opts.work, "cluster", s.name)
 	if err := errors.Join(os.RemoveAll(dir), os.RemoveAll(logs), os.MkdirAll(logs, 0o755)); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func startWorld(ctx context.Context, opts options, source upstream, s suite, log
 	if err != nil {
 		return nil, err
 	}
-	w := &world{suite: s, logs: logs, conf: string(conf), unwatch: func() {}}
+	w := &testCluster{suite: s, logs: logs, conf: string(conf), unwatch: func() {}}
 	w.cp, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Stages: stages})
 	if err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func startWorld(ctx context.Context, opts options, source upstream, s suite, log
 	return w, err
 }
 
-// install puts all in the cluster that stays there.
-func (w *world) install(ctx context.Context, opts options) error {
+// install creates everything that stays in the cluster.
+func (w *testCluster) install(ctx context.Context, opts options) error {
 	if err := errors.Join(w.cp.InstallCRDs(ctx), w.cp.InstallChart(ctx)); err != nil {
 		return err
 	}
@@ -113,8 +113,9 @@ func (w *world) install(ctx context.Context, opts options) error {
 	return err
 }
 
-// followConf keeps the conf in a ConfigMap, as upstream's specs change it, and gives each change to the scheduler.
-func (w *world) followConf(ctx context.Context) error {
+// followConf keeps the configuration in a ConfigMap, which upstream's specs change, and passes each change to the
+// scheduler.
+func (w *testCluster) followConf(ctx context.Context) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: confMap}, Data: map[string]string{confKey: w.conf}}
 	if _, err := w.kube.CoreV1().ConfigMaps(controlplane.Namespace).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
 		return err
@@ -146,8 +147,9 @@ func (w *world) followConf(ctx context.Context) error {
 	return nil
 }
 
-// attempt runs the spec once and puts the cluster back. An error ends the suite: the cluster is of no use any more.
-func (w *world) attempt(ctx context.Context, binary string, sp spec, try int, scale string, r *result) error {
+// attempt runs the spec once and restores the cluster. An error ends the suite, because the cluster can no longer be
+// used.
+func (w *testCluster) attempt(ctx context.Context, binary string, sp spec, try int, scale string, r *result) error {
 	env := append(w.env(), scaleVariable+"="+scale)
 	if err := sp.run(ctx, binary, w.logs, try, w.suite.specTimeout, env, r); err != nil {
 		return err
@@ -164,13 +166,13 @@ func (w *world) attempt(ctx context.Context, binary string, sp spec, try int, sc
 	return err
 }
 
-// env tells a suite where its cluster is.
-func (w *world) env() []string {
+// env returns the environment that describes the cluster to a suite.
+func (w *testCluster) env() []string {
 	return []string{"KUBECONFIG=" + w.cp.Kubeconfig(), "ARTIFACTS_PATH=" + filepath.Join(w.logs, "artifacts"), scaleVariable + "=1"}
 }
 
 // note adds a line to the suite's log.
-func (w *world) note(format string, args ...any) {
+func (w *testCluster) note(format string, args ...any) {
 	log, err := os.OpenFile(filepath.Join(w.logs, "left.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return
@@ -179,7 +181,7 @@ func (w *world) note(format string, args ...any) {
 	_, _ = io.WriteString(log, fmt.Sprintf(format+"\n", args...))
 }
 
-func (w *world) stop() error {
+func (w *testCluster) stop() error {
 	w.unwatch()
 	return w.cp.Stop()
 }
