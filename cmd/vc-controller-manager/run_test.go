@@ -82,7 +82,7 @@ func TestAllInformersOfControllersAreSoonBack(t *testing.T) {
 	}
 	startControllers(ctx, controllers, opts.Controllers)
 	kinds := []string{"pods", "nodes", "replicasets", "jobs", "podgroups", "queues", "commands", "hypernodes", "jobflows", "priorityclasses"}
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -304,7 +304,7 @@ func TestResultsThatDependOnVolumesAreNotCached(t *testing.T) {
 				}
 			}
 			bound := 0
-			err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+			err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 				_, bound = c.session() // The plugin gets volumes from informers.
 				return bound > 0, nil
 			})

@@ -35,7 +35,7 @@ func (w *wakeful) Wake() { w.wakes.Add(1) }
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return is(), nil }); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return is(), nil }); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }

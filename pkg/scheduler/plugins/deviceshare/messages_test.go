@@ -165,7 +165,7 @@ func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 			}
 			tc.change(w, devices[0])
 			var err error
-			_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+			_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 				err = step.PreBind(ctx, bind.Task, "n1")
 				return err != nil, nil
 			})

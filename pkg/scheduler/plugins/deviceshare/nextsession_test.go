@@ -143,7 +143,7 @@ func TestTheNextSessionSeesWhatChanged(t *testing.T) {
 			tc.change(w, nodes[0], devices[0].DeepCopy(), pods[0])
 			var got outcome
 			// Informers deliver the change soon.
-			_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+			_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 				got = w.allocate(t)
 				return len(got.decided) > 0, nil
 			})

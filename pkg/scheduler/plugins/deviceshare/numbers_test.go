@@ -36,7 +36,7 @@ func TestADeletedDeviceObjectLeavesNoNumbers(t *testing.T) {
 	w.Load(sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	w.Devices().Remove("n1")
 	var err error
-	_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err = step.PreBind(ctx, bind.Task, "n1")
 		return err == nil || strings.Contains(err.Error(), deleted), nil
 	})
@@ -47,7 +47,7 @@ func TestADeletedDeviceObjectLeavesNoNumbers(t *testing.T) {
 		t.Errorf("placed %v, message %q", got.decided, got.said["g-0"])
 	}
 	w.Devices().Put(devices[0])
-	if err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return w.allocate(t).decided["g-0"] == "n1: gpu 0", nil
 	}); err != nil {
 		t.Error("after the Device object was created again, the pod is not placed")
