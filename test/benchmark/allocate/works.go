@@ -99,6 +99,8 @@ type shape struct {
 	// unlabelled makes the smallest member of each gang require a label that no node has, so all gangs wait. Another
 	// namespace has a gang of one pod, which is placed.
 	unlabelled bool
+	// antiAffinity gives one running pod required anti-affinity to pods that do not exist.
+	antiAffinity bool
 	// exact gives the members four sizes. One member of each size fills a node exactly.
 	exact bool
 }
@@ -160,6 +162,8 @@ func works() []work {
 			shape: shape{nodes: 5000, gangs: 300, gangSize: 1, cpu: "1", ownSizes: true}},
 		{name: "waiting", title: "1,000 nodes, 10,000 gangs of 2 that wait for a second node", limit: 200 * time.Millisecond, again: 200 * time.Millisecond,
 			shape: shape{nodes: 1000, gangs: 10_000, gangSize: 2, cpu: "20", free: 1}},
+		{name: "waitingapart", title: "1,000 nodes, 2,000 such gangs, and one running pod has required anti-affinity", limit: 200 * time.Millisecond, again: 200 * time.Millisecond,
+			shape: shape{nodes: 1000, gangs: 2000, gangSize: 2, cpu: "20", free: 1, antiAffinity: true}},
 		{name: "kinds100", title: "2,000 nodes, 20 gangs of 100 kinds that wait for some more of the nodes", again: 5 * time.Millisecond,
 			shape: shape{nodes: 2000, gangs: 20, gangSize: 100, cpu: "20", ownSizes: true, free: 90}},
 		{name: "kindschanging", title: "400 nodes, 20 gangs of 300 kinds that lack one of 300 nodes, and a pod comes to a node", limit: time.Second, again: 500 * time.Millisecond,
@@ -251,6 +255,9 @@ func (s shape) world(groups insession.NodeGroups) sessiontest.ClusterSpec {
 			w.Pods = append(w.Pods, schedulertesting.MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(node.Name).Phase(v1.PodRunning).
 				Req(schedulertesting.Resources{"cpu": spoilCPU, "memory": "1Gi"}).Obj())
 		}
+	}
+	if s.antiAffinity {
+		w.Pods = append(w.Pods, schedulertesting.MakePod().Name("apart").Node(w.Nodes[0].Name).Phase(v1.PodRunning).Affinity(awayFrom("none")).Obj())
 	}
 	if s.unlabelled {
 		w.PodGroups = append(w.PodGroups, schedulertesting.MakePodGroup().Namespace("other").Name("neighbour").MinMember(1).Obj())

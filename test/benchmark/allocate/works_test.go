@@ -89,7 +89,7 @@ func TestParsePlan(t *testing.T) {
 		growth bool
 		err    string
 	}{
-		"all by default":              {nil, "cold gangs50 gangs500 singles misfits ib gathered coupled packedapart ownlabels podlabels unlike2 unlike16 unlike5 changing unlikehyper unlikecells groups50 group8 misfitgroups sizes waiting kinds100 kindschanging kindsrefused exact claims1000 claims5000 claimgangs claimsib capacity5000 local5000 bound5000 boundlocal5000 dra1000 dra5000 dragangs sharedslices", true, ""},
+		"all by default":              {nil, "cold gangs50 gangs500 singles misfits ib gathered coupled packedapart ownlabels podlabels unlike2 unlike16 unlike5 changing unlikehyper unlikecells groups50 group8 misfitgroups sizes waiting waitingapart kinds100 kindschanging kindsrefused exact claims1000 claims5000 claimgangs claimsib capacity5000 local5000 bound5000 boundlocal5000 dra1000 dra5000 dragangs sharedslices", true, ""},
 		"chosen rows, in their order": {[]string{"--rows", "ib, cold"}, "ib cold", false, ""},
 		"growth alone":                {[]string{"--rows", "growth"}, "", true, ""},
 		"an unknown row":              {[]string{"--rows", "warm"}, "", false, `"warm" is none of cold, `},
