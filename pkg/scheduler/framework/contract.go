@@ -201,6 +201,13 @@ type Prioritizer interface {
 	PlaceFirst(job *api.JobInfo) (only map[api.TaskID]bool, first bool)
 }
 
+// Nominator names the tasks for which resources are being released, because pods were evicted. These tasks may hold idle
+// resources even while their gang is paused (Pauses). The plugin must limit how long it names them.
+type Nominator interface {
+	// Nominees returns such tasks of the job. It may name tasks of other jobs, too, that are placed together with the job.
+	Nominees(job *api.JobInfo) map[api.TaskID]bool
+}
+
 // EvictionObserver is notified of the session's evictions.
 type EvictionObserver interface {
 	// Evicted is called with each eviction once it is sent. Evictions of discarded statements are never sent. Deferred

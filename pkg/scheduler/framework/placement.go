@@ -4,6 +4,7 @@ package framework
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -33,6 +34,7 @@ type Placements struct {
 	scorers      []ofPlugin[PlacementScorer]
 	gangGroupers []ofPlugin[GangGrouper]
 	prioritizers []ofPlugin[Prioritizer]
+	nominators   []ofPlugin[Nominator]
 }
 
 // ofPlugin is a plugin's implementation of an interface, and the plugin's name.
@@ -47,6 +49,7 @@ func (p *Placements) add(name string, plugin, inSession any) {
 	p.scorers = appendFound(p.scorers, name, plugin, inSession)
 	p.gangGroupers = appendFound(p.gangGroupers, name, plugin, inSession)
 	p.prioritizers = appendFound(p.prioritizers, name, plugin, inSession)
+	p.nominators = appendFound(p.nominators, name, plugin, inSession)
 }
 
 func appendFound[T any](list []ofPlugin[T], name string, plugin, inSession any) []ofPlugin[T] {
@@ -169,6 +172,17 @@ func (p *Placements) Precedence(job *api.JobInfo) (Precedence, bool) {
 func (p *Placements) IsPlacedFirst(job *api.JobInfo) bool {
 	_, first := p.Precedence(job)
 	return first
+}
+
+// Nominees returns the tasks of the jobs, which are placed together, that plugins name as nominees (Nominator).
+func (p *Placements) Nominees(jobs []*api.JobInfo) map[api.TaskID]bool {
+	nominees := map[api.TaskID]bool{}
+	for _, one := range p.nominators {
+		for _, job := range jobs {
+			guarded(one.plugin, func() { maps.Copy(nominees, one.is.Nominees(job)) })
+		}
+	}
+	return nominees
 }
 
 // guarded calls fn, and logs a panic in it with the name of the plugin.

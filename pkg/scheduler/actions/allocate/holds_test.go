@@ -74,6 +74,16 @@ func (p promises) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return only, urgent
 }
 
+func (p promises) Nominees(job *api.JobInfo) map[api.TaskID]bool {
+	if only, first := p.PlaceFirst(job); first {
+		return only
+	}
+	return nil
+}
+
+// named are plugins that place the named tasks first, for another reason than evictions.
+type named struct{ framework.Prioritizer }
+
 // first is a plugin that places all tasks of all gangs first.
 type first struct{}
 
@@ -133,6 +143,7 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 		"evictions are for it":             {world: func(t *testing.T) *counting { return promising(two(t), "a-1", "a-0") }},
 		"it has grown since the evictions": {world: func(t *testing.T) *counting { return promising(two(t), "a-1") }, want: []int{20}, served: [2]int{35, 80}},
 		"it goes first for another reason": {world: func(t *testing.T) *counting { return prioritizing(two(t), first{}) }, want: bounded, served: [2]int{80, 80}},
+		"its tasks do":                     {world: func(t *testing.T) *counting { return prioritizing(two(t), named{promises{"a-1", "a-0"}}) }, want: bounded, served: [2]int{80, 80}},
 		"evictions are for its group":      {world: func(t *testing.T) *counting { return promising(group(t), "b-0", "a-0") }, served: [2]int{0, 40}},
 		"so they are, and it has further members": {served: [2]int{0, 40}, world: func(t *testing.T) *counting {
 			c := promising(group(t), "b-0", "a-0")

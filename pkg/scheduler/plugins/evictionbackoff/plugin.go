@@ -84,6 +84,7 @@ func newPlugin() *plugin {
 
 var (
 	_ framework.Prioritizer      = (*plugin)(nil)
+	_ framework.Nominator        = (*plugin)(nil)
 	_ framework.EvictionObserver = (*plugin)(nil)
 )
 
@@ -101,6 +102,9 @@ func (p *plugin) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	promised := p.promised[job.UID]
 	return promised, len(promised) > 0
 }
+
+// Nominees implements framework.Nominator.
+func (p *plugin) Nominees(job *api.JobInfo) map[api.TaskID]bool { return p.promised[job.UID] }
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.ssn = ssn

@@ -4,6 +4,6 @@
 // the scheduler puts it before the first tier of every configuration.
 //
 // The plugin leaves out gangs during the backoff after a failed transaction. After the backoff, a gang avoids the nodes on which its
-// members failed, as long as other nodes have room for it. The plugin places partially bound gangs first (partiallybound.go), if they
-// ask for no more than they have lost (losses.go).
+// members failed, as long as other nodes have room for it. The plugin finds partially bound gangs (partiallybound.go), and places
+// first their members whose bind was interrupted (interrupted.go).
 package transaction

@@ -16,7 +16,8 @@ import (
 
 // TestMessages has the texts of condition PartiallyBound and of evictions.
 func TestMessages(t *testing.T) {
-	p := &plugin{usual: map[api.JobID]bool{"ns/evicted": true}, ofGroup: map[api.JobID]bool{"ns/grouped": true}}
+	one := map[api.TaskID]bool{"one": true}
+	p := &plugin{first: map[api.JobID]map[api.TaskID]bool{"ns/g": one, "ns/grouped": one}, ofGroup: map[api.JobID]bool{"ns/grouped": true}}
 	gang := func(name string, minMember int32) *api.JobInfo {
 		c := newCache(t)
 		c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue("a").MinMember(minMember).Obj())
@@ -34,9 +35,9 @@ func TestMessages(t *testing.T) {
 		"a gang group is":        evictionReason(true, time.Minute),
 	}
 	want := map[string]string{
-		"a member is missing":    "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled first",
-		"a member was evicted":   "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled in the usual order, because they request more than the gang has lost, or members were evicted, or were lost under a former leader",
-		"a gang of the group is": "Gang group is partially bound (gang ns/x is bound, this gang has 0 of minMember 2); its remaining pods are scheduled first",
+		"a member is missing":    "Gang is partially bound (1 of minMember 2); its pods whose bind was interrupted are scheduled first",
+		"a member was evicted":   "Gang is partially bound (1 of minMember 2); its pending pods are scheduled in the usual order, because pods whose bind was interrupted, with requests no larger than then, do not complete it",
+		"a gang of the group is": "Gang group is partially bound (gang ns/x is bound, this gang has 0 of minMember 2); its pods whose bind was interrupted are scheduled first",
 		"a gang is evicted":      "the gang was partially bound for more than 1m0s (evictPartiallyBoundAfter)",
 		"a gang group is":        "the gang group was partially bound for more than 1m0s (evictPartiallyBoundAfter)",
 	}

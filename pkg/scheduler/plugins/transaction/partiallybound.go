@@ -38,8 +38,8 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 	p.partiallyBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
 	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
 	_, p.coscheduling = ssn.PluginOption(gangs.Plugin)
-	p.remember(ssn)
-	p.usual, p.within = map[api.JobID]bool{}, map[api.JobID]bool{}
+	p.forgetInterrupted(ssn)
+	p.first = map[api.JobID]map[api.TaskID]bool{}
 	underWay, seen := map[api.JobID]time.Time{}, map[api.JobID]time.Time{}
 	defer func() {
 		p.memory.binding, p.memory.seen = underWay, seen
@@ -61,13 +61,15 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 		}
 		if short != nil {
 			seen[uid] = sinceOr(p.memory.seen, uid, time.Now())
-			p.usual[uid] = waits && !p.mayGoFirst(ssn, job)
+			if waits {
+				p.first[uid] = p.goFirst(ssn, job)
+			}
 		}
 		switch {
 		case short == nil && known != nil:
 			dropCondition(job)
 			continue
-		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // the gang is still partially bound
+		case short != nil && before && isBinding(job): // the gang is still partially bound
 			underWay[uid] = sinceOr(p.memory.binding, uid, time.Now())
 			continue
 		case short == nil || !waits:
@@ -75,14 +77,14 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 		case known == nil:
 			reportPartiallyBound(ssn, job, p.messageOf(job, short))
 		default: // the event is recorded again, because the last one may have been lost or have expired
-			if usual, reported := p.memory.reported[uid]; !reported || usual != p.usual[uid] {
+			if first, reported := p.memory.reported[uid]; !reported || first != (p.first[uid] != nil) {
 				job.PodGroup.Status.Conditions = slices.Clone(job.PodGroup.Status.Conditions)
 				known = conditionOf(job)
 				known.Message = p.messageOf(job, short)
 			}
 			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, known.Message)
 		}
-		p.memory.reported[uid] = p.usual[uid]
+		p.memory.reported[uid] = p.first[uid] != nil
 		p.partiallyBound[uid] = seen[uid]
 		if job.IsPending() {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
@@ -108,7 +110,7 @@ func waitsInPart(job *api.JobInfo) bool { return waitsForMore(job) && holdsNodes
 
 // waitsForMore reports whether members of the gang are pending and no member is being bound.
 func waitsForMore(job *api.JobInfo) bool {
-	return len(job.TaskStatusIndex[api.Pending]) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0
+	return len(job.TaskStatusIndex[api.Pending]) > 0 && !isBinding(job)
 }
 
 func holdsNodes(job *api.JobInfo) bool {
@@ -130,9 +132,9 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 
 // messageOf returns the message of the condition PartiallyBound for a partially bound gang.
 func (p *plugin) messageOf(job *api.JobInfo, short error) string {
-	next := "its remaining pods are scheduled first"
-	if p.usual[job.UID] {
-		next = "its remaining pods are scheduled in the usual order, because they request more than the gang has lost, or members were evicted, or were lost under a former leader"
+	next := "its pods whose bind was interrupted are scheduled first"
+	if p.first[job.UID] == nil {
+		next = "its pending pods are scheduled in the usual order, because pods whose bind was interrupted, with requests no larger than then, do not complete it"
 	}
 	what := "Gang"
 	if p.ofGroup[job.UID] {
@@ -167,10 +169,11 @@ func dropCondition(job *api.JobInfo) {
 
 func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
-// OnSessionClose evicts gangs that have been partially bound for longer than evictAfter and that this session could not
+// OnSessionClose remembers the members that are being bound. It evicts gangs that have been partially bound for longer than evictAfter and that this session could not
 // complete. It also evicts partially bound gangs whose other members have been in a transaction for longer than
 // evictAfter, for example because a rollback is stuck.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
+	p.rememberBinding(ssn)
 	if p.evictAfter <= 0 {
 		return
 	}

@@ -78,19 +78,30 @@ func (p *plugin) groupOf(job *api.JobInfo) group {
 	return known
 }
 
-// mayGoFirst reports whether the gang, and all gangs of its group that are below their minimum, ask for no more than
-// they have lost. The gangs of a group are placed together.
-func (p *plugin) mayGoFirst(ssn *framework.Session, job *api.JobInfo) bool {
-	if !p.withinLosses(ssn, job) {
-		return false
+// goFirst returns the members of the gang that are placed before all other gangs; nil for none. The gangs of a group are
+// placed together, with any of their pending members. So in a group, all pending members of the gangs that are below
+// their minimum must be such members.
+func (p *plugin) goFirst(ssn *framework.Session, job *api.JobInfo) map[api.TaskID]bool {
+	own := p.completing(job)
+	if gangs := p.groupOf(job).gangs; len(gangs) > 1 && own != nil {
+		for _, name := range gangs {
+			other := ssn.Jobs[api.JobID(name.String())]
+			if other != nil && !binding.MinimumBound(other) && !allIn(other, p.completing(other)) {
+				return nil
+			}
+		}
 	}
-	for _, name := range p.groupOf(job).gangs {
-		other := ssn.Jobs[api.JobID(name.String())]
-		if other != nil && other != job && other.PodGroup != nil && !binding.MinimumBound(other) && !p.withinLosses(ssn, other) {
+	return own
+}
+
+// allIn reports whether the set has all pending members of the gang, except members with scheduling gates.
+func allIn(job *api.JobInfo, set map[api.TaskID]bool) bool {
+	for uid, task := range job.TaskStatusIndex[api.Pending] {
+		if !task.SchGated && !set[uid] {
 			return false
 		}
 	}
-	return true
+	return set != nil
 }
 
 // saysBoundWith reports whether a member of the gang holds a node and, according to its annotation, was bound with the

@@ -37,9 +37,9 @@ type plugin struct {
 	// ofGroup has the gangs without bound members that are below their minimum although other gangs of their gang group
 	// have bound members.
 	ofGroup map[api.JobID]bool
-	// usual has the partially bound gangs that wait in their usual order, because they ask for more than they have lost.
-	// within caches which gangs ask for no more.
-	usual, within map[api.JobID]bool
+	// first has the partially bound gangs that are placed first, each with the members that go first. The other partially
+	// bound gangs wait in their usual order.
+	first map[api.JobID]map[api.TaskID]bool
 	// groups caches the gang groups that were parsed in this session. formerGroups is the cache of the previous
 	// session.
 	groups, formerGroups map[api.JobID]group
@@ -59,10 +59,11 @@ type memory struct {
 	// seen has, by gang, since when this leader has seen the gang partially bound. The plugin does not use the time in the
 	// PodGroup's condition, because tenants may write the condition.
 	seen map[api.JobID]time.Time
-	// past has what this leader remembers of the gangs of earlier sessions; nil before its first session.
-	past map[api.JobID]past
+	// interrupted has the members of each gang that earlier sessions handed over to be bound, until the gang has its
+	// minimum (interrupted.go); nil before the leader's first session.
+	interrupted map[api.JobID]members
 	// reported has the gangs whose condition PartiallyBound this leader has written. The value reports whether the gang
-	// waited in its usual order at that time, because the condition's message depends on it.
+	// was placed first at that time, because the condition's message depends on it.
 	reported map[api.JobID]bool
 }
 
@@ -92,7 +93,6 @@ func Tier(limit time.Duration) conf.Tier {
 
 var (
 	_ framework.PlacementGenerator = (*plugin)(nil)
-	_ framework.EvictionObserver   = (*plugin)(nil)
 	_ framework.Prioritizer        = (*plugin)(nil)
 	_ framework.Starter            = (*plugin)(nil)
 )
@@ -104,10 +104,10 @@ func (p *plugin) Placement(job *api.JobInfo) (framework.Placement, error) {
 	return framework.Placement{Avoid: p.gate.Avoid(job.UID)}, nil
 }
 
-// PlaceFirst implements framework.Prioritizer. It returns true for partially bound gangs, unless they ask for more than
-// they have lost. It names no tasks: tasks with a name may hold idle resources in a pause (framework.Pauses).
+// PlaceFirst implements framework.Prioritizer. It returns the members of partially bound gangs whose bind was interrupted.
 func (p *plugin) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
-	return nil, p.isPartiallyBound(job) && !p.usual[job.UID]
+	first := p.first[job.UID]
+	return first, first != nil
 }
 
 // OnSessionStart implements framework.Starter.

@@ -3,7 +3,6 @@
 package state
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -25,24 +24,18 @@ var _ framework.Pauses = Pauses{}
 // NewPauses returns the pauses of the session.
 func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pauses{ssn, &m.Holds} }
 
-// Nominees returns the tasks that may hold idle resources even in a pause: resources are being released for them,
-// because pods were evicted. jobs are placed together. The plugin that names the nominees (framework.Prioritizer)
-// limits how long tasks are nominees. If nominees could not hold idle resources, the evictions would be useless.
+// nominees returns the tasks that may hold idle resources even in a pause: resources are being released for them,
+// because pods were evicted (framework.Nominator). jobs are placed together. If nominees could not hold idle resources,
+// the evictions would be useless.
 //
 // Tasks that were added after the evictions are no nominees. Otherwise a gang could evict pods in a pause, and then
 // grow to hold more idle resources.
-func (p Pauses) Nominees(jobs []*api.JobInfo) map[api.TaskID]bool {
-	nominees := map[api.TaskID]bool{}
-	for _, job := range jobs {
-		if precedence, first := p.session.Placements.Precedence(job); first {
-			maps.Copy(nominees, precedence.Only)
-		}
-	}
-	return nominees
+func (p Pauses) nominees(jobs []*api.JobInfo) map[api.TaskID]bool {
+	return p.session.Placements.Nominees(jobs)
 }
 
 // IsPromised reports whether resources are being released for a task of the jobs, which are placed together.
-func (p Pauses) IsPromised(jobs []*api.JobInfo) bool { return len(p.Nominees(jobs)) > 0 }
+func (p Pauses) IsPromised(jobs []*api.JobInfo) bool { return len(p.nominees(jobs)) > 0 }
 
 // Until returns the time until which the pending tasks of the jobs, which are placed together, may not hold idle
 // resources; zero if they may.
@@ -51,7 +44,7 @@ func (p Pauses) Until(pending map[api.JobID]*Pending, jobs ...*api.JobInfo) time
 	if last.IsZero() {
 		return last
 	}
-	nominees := p.Nominees(jobs)
+	nominees := p.nominees(jobs)
 	for _, job := range jobs {
 		if !pending[job.UID].within(nominees) {
 			return last
@@ -64,7 +57,7 @@ func (p Pauses) Until(pending map[api.JobID]*Pending, jobs ...*api.JobInfo) time
 // them has a nominee. It returns a function that restores the removed tasks that still wait.
 func (p Pauses) KeepNominees(pending map[api.JobID]*Pending, jobs []*api.JobInfo) (restore func()) {
 	restore = func() {}
-	nominees := p.Nominees(jobs)
+	nominees := p.nominees(jobs)
 	if p.ends(jobs).IsZero() || slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !pending[job.UID].has(nominees) }) {
 		return restore
 	}

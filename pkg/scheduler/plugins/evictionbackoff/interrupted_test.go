@@ -4,6 +4,7 @@ package evictionbackoff
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -18,22 +19,26 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestOnlyALossPassesAHigherPriority: a gang of priority 10 loses a member. The replacement needs 7 cpus that a gang of
-// priority 1000 waits for. The replacement once got them, whatever the gang had lost.
-func TestOnlyALossPassesAHigherPriority(t *testing.T) {
+// TestOnlyInterruptedMembersPassAHigherPriority: a gang of priority 10 lacks a member. The pending members, and a gang of priority 1000 in a queue
+// that comes first, need 4 of the 8 cpus of the only node each. The
+// member that came last has the highest priority in its gang.
+func TestOnlyInterruptedMembersPassAHigherPriority(t *testing.T) {
 	for name, tt := range map[string]struct {
-		lost string
-		want map[string]string
+		// crash reports whether the leader has its first session with the pending members. Otherwise the gang loses a member that ran.
+		crash bool
+		want  map[string]string
 	}{
-		"a member as large":        {"7", map[string]string{"ns/tenant-2": "n1"}},
-		"a member of 10m cpu only": {"10m", map[string]string{"ns/high-0": "n1"}},
+		"a crash interrupted a bind, and a member came since": {true, map[string]string{"ns/tenant-2": "n1", "ns/high-0": "n1"}},
+		"a member was deleted, and created again":             {false, map[string]string{"ns/high-0": "n1", "ns/tenant-0": "n1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			member := func(n, cpu string) *schedtest.PodBuilder {
 				return schedtest.MakePod().Name("tenant-" + n).Group("tenant").Priority(10).Req(schedtest.Resources{"cpu": cpu})
 			}
 			runs := func(n, cpu string) *v1.Pod {
-				return member(n, cpu).Node("n1").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, "2").Obj()
+				pod := member(n, cpu).Node("n1").Phase(v1.PodRunning).Annotation(binding.MinimumAnnotation, "2").Obj()
+				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: schedtest.Created}}
+				return pod
 			}
 			var w sessiontest.ClusterSpec
 			w.Nodes = []*v1.Node{schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "8", "pods": "20"}).Obj()}
@@ -41,8 +46,8 @@ func TestOnlyALossPassesAHigherPriority(t *testing.T) {
 			w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p10", 10), schedtest.PriorityClass("p1000", 1000))
 			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("tenant").MinMember(2).PriorityClass("p10").Phase(v1beta1.PodGroupInqueue).Obj(),
 				schedtest.MakePodGroup().Name("high").MinMember(1).Queue("another").PriorityClass("p1000").Phase(v1beta1.PodGroupInqueue).Obj())
-			lost := runs("1", tt.lost)
-			w.Pods = append(w.Pods, runs("0", "10m"), lost)
+			lost := runs("2", "4")
+			w.Pods = append(w.Pods, runs("1", "0"), lost)
 			cluster := sessiontest.New(w)
 			defer cluster.Close()
 			registry := framework.NewRegistry()
@@ -52,10 +57,15 @@ func TestOnlyALossPassesAHigherPriority(t *testing.T) {
 			scheduler := cluster.Scheduler(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: evictionbackoff\n- plugins:\n  - name: transaction\n"+
 				"- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n")
 			defer scheduler.Close()
-			scheduler.Open().Close()
+			if !tt.crash {
+				scheduler.Open().Close()
+			}
 			cluster.Cache().DeletePod(lost)
-			cluster.AddPod(member("2", "7").Obj())
-			cluster.AddPod(schedtest.MakePod().Name("high-0").Group("high").Priority(1000).Req(schedtest.Resources{"cpu": "7"}).Obj())
+			cluster.AddPod(member("2", "4").Obj())
+			since := member("0", "4").Priority(20).Obj()
+			since.CreationTimestamp.Time = schedtest.Created.Add(time.Minute)
+			cluster.AddPod(since)
+			cluster.AddPod(schedtest.MakePod().Name("high-0").Group("high").Priority(1000).Req(schedtest.Resources{"cpu": "4"}).Obj())
 			action, _ := vcframework.GetAction("allocate")
 			ssn := scheduler.Open()
 			defer ssn.Close()

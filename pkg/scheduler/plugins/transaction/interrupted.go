@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Only the members of a partially bound gang whose bind was interrupted go first: the same pods (UID), which the scheduler was
+// binding when it crashed or a Binding failed, with requests no larger than then. They go first only if they complete the
+// gang. A gang that lost a running member waits in its usual order, whatever the cause: its owner can delete members, and
+// preempt and reclaim evict members for other gangs.
+//
+//   - A leader remembers the members that its sessions handed over to be bound while no member held a node. It forgets them when the gang has its
+//     minimum, when no member of the gang or its group holds a node or is being bound, and when the pod was deleted.
+//   - A new leader compares, in its first session, two times that the API server writes and tenants cannot change: when
+//     pods were created and when they were bound. After a crash between two Bindings, the pending members were created
+//     before the first Binding.
+
+// members are tasks of a gang, by UID, as they were when the leader first handed them over to be bound.
+type members map[api.TaskID]*api.TaskInfo
+
+// forgetInterrupted drops the members that no longer count as interrupted. A new leader first finds the members that a
+// crash interrupted.
+func (p *plugin) forgetInterrupted(ssn *framework.Session) {
+	if p.memory.interrupted == nil {
+		p.memory.interrupted = map[api.JobID]members{}
+		for uid, job := range ssn.Jobs {
+			p.memory.interrupted[uid] = p.interruptedByCrash(ssn.Jobs, job)
+		}
+	}
+	for uid, tasks := range p.memory.interrupted {
+		job := ssn.Jobs[uid]
+		if job == nil || binding.MinimumBound(job) || !p.isBindingInPart(ssn.Jobs, job) {
+			delete(p.memory.interrupted, uid)
+			continue
+		}
+		for uid := range tasks {
+			if job.Tasks[uid] == nil {
+				delete(tasks, uid)
+			}
+		}
+	}
+}
+
+// rememberBinding remembers the members that are being bound at the end of the session, if no member of the gang or its
+// group held a node before. Otherwise the gang has its minimum, or has lost running members: if its replacements fail to
+// bind, they wait in their usual order again. A member that is remembered already keeps its former requests, because its
+// pod may have been resized since.
+func (p *plugin) rememberBinding(ssn *framework.Session) {
+	for uid, job := range ssn.Jobs {
+		if !isBinding(job) || holdsNodes(job) || len(p.boundWith(ssn.Jobs, job)) > 0 {
+			continue
+		}
+		for task, info := range job.TaskStatusIndex[api.Binding] {
+			if p.memory.interrupted[uid] == nil {
+				p.memory.interrupted[uid] = members{}
+			}
+			if p.memory.interrupted[uid][task] == nil {
+				p.memory.interrupted[uid][task] = info
+			}
+		}
+	}
+}
+
+// isBindingInPart reports whether members of the gang, or of the gangs that it is bound with, hold nodes or are being bound.
+func (p *plugin) isBindingInPart(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) bool {
+	if holdsNodes(job) || isBinding(job) || len(p.boundWith(jobs, job)) > 0 {
+		return true
+	}
+	for _, name := range p.groupOf(job).gangs {
+		if other := jobs[api.JobID(name.String())]; other != nil && isBinding(other) {
+			return true
+		}
+	}
+	return false
+}
+
+func isBinding(job *api.JobInfo) bool { return len(job.TaskStatusIndex[api.Binding]) > 0 }
+
+// interruptedByCrash returns the pending members that were created before the first member of the gang, or of its group,
+// was bound. It returns none if as many members are bound as the gang needed when they were bound: a tenant can change
+// the minimum later, and have a spare pod that is older.
+func (p *plugin) interruptedByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) members {
+	if least := binding.BoundFor(job); least > 0 && binding.BoundMembers(job) >= least {
+		return nil
+	}
+	bound := boundTasks(job)
+	for _, other := range p.boundWith(jobs, job) {
+		bound = append(bound, boundTasks(other)...)
+	}
+	first, known := firstBind(bound)
+	interrupted := members{}
+	for uid, task := range job.TaskStatusIndex[api.Pending] {
+		if !known || !task.Pod.CreationTimestamp.After(first) {
+			interrupted[uid] = task
+		}
+	}
+	return interrupted
+}
+
+// firstBind returns when the first of the tasks was bound; known is false if no pod has the time of its bind.
+func firstBind(tasks []*api.TaskInfo) (first time.Time, known bool) {
+	for _, task := range tasks {
+		for _, c := range task.Pod.Status.Conditions {
+			if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue && (!known || c.LastTransitionTime.Time.Before(first)) {
+				first, known = c.LastTransitionTime.Time, true
+			}
+		}
+	}
+	return first, known
+}
+
+// completing returns the pending members whose bind was interrupted and that request no more than then; nil if they do
+// not complete the gang's minimum.
+func (p *plugin) completing(job *api.JobInfo) map[api.TaskID]bool {
+	completing := map[api.TaskID]bool{}
+	for uid, task := range p.memory.interrupted[job.UID] {
+		if now := job.TaskStatusIndex[api.Pending][uid]; now != nil && !isLarger(now, task) {
+			completing[uid] = true
+		}
+	}
+	counts := func(task *api.TaskInfo) bool { return binding.CountsAsBound(task) || completing[task.UID] }
+	if binding.ShortOf(job, &job.PodGroup.Spec, counts) != nil {
+		return nil
+	}
+	return completing
+}
+
+// isLarger reports whether the task may get more now than before. Its resources may have been resized, and its
+// annotation may ask for all devices of a node.
+func isLarger(now, before *api.TaskInfo) bool {
+	return !now.InitResreq.LessEqual(before.InitResreq, api.Zero) ||
+		now.Pod.Annotations[v1alpha1.DeviceAllocateHintAnnotation] != before.Pod.Annotations[v1alpha1.DeviceAllocateHintAnnotation]
+}
