@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -45,7 +46,7 @@ type history struct {
 }
 
 // TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that come, change, go and are replaced while the watch looks away,
-// late claims, reservations, binds, releases, evictions, and sessions that leave their copies changed. After each event the books and now and
+// resizes, late claims, reservations, binds, releases, evictions, and sessions that leave their copies changed. After each event the books and now and
 // then the snapshots are what the reference adds up.
 func TestBooksFollowTheReference(t *testing.T) {
 	first, n := firstSeed.Of(t), histories.Of(t)
@@ -81,7 +82,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 
 func (h *history) act() {
 	all := []func(){
-		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.claim,
+		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.resizePod, h.claim,
 		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode, h.load, h.showNUMA, h.hideNUMA, h.takeCPUs,
 		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.noteHyperNode, h.queue, h.noQueue, h.class,
 		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare, h.pass, h.pass,
@@ -221,6 +222,12 @@ func (h *history) regroupPod() {
 	})
 }
 
+// resizePod has a tenant change what a pod requests, on a node or not.
+func (h *history) resizePod() {
+	cpu := resource.MustParse([]string{"0", "1", "2", "3"}[h.rng.IntN(4)])
+	h.change(func(pod *v1.Pod) { pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: cpu} })
+}
+
 // replacePod is the end of a pod and the start of another one of its name, of which the watch shows only the latter.
 func (h *history) replacePod() {
 	if name, ok := pick(h, h.truth.pods); ok {
@@ -275,7 +282,7 @@ func (h *history) reserve() {
 		h.t.Errorf("reserving pod %s on %s: error %v, possible %v, refused %v", name, node, err, possible, refused)
 	}
 	if err == nil {
-		h.truth.holds[name] = &heldPod{uid: pod.UID, node: node}
+		h.truth.holds[name] = &heldPod{uid: pod.UID, node: node, cpu: cpuOf(pod)}
 	}
 }
 
