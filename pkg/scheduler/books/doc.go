@@ -16,7 +16,7 @@
 // one input and books the record again, that is, it recomputes the record's task. No other code moves tasks, so no later correction is needed:
 //
 //	shown without node, no hold       Pending, on no node; Releasing if the pod is being deleted
-//	shown without node, hold          Binding or Bound on the hold's node
+//	shown without node, hold          Binding or Bound on the hold's node, with the requests that the transaction reserved
 //	shown with a node, no victim      what the pod's phase says, on that node; a finished pod is in its job and on no node
 //	shown with a node, victim         Releasing on that node
 //	shown with a node, being deleted  Releasing in its job; on that node Releasing while it leaves, and Unknown while it stays (leaving.go)

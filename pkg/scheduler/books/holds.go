@@ -31,6 +31,7 @@ type Reservation struct {
 type hold struct {
 	owner   any
 	uid     types.UID
+	pod     *v1.Pod // as it was reserved
 	node    string
 	status  api.TaskStatus // Binding or Bound
 	decided map[string]string
@@ -44,18 +45,19 @@ func (h *hold) isOver(shown *v1.Pod) bool {
 	return h != nil && h.status == api.Bound && (shown == nil || shown.UID != h.uid || shown.Spec.NodeName != "")
 }
 
-// marked returns a copy of the pod with the annotations that the transaction decided.
+// marked returns a copy of the pod with the requests that the transaction has reserved, and the annotations that it
+// decided.
 func (h *hold) marked(pod *v1.Pod) *v1.Pod {
+	marked := h.reserved(pod)
 	if len(h.decided) == 0 {
-		return pod
+		return marked
 	}
-	marked := *pod
 	marked.Annotations = maps.Clone(pod.Annotations)
 	if marked.Annotations == nil {
 		marked.Annotations = map[string]string{}
 	}
 	maps.Copy(marked.Annotations, h.decided)
-	return &marked
+	return marked
 }
 
 // Reserve moves the wanted task to the node with status Binding. It calls prepare with the books' own task to get the
@@ -73,33 +75,33 @@ func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.Task
 	}
 	p.nodes.countNode(n)
 	if ok, short := r.task.Resreq.LessEqualWithResourcesName(n.info.Idle, api.Zero); !ok {
-		return fmt.Errorf("node %s is short of %s", node, shortage(short, r.task.Resreq, n.info.Idle))
+		return fmt.Errorf("node %s is short of %s", node, amounts(short, r.task.Resreq, n.info.Idle, "idle"))
 	}
 	reservation, err := prepare(r.task)
 	if err != nil {
 		return err
 	}
 	r.hold = &hold{
-		owner: reservation.Owner, uid: r.shown.UID, node: node, status: api.Binding,
+		owner: reservation.Owner, uid: r.shown.UID, pod: r.shown, node: node, status: api.Binding,
 		decided: reservation.Decided, numa: reservation.NUMA, gang: r.task.Job,
 	}
 	p.move(r)
 	return nil
 }
 
-// shortage lists the resources that the node is short of, with the amounts that are requested and idle.
-func shortage(names []string, requested, idle *api.Resource) string {
+// amounts lists the resources with the amounts that are requested, and the amounts in other, which word describes.
+func amounts(names []string, requested, other *api.Resource, word string) string {
 	slices.Sort(names)
 	var parts []string
 	for _, name := range names {
 		resource := v1.ResourceName(name)
-		parts = append(parts, fmt.Sprintf("%s (%s requested, %s idle)", name, quantity.Of(resource, requested.Get(resource)), quantity.Of(resource, idle.Get(resource))))
+		parts = append(parts, fmt.Sprintf("%s (%s requested, %s %s)", name, quantity.Of(resource, requested.Get(resource)), quantity.Of(resource, other.Get(resource)), word))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// reservable returns the record of the task. It returns an error if the task is not pending, or if a transaction holds
-// a pod of its name.
+// reservable returns the record of the task. It returns an error if the task is not pending, if a transaction holds a
+// pod of its name, or if the pod requests more now than when the session placed it.
 func (p *Pods) reservable(wanted *api.TaskInfo) (*record, error) {
 	if p.jobs.entries[wanted.Job] == nil {
 		return nil, fmt.Errorf("PodGroup %s was deleted after its pod was placed", wanted.Job)
@@ -112,6 +114,9 @@ func (p *Pods) reservable(wanted *api.TaskInfo) (*record, error) {
 		return nil, fmt.Errorf("task is %s, not Pending", r.task.Status)
 	case r.hold != nil:
 		return nil, fmt.Errorf("the transaction of a pod of that name, with UID %s, on node %s has not ended", r.hold.uid, r.hold.node)
+	}
+	if growth := growth(wanted.Pod, r.shown, "when it was placed"); growth != "" {
+		return nil, fmt.Errorf("the pod was resized after it was placed: %s", growth)
 	}
 	return r, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -46,7 +47,7 @@ type history struct {
 }
 
 // TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that are added, changed, deleted and
-// replaced during gaps of the watch; late claims; reservations, binds, releases and evictions; and sessions that
+// replaced during gaps of the watch; resizes; late claims; reservations, binds, releases and evictions; and sessions that
 // change their copies. After each event the books, and sometimes the snapshots, must equal the sums of the reference.
 func TestBooksFollowTheReference(t *testing.T) {
 	first, n := firstSeed.Of(t), histories.Of(t)
@@ -82,7 +83,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 
 func (h *history) act() {
 	all := []func(){
-		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.claim,
+		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.resizePod, h.claim,
 		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode, h.load, h.showNUMA, h.hideNUMA, h.takeCPUs,
 		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.noteHyperNode, h.queue, h.noQueue, h.class,
 		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare, h.pass, h.pass,
@@ -222,6 +223,12 @@ func (h *history) regroupPod() {
 	})
 }
 
+// resizePod changes the requests of a pod, whether it has a node or not.
+func (h *history) resizePod() {
+	cpu := resource.MustParse([]string{"0", "1", "2", "3"}[h.rng.IntN(4)])
+	h.change(func(pod *v1.Pod) { pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: cpu} })
+}
+
 // replacePod deletes a pod and starts another one with its name. The watch shows only the new pod.
 func (h *history) replacePod() {
 	if name, ok := pick(h, h.truth.pods); ok {
@@ -276,7 +283,7 @@ func (h *history) reserve() {
 		h.t.Errorf("reserving pod %s on %s: error %v, possible %v, refused %v", name, node, err, possible, refused)
 	}
 	if err == nil {
-		h.truth.holds[name] = &heldPod{uid: pod.UID, node: node}
+		h.truth.holds[name] = &heldPod{uid: pod.UID, node: node, cpu: cpuOf(pod)}
 	}
 }
 

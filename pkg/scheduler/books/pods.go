@@ -158,7 +158,11 @@ func (p *Pods) settleRecord(key api.TaskID, r *record) {
 
 // makeTask makes the record's task from its pod.
 func (p *Pods) makeTask(r *record) {
-	task := api.NewTaskInfo(r.shown)
+	pod := r.shown
+	if h := r.holding(); h != nil {
+		pod = h.reserved(pod)
+	}
+	task := api.NewTaskInfo(pod)
 	volumes, err := p.volumes(r.shown)
 	if err != nil {
 		logger().V(3).Info("A claim of the pod cannot be read yet", "pod", task.Namespace+"/"+task.Name, "reason", err.Error())
@@ -189,16 +193,22 @@ func (p *Pods) keepGang(task, former *api.TaskInfo) {
 // place sets the task's node and status from the record's inputs: the pod that the watch shows, the transaction's
 // reservation and the eviction.
 func (r *record) place() {
-	task := r.task
+	task, h := r.task, r.holding()
 	switch {
-	case r.shown.Spec.NodeName == "":
-		if h := r.hold; h != nil && h.uid == r.shown.UID {
-			task.NodeName, task.Status = h.node, h.status
-			task.Pod, task.NumaInfo = h.marked(r.shown), h.numa.Clone()
-		}
+	case h != nil:
+		task.NodeName, task.Status = h.node, h.status
+		task.Pod, task.NumaInfo = h.marked(r.shown), h.numa.Clone()
 	case r.victim == r.shown.UID && !api.CompletedStatus(task.Status):
 		task.Status = api.Releasing
 	}
+}
+
+// holding returns the transaction's reservation of the pod that the watch shows; nil if it has none, or a node.
+func (r *record) holding() *hold {
+	if h := r.hold; h != nil && h.uid == r.shown.UID && r.shown.Spec.NodeName == "" {
+		return h
+	}
+	return nil
 }
 
 // keepOwners returns the pod. If the pod lost its controller, the returned copy has the owners of the former version.

@@ -47,6 +47,7 @@ type reference struct {
 type heldPod struct {
 	uid   types.UID
 	node  string
+	cpu   float64
 	bound bool
 }
 
@@ -155,9 +156,9 @@ func (r *reference) used(node string) (used, releasing float64) {
 		if on != node || !r.holdsNode(pod) {
 			continue
 		}
-		used += cpuOf(pod)
+		used += r.cpuOf(pod)
 		if r.onNode(pod) == api.Releasing {
-			releasing += cpuOf(pod)
+			releasing += r.cpuOf(pod)
 		}
 	}
 	return used, releasing
@@ -166,8 +167,16 @@ func (r *reference) used(node string) (used, releasing float64) {
 // sortedPods returns the pods sorted by request, smallest first, so that sums are as exact as possible.
 func (r *reference) sortedPods() []*v1.Pod {
 	return slices.SortedFunc(maps.Values(r.pods), func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(cpuOf(a), cpuOf(b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(r.cpuOf(a), r.cpuOf(b)), cmp.Compare(a.Name, b.Name))
 	})
+}
+
+// cpuOf is what the pod counts with: what a transaction reserved for it, until the watch shows it on a node.
+func (r *reference) cpuOf(pod *v1.Pod) float64 {
+	if held := r.holds[pod.Name]; pod.Spec.NodeName == "" && held != nil && held.uid == pod.UID {
+		return held.cpu
+	}
+	return cpuOf(pod)
 }
 
 func cpuOf(pod *v1.Pod) float64 {
@@ -209,7 +218,7 @@ func (r *reference) view(session bool) []string {
 		node, status := r.where(pod)
 		jobs[group] = append(jobs[group], line(api.TaskID(pod.UID), status, node, r.attached(pod)))
 		if api.AllocatedStatus(status) {
-			allocated[group] += cpuOf(pod)
+			allocated[group] += r.cpuOf(pod)
 		}
 	}
 	for name := range r.groups {

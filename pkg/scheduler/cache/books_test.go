@@ -117,8 +117,8 @@ func TestAReservationFollowsAPodWithoutPodGroup(t *testing.T) {
 			w.add(orphan)
 			w.Snapshot()
 		}
-		if got := w.idleCPU("n"); got != 6000 {
-			t.Errorf("%v milli-CPU are idle, want 6000 with the pod's present request", got)
+		if got := w.idleCPU("n"); got != 7000 {
+			t.Errorf("%v milli-CPU are idle, want 7000 with what was reserved for the pod", got)
 		}
 	})
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // changes writes changes of the cluster to the books, and then acts on them. It wakes the loop, ends the waits of gangs
-// that a change may help, and cancels members whose pod or node was deleted. Each informer has only this handler, so a
-// change is in the books before the loop wakes because of it.
+// that a change may help, and cancels members whose pod or node was deleted, or whose pod was resized to more. Each
+// informer has only this handler, so a change is in the books before the loop wakes because of it.
 type changes struct {
 	books       *books.Books
 	sources     *sources
@@ -102,6 +102,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 		return
 	}
 	ch.books.Pods.Show(after)
+	ch.ledger.CancelGrown(after)
 	if gang := gangOf(after); ch.responsible.schedules(after) && gang != gangOf(before) {
 		ch.pods.remove(gangOf(before), after.UID)
 		ch.pods.add(gang, after.UID)

@@ -62,8 +62,8 @@ type Ledger struct {
 	wakeNow, wakeSoon func()
 
 	open openTransactions
-	// handover is held while a transaction is handed to the engine, and while the methods CancelPod, CancelGang and
-	// CancelNode fail members of deleted objects.
+	// handover is held while a transaction is handed to the engine, and while the methods CancelPod, CancelGrown,
+	// CancelGang and CancelNode fail members of deleted or resized objects.
 	handover sync.Mutex
 	// serverBack is when the last outage of the API server ended, in nanoseconds since 1970.
 	serverBack atomic.Int64
@@ -246,6 +246,17 @@ func (l *Ledger) CancelPod(gang api.JobID, pod *v1.Pod) {
 	l.handover.Lock()
 	defer l.handover.Unlock()
 	l.engine.Cancel(gang, api.TaskID(pod.UID), binding.ErrPodGone)
+}
+
+// CancelGrown fails the member of the pod if the pod requests more than its transaction has reserved.
+func (l *Ledger) CancelGrown(pod *v1.Pod) {
+	gang, grown := l.books.Pods.Grown(pod)
+	if grown == nil {
+		return
+	}
+	l.handover.Lock()
+	defer l.handover.Unlock()
+	l.engine.Cancel(gang, api.TaskID(pod.UID), grown)
 }
 
 // CancelGang fails the members of a gang whose PodGroup was deleted.

@@ -69,14 +69,15 @@ func TestReleasedAndBoundKeepTheBooks(t *testing.T) {
 	}
 }
 
-// TestReleasedCatchesUp checks that a change of a pod that is being bound counts at once and after its release.
+// TestReleasedCatchesUp checks that a pod that is resized while it is being bound counts with the requests that were
+// reserved, and with its new requests after its release.
 func TestReleasedCatchesUp(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		m := w.reserved()
 		w.add(pod(0).Req(schedtest.Resources{"cpu": "2"}).Annotation("a", "new").Obj())
-		if got := w.idleCPU("n"); got != 6000 {
-			t.Errorf("%v milli-cpu are idle while the changed pod is being bound, want 6000", got)
+		if got := w.idleCPU("n"); got != 7000 {
+			t.Errorf("%v milli-cpu are idle while the changed pod is being bound, want 7000", got)
 		}
 		w.Released(m, errBroken)
 		task := w.task("p0")

@@ -183,9 +183,10 @@ func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]s
 	return versions
 }
 
-// handOver checks which pods, nodes and PodGroups of the transaction still exist, and submits it to the engine. It holds
-// the mutex handover all the time, like the methods CancelPod, CancelGang and CancelNode. So either this check finds a
-// deletion, or one of these methods fails the member when the engine already knows the transaction.
+// handOver checks which pods, nodes and PodGroups of the transaction still exist, and whether pods were resized. It then
+// submits the transaction to the engine. It holds the mutex handover all the time, like the methods CancelPod,
+// CancelGrown, CancelGang and CancelNode. So either this check finds a deletion or a resize, or one of these methods
+// fails the member when the engine already knows the transaction.
 func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string, givenUp error) error {
 	l.handover.Lock()
 	defer l.handover.Unlock()
@@ -195,15 +196,20 @@ func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string
 	}
 	tx.Lost = map[*binding.Member]error{}
 	for _, m := range tx.Members {
+		latest := l.watched.pod(m.Task.Pod)
 		switch {
 		case !there[m.Task.Job]:
 			tx.Lost[m] = deletedPodGroup(m.Task.Job)
 		case givenUp != nil:
 			tx.Lost[m] = givenUp
-		case !l.watched.hasPod(m.Task.Pod):
+		case latest == nil:
 			tx.Lost[m] = binding.ErrPodGone
 		case !l.watched.hasNode(m.Node):
 			tx.Lost[m] = deletedNode(m.Node)
+		default:
+			if _, grown := l.books.Pods.Grown(latest); grown != nil {
+				tx.Lost[m] = grown
+			}
 		}
 	}
 	return l.engine.Submit(tx)

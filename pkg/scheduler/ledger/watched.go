@@ -31,10 +31,13 @@ type watched struct {
 	podGroupsAt func() string
 }
 
-// hasPod reports whether the watch shows the pod with this UID. Another pod of the same name does not count.
-func (w *watched) hasPod(pod *v1.Pod) bool {
+// pod returns the latest version of the pod; nil if the watch does not show the pod with this UID.
+func (w *watched) pod(pod *v1.Pod) *v1.Pod {
 	latest, err := w.pods.Pods(pod.Namespace).Get(pod.Name)
-	return err == nil && latest.UID == pod.UID
+	if err != nil || latest.UID != pod.UID {
+		return nil
+	}
+	return latest
 }
 
 // hasNode reports whether the watch shows the node.

@@ -7,6 +7,7 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -23,7 +24,7 @@ const (
 // with their gangs, and the nominees: the tasks to be placed once the victims have terminated. Nominees are tasks of
 // the gang, and of other gangs that must be placed together with it.
 type claim struct {
-	nominees map[api.TaskID]bool
+	nominees map[api.TaskID]nominee
 	victims  map[api.TaskID]api.JobID
 	// nodes are the victims' nodes.
 	nodes map[string]bool
@@ -34,8 +35,26 @@ type claim struct {
 	open bool
 }
 
+// nominee is what a nominee asked for when the pods were evicted.
+type nominee struct {
+	gang    api.JobID
+	request *api.Resource
+	// hint is the annotation that may ask for all devices of a node.
+	hint string
+}
+
+func nomineeOf(task *api.TaskInfo) nominee {
+	return nominee{task.Job, task.InitResreq.Clone(), task.Pod.Annotations[v1alpha1.DeviceAllocateHintAnnotation]}
+}
+
+// covers reports whether the task asks for no more than the nominee did. A tenant may resize a pending pod, and change
+// its annotations.
+func (n nominee) covers(task *api.TaskInfo) bool {
+	return task.InitResreq.LessEqual(n.request, api.Zero) && task.Pod.Annotations[v1alpha1.DeviceAllocateHintAnnotation] == n.hint
+}
+
 func newClaim() *claim {
-	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}, nodes: map[string]bool{}}
+	return &claim{nominees: map[api.TaskID]nominee{}, victims: map[api.TaskID]api.JobID{}, nodes: map[string]bool{}}
 }
 
 // closeClaims ends the claims of gangs that no longer exist or have no pending nominees. It also computes
@@ -52,7 +71,7 @@ func (p *plugin) closeClaims(ssn *framework.Session) {
 			continue
 		}
 		if c.open && now.Before(c.until) {
-			p.promised[uid] = c.nominees
+			p.promised[uid] = c.promised(ssn)
 		}
 		c.open = c.leaving(ssn)
 	}
@@ -67,6 +86,21 @@ func (c *claim) waits(job *api.JobInfo) bool {
 		}
 	}
 	return false
+}
+
+// promised returns the pending nominees that ask for no more than when the pods were evicted. A larger nominee waits in
+// the gang's usual order. Otherwise a tenant could evict a small pod for a member, resize the member, and get resources
+// before all other gangs.
+func (c *claim) promised(ssn *framework.Session) map[api.TaskID]bool {
+	promised := map[api.TaskID]bool{}
+	for uid, n := range c.nominees {
+		if job := ssn.Jobs[n.gang]; job != nil {
+			if task, pending := job.TaskStatusIndex[api.Pending][uid]; pending && n.covers(task) {
+				promised[uid] = true
+			}
+		}
+	}
+	return promised
 }
 
 // leaving reports whether a victim of the claim still exists.
@@ -113,8 +147,8 @@ func (c *claim) add(gangs []*api.JobInfo, victim *api.TaskInfo) {
 	c.open = true
 	c.victims[victim.UID], c.nodes[victim.NodeName] = victim.Job, true
 	for _, gang := range gangs {
-		for uid := range gang.TaskStatusIndex[api.Pipelined] {
-			c.nominees[uid] = true
+		for uid, task := range gang.TaskStatusIndex[api.Pipelined] {
+			c.nominees[uid] = nomineeOf(task)
 		}
 	}
 	if until := time.Now().Add(graceOf(victim) + graceSlack); until.After(c.until) {

@@ -201,7 +201,7 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		claimed := func() *claim { return s.plugin.claims[schedtest.Namespace+"/wants"] }
 		evict(map[string]bool{"wants-0": true, "wants-1": false}, "lends-0", "lends-1", "lends-2")
-		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true, ns + "wants-1": true}, claimed().nominees); diff != "" {
+		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true, ns + "wants-1": true}, idsOf(claimed().nominees)); diff != "" {
 			t.Errorf("nominees (-want +got):\n%s", diff)
 		}
 		if got := time.Until(claimed().until); got != 6*time.Minute {
@@ -217,7 +217,7 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 		if diff := cmp.Diff(map[api.TaskID]api.JobID{ns + "lends-3": schedtest.Namespace + "/lends"}, claimed().victims); diff != "" {
 			t.Errorf("victims of the next session (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true}, claimed().nominees); diff != "" {
+		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true}, idsOf(claimed().nominees)); diff != "" {
 			t.Errorf("nominees of the next session (-want +got):\n%s", diff)
 		}
 	})

@@ -63,7 +63,10 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPlugin()
 				c := newClaim()
-				c.nominees["wants0"], c.nominees["wants1"], c.victims["lends0"] = true, true, "ns/lends"
+				for uid, task := range jobOf("ns", "wants", api.Pending, api.Pending).Tasks {
+					c.nominees[uid] = nomineeOf(task)
+				}
+				c.victims["lends0"] = "ns/lends"
 				c.open, c.until = tt.open, time.Now().Add(tt.left)
 				p.claims["ns/wants"], p.claims["ns/other"] = c, newClaim()
 				p.gangs.Failed("ns/wants", "why")
@@ -79,7 +82,7 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 				var got *state
 				if p.claims["ns/wants"] != nil {
 					_, _, blocked := p.gangs.Blocked("ns/wants")
-					got = &state{Promised: p.promised["ns/wants"]["wants0"], Open: c.open, Blocked: blocked}
+					got = &state{Promised: len(p.promised["ns/wants"]) > 0, Open: c.open, Blocked: blocked}
 				} else if _, _, blocked := p.gangs.Blocked("ns/wants"); blocked || len(p.promised) > 0 {
 					t.Errorf("without a claim the gang waits: %t, and the promised nominees are %v", blocked, p.promised)
 				}
@@ -152,7 +155,7 @@ func TestWhichEvictionsAreNoted(t *testing.T) {
 				if claims == nil {
 					claims = map[api.JobID]map[api.TaskID]bool{}
 				}
-				claims[gang] = c.nominees
+				claims[gang] = idsOf(c.nominees)
 				if _, _, blocked := p.gangs.Blocked(gang); !blocked || !c.open || c.victims["lends0"] != "ns/lends" {
 					t.Errorf("gang %s waits: %t, with the claim %v", gang, blocked, c)
 				}

@@ -115,7 +115,7 @@ func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 	if len(ssn.Evicts()) > 0 || got == nil || len(got.nominees) == 0 {
 		t.Fatalf("evicted %v with claim %v, want no eviction for a part of the group, and the former claim", ssn.Evicts(), got)
 	}
-	if diff := cmp.Diff(map[api.TaskID]bool{"ns-gang-0": true, "ns-gang-1": true}, got.nominees); diff != "" {
+	if diff := cmp.Diff(map[api.TaskID]bool{"ns-gang-0": true, "ns-gang-1": true}, idsOf(got.nominees)); diff != "" {
 		t.Errorf("nominees of the claim (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[api.TaskID]api.JobID{"leaves": "ns/leaves"}, got.victims); diff != "" {

@@ -150,7 +150,7 @@ func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 			if got := s.pods["ns/gang-0"].Status.NominatedNodeName; got != "n1" {
 				t.Errorf("the member for which a pod was evicted is nominated to %q, want n1", got)
 			}
-			if other := map[bool]api.TaskID{false: "ns-gang-1", true: "ns-y-0"}[grouped]; !s.plugin.claims["ns/gang"].nominees[other] {
+			if other := map[bool]api.TaskID{false: "ns-gang-1", true: "ns-y-0"}[grouped]; !idsOf(s.plugin.claims["ns/gang"].nominees)[other] {
 				t.Errorf("%s is no nominee of the claim, so it loses its place in a pause", other)
 			}
 		})

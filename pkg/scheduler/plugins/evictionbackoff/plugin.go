@@ -36,7 +36,7 @@ type plugin struct {
 	gangs, queues *binding.Backoff
 	// claims has an entry for each gang that evicted pods and is not placed yet.
 	claims map[api.JobID]*claim
-	// promised has, for each gang with a claim, the tasks that this session places first (claim.nominees). A gang has
+	// promised has, for each gang with a claim, the tasks that this session places first (claim.promised). A gang has
 	// an entry if one of its victims still existed when the previous session opened, or was evicted after that.
 	promised map[api.JobID]map[api.TaskID]bool
 	// noted are the gangs for which pods were evicted in this session. taken are the queues from which reclaim
@@ -147,7 +147,7 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 			p.claims[uid] = newClaim()
 		}
 		for _, task := range nominees {
-			p.claims[uid].nominees[task.UID] = true
+			p.claims[uid].nominees[task.UID] = nomineeOf(task)
 		}
 		p.gangs.Failed(uid, "no pods were evicted for the gang: the evictions would not free enough for all gangs of its group, or the gang may not hold idle resources now")
 	}

@@ -45,9 +45,9 @@ func roomOf(victims float64, gang *api.JobInfo) (*rooms, *room) {
 		of:  map[api.JobID]*room{gang.UID: own}, nominees: map[api.TaskID]bool{}, taken: map[api.QueueID]*api.Resource{},
 	}
 	c := newClaim()
-	c.nominees["deleted"] = true
+	c.nominees["deleted"] = nominee{}
 	for uid := range gang.Tasks {
-		c.nominees[uid] = true
+		c.nominees[uid] = nominee{}
 	}
 	r.fill(own, gang, c, nil)
 	r.recount(own)
@@ -156,7 +156,8 @@ func besideARoom(t *testing.T, limit *float64) *sessiontest.Session {
 	}}.spec())
 	c := newClaim()
 	c.until, c.open = time.Now().Add(time.Hour), true
-	c.victims[api.TaskID(w.Pods[0].UID)], c.nodes["n1"], c.nominees[api.TaskID(w.Pods[1].UID)] = "ns/lends", true, true
+	c.victims[api.TaskID(w.Pods[0].UID)], c.nodes["n1"] = "ns/lends", true
+	c.nominees[api.TaskID(w.Pods[1].UID)] = nomineeOf(api.NewTaskInfo(w.Pods[1]))
 	s.plugin.claims = map[api.JobID]*claim{"ns/gang": c}
 	cache := s.cluster.Cache()
 	lends, standIn := cache.Jobs["ns/lends"], api.NewJobInfo(framework.DeletedJob("ns/lends"))
