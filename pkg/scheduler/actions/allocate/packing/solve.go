@@ -175,6 +175,9 @@ func (p *Problem) refuteAny(left *int) Answer {
 		}
 		return Unknown
 	}
+	if p.tooManyLarge() {
+		return Impossible
+	}
 	s := p.newSearch(leastWaste, 0)
 	*left -= len(p.Nodes)
 	if !s.mayFitFrom(0, 0) {
