@@ -4,6 +4,7 @@ package packing
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
@@ -105,13 +106,30 @@ func (p *Problem) addPlanned(d *rand.Rand, most int) {
 	p.Nodes = append(p.Nodes, n)
 }
 
-// TestPlannedTasksAreNeverRefuted: no proof applies to problems of many classes that have a plan.
+// onNodesOf returns problem p on the nodes of another problem. As at the caller of Merged, a node takes the classes that have
+// room on it.
+func (p *Problem) onNodesOf(other *Problem) *Problem {
+	for _, n := range other.Nodes {
+		n.Takes = make([]bool, len(p.Classes))
+		for k := range p.Classes {
+			n.Takes[k] = p.Classes[k].FitsInto(n.Room)
+		}
+		p.Nodes = append(p.Nodes, n)
+	}
+	return p
+}
+
+// TestPlannedTasksAreNeverRefuted: no proof applies to problems of many classes that have a plan, also if classes are merged.
 func TestPlannedTasksAreNeverRefuted(t *testing.T) {
 	d := rand.New(rand.NewPCG(3, 4))
 	for round := range plannedRounds.Of(t) {
 		p := planned(d)
 		if answer, _ := p.Refute(); answer == Impossible {
 			t.Fatalf("round %d: a problem with a plan is refuted: %+v", round, p)
+		}
+		merged := p.Merged(1+d.IntN(len(p.Classes)-1), slices.Repeat([]float64{1000}, 3)).onNodesOf(p)
+		if answer, _ := merged.Refute(); answer == Impossible {
+			t.Fatalf("round %d: a problem with a plan is refuted with merged classes: %+v of %+v", round, merged, p)
 		}
 		if _, answer, _ := p.Solve(5_000); answer == Impossible {
 			t.Fatalf("round %d: Solve says that a problem with a plan has none: %+v", round, p)
