@@ -24,7 +24,7 @@ func (p *Problem) Merged(most int, scale []float64) *Problem {
 	for k := range p.Classes {
 		order[k].class = k
 		for r, value := range p.Classes[k].Request {
-			if share := value / max(scale[r], 1); share > order[k].share {
+			if share := value / scale[r]; share > order[k].share {
 				order[k].resource, order[k].share = r, share
 			}
 		}

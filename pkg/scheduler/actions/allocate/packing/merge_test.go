@@ -34,9 +34,19 @@ func TestSimilarClassesAreMerged(t *testing.T) {
 			want:    []TaskClass{class(10, 3, 1), class(5, 7, 1)},
 		},
 		"by the resource of which they request most": {
-			classes: []TaskClass{class(1, 7, 10), class(2, 1, 80), class(4, 8, 10), class(8, 1, 60)},
+			classes: []TaskClass{class(1, 7, 60), class(2, 1, 65), class(4, 8, 70), class(8, 1, 80)},
 			most:    2,
-			want:    []TaskClass{class(5, 7, 10), class(10, 1, 60)},
+			want:    []TaskClass{class(5, 7, 60), class(10, 1, 65)},
+		},
+		"by the amount of this resource": {
+			classes: []TaskClass{class(1, 1, 80), class(2, 2, 40), class(4, 3, 85), class(8, 4, 45)},
+			most:    2,
+			want:    []TaskClass{class(10, 2, 40), class(5, 1, 80)},
+		},
+		"by the amounts of other resources": {
+			classes: []TaskClass{class(1, 5, 10), class(2, 5, 40), class(4, 5, 12), class(8, 5, 45)},
+			most:    2,
+			want:    []TaskClass{class(5, 5, 10), class(10, 5, 40)},
 		},
 		"without roles and exclusion": {
 			classes: []TaskClass{{Request: []float64{3, 1}, Count: 1, Role: 1, Alone: true, Excludes: []bool{false, true}}, {Request: []float64{2, 2}, Count: 1, Role: 0, Excludes: []bool{true, false}}},
