@@ -257,7 +257,15 @@ func TestAGangOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 		change func(*sessiontest.ClusterSpec, *v1beta1.PodGroup)
 		says   string
 	}{
-		"any nodes":           {kinds, nil, "299/300 members fit: 299 nodes filled by its members (cpu)"},
+		"any nodes":              {kinds, nil, "299/300 members fit: 299 nodes filled by its members (cpu)"},
+		"any nodes, 1,100 kinds": {1100, nil, "1099/1100 members fit: 1099 nodes filled by its members (cpu)"},
+		"any nodes, two sizes": {kinds, func(w *sessiontest.ClusterSpec, _ *v1beta1.PodGroup) {
+			for i, pod := range w.Pods {
+				if i%2 > 0 {
+					pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = *resource.NewMilliQuantity(int64(3501+i), resource.DecimalSI)
+				}
+			}
+		}, "299/300 members fit: 299 nodes filled by its members (cpu)"},
 		"any nodes, 20 kinds": {20, nil, "19/20 members fit: 19 nodes filled by its members (cpu)"},
 		"nodes with taints": {20, func(w *sessiontest.ClusterSpec, _ *v1beta1.PodGroup) {
 			for i := range 3 {
@@ -320,16 +328,19 @@ func TestAGangOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 // TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried checks that a gang group of many task classes that resource
 // counts refuse is not tried. Together, its gangs need one node more than there are.
 func TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
-	const nodes = 99
 	tests := map[string]struct {
-		first, second int
-		says          []string
+		nodes, first, second int
+		says                 []string
 	}{
-		"each gang fits alone": {50, 50, []string{
+		"of 1,100 kinds": {1099, 550, 550, []string{
+			`gang group ns/a,ns/b must be scheduled together; its 2 gangs have no room together: 1099/1100 members fit: 1099 nodes filled by its members (cpu)`,
+			`gang group ns/a,ns/b must be scheduled together; its 2 gangs have no room together: 1099/1100 members fit: 1099 nodes filled by its members (cpu)`,
+		}},
+		"each gang fits alone": {99, 50, 50, []string{
 			`gang group ns/a,ns/b must be scheduled together; its 2 gangs have no room together: 99/100 members fit: 99 nodes filled by its members (cpu)`,
 			`gang group ns/a,ns/b must be scheduled together; its 2 gangs have no room together: 99/100 members fit: 99 nodes filled by its members (cpu)`,
 		}},
-		"one does not fit alone": {100, 1, []string{
+		"one does not fit alone": {99, 100, 1, []string{
 			"99/100 members fit: 99 nodes filled by its members (cpu)",
 			`gang group ns/a,ns/b must be scheduled together; gang ns/a does not fit: 99/100 members fit: 99 nodes filled by its members (cpu)`,
 		}},
@@ -337,7 +348,7 @@ func TestAGangGroupOfManyKindsThatNumbersRefuseIsNotTried(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var on []*v1.Node
-			for i := range nodes {
+			for i := range tc.nodes {
 				on = append(on, node(fmt.Sprintf("n%03d", i), "ib-a", "4"))
 			}
 			var requests []string

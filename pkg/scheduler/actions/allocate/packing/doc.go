@@ -6,8 +6,9 @@
 //
 // Solve tries, in this order, to find
 //
-//   - a proof that there is no room: because the tasks request more in total than the nodes have, or by a complete search of
-//     a coarser problem, in which classes of similar size are merged and have the smallest requests of these classes;
+//   - a proof that there is no room: because the nodes take too few of the largest tasks, because the tasks request more in
+//     total than the nodes have, or by a complete search of a coarser problem, in which classes of similar size are merged
+//     and have the smallest requests of these classes;
 //   - a plan by best fit decreasing;
 //   - a plan by a short search, which is complete for small problems: it fills node by node, each so that the least room is
 //     wasted, and remembers states that have no solution;

@@ -122,13 +122,19 @@ func (p *Problem) copies(k, n int) int {
 	if !node.Takes[k] {
 		return 0
 	}
-	most := min(node.Slots, class.Count)
+	most := class.Count
 	if class.Alone {
 		most = min(most, 1)
 	}
-	for r, value := range class.Request {
+	return node.copies(class.Request, most)
+}
+
+// copies returns how many tasks with the request have room on the node, and no more than the parameter most.
+func (n *Node) copies(request []float64, most int) int {
+	most = min(most, n.Slots)
+	for r, value := range request {
 		if value > 0 {
-			most = min(most, int(math.Floor((node.Room[r]+Tolerance)/value)))
+			most = min(most, int(math.Floor((n.Room[r]+Tolerance)/value)))
 		}
 	}
 	return max(most, 0)

@@ -175,6 +175,9 @@ func (p *Problem) refuteAny(left *int) Answer {
 		}
 		return Unknown
 	}
+	if p.tooManyLarge() {
+		return Impossible
+	}
 	s := p.newSearch(leastWaste, 0)
 	*left -= len(p.Nodes)
 	if !s.mayFitFrom(0, 0) {
@@ -227,17 +230,12 @@ func (p *Problem) coarser(classes int) *Problem {
 		if g+1 < len(first) {
 			end = first[g+1]
 		}
-		merged := TaskClass{Request: slices.Clone(p.Classes[order[start]].Request), Role: -1}
 		for _, i := range order[start:end] {
-			merged.Count += p.Classes[i].Count
-			for r, value := range p.Classes[i].Request {
-				merged.Request[r] = min(merged.Request[r], value)
-			}
 			for n := range p.Nodes {
 				out.Nodes[n].Takes[g] = out.Nodes[n].Takes[g] || p.Nodes[n].Takes[i]
 			}
 		}
-		out.Classes = append(out.Classes, merged)
+		out.Classes = append(out.Classes, p.mergedClass(order[start:end]))
 	}
 	return out
 }

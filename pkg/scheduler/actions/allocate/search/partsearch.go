@@ -131,7 +131,7 @@ func (s *partSearch) refutedInNumbers() bool {
 	if !s.run.Progress.GangDecides || needed < 1 || needed > len(s.part.Tasks) {
 		return false
 	}
-	in := s.attempt.PackingInputOf(state.MaxRefutedClasses, s.part.Tasks, needed, s.part.NeededByRole())
+	in := s.attempt.NewRefutableInput(s.part.Tasks, needed, s.part.NeededByRole())
 	if !s.attempt.RefutedAs(in, s.part.Scope.Set, s.part.IdleOnly) {
 		return false
 	}

@@ -31,8 +31,7 @@ type Attempt struct {
 	// Packing is the job's demand as the input of packing problems; nil if the attempt makes no packing plans, or if
 	// the demand cannot be described as a packing problem.
 	Packing *PackingInput
-	// Refutable is like Packing, but only for proofs that a set has no room, so it may have more classes
-	// (MaxRefutedClasses).
+	// Refutable is like Packing, but only for proofs that a set has no room, so it may have more classes.
 	Refutable *PackingInput
 	// Phases are the values of Options.IdleOnly to try, in order: with true, the job is tried on idle resources only,
 	// with false also on resources being released.

@@ -35,24 +35,31 @@ type PackingInput struct {
 const (
 	// MaxPackingClasses bounds the number of classes of a problem that is to be solved.
 	MaxPackingClasses = 64
-	// MaxRefutedClasses bounds the number of classes of a problem that is only to be proved impossible, mostly with
-	// classes merged.
-	MaxRefutedClasses = 1024
+	// maxRefutedClasses bounds the number of classes of a problem that is only to be proved impossible. Similar classes
+	// of an input with more classes are merged for the proof.
+	maxRefutedClasses = 1024
 )
 
-// NewPackingInput returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
-// at least how many of each role. The input is nil if the tasks are of one class, or of too many classes.
+// NewPackingInput returns the input for a packing problem that is to be solved. wanted is how many of the tasks are to be
+// placed, and minima at least how many of each role. The input is nil if the tasks are of one class, or of too many
+// classes.
 func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
-	return r.PackingInputOf(r.maxPackingClasses(), tasks, wanted, minima)
+	return r.packingInputOf(r.maxPackingClasses(), tasks, wanted, minima)
+}
+
+// NewRefutableInput is like NewPackingInput, but for a problem that is only to be proved impossible, so the tasks may be
+// of any number of classes.
+func (r *Attempt) NewRefutableInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
+	return r.packingInputOf(len(tasks), tasks, wanted, minima)
 }
 
 // maxPackingClasses returns how many classes a problem may have that is to be solved.
 func (r *Attempt) maxPackingClasses() int { return min(MaxPackingClasses, r.Run.Finder.MaxCaches()) }
 
-// PackingInputOf returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
+// packingInputOf returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
 // at least how many of each role. The input is nil if the tasks are of one class, or of more classes than the parameter
 // most.
-func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
+func (r *Attempt) packingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
 	for _, task := range tasks {
@@ -90,8 +97,8 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 	return in
 }
 
-// InputOfGangs returns the input for all pending tasks of several gangs, of at most MaxRefutedClasses classes, for a proof
-// that the gangs have no room together. It leaves out ready gangs, and the minima of roles.
+// InputOfGangs returns the input for all pending tasks of several gangs, for a proof that the gangs have no room together.
+// It leaves out ready gangs, and the minima of roles.
 func InputOfGangs(gangs []*Attempt) *PackingInput {
 	var tasks []*api.TaskInfo
 	wanted := 0
@@ -103,17 +110,17 @@ func InputOfGangs(gangs []*Attempt) *PackingInput {
 	if len(tasks) == 0 {
 		return nil
 	}
-	return gangs[0].PackingInputOf(MaxRefutedClasses, tasks, wanted, nil)
+	return gangs[0].NewRefutableInput(tasks, wanted, nil)
 }
 
-// jobInput returns the input for all pending tasks of the job, of at most MaxRefutedClasses classes. The number of wanted
-// tasks is the smallest number that the job's minimum needs. The input is nil for a ready job.
+// jobInput returns the input for all pending tasks of the job, of any number of classes. The number of wanted tasks is the
+// smallest number that the job's minimum needs. The input is nil for a ready job.
 func (r *Attempt) jobInput() *PackingInput {
 	tasks := r.tasksOfMinimum()
 	if len(tasks) == 0 {
 		return nil
 	}
-	return r.PackingInputOf(MaxRefutedClasses, tasks, min(r.leastNeeded(), len(tasks)), r.NeededByRole())
+	return r.NewRefutableInput(tasks, min(r.leastNeeded(), len(tasks)), r.NeededByRole())
 }
 
 // tasksOfMinimum returns the pending tasks from which the job's minimum is to be placed; none for a ready job.
@@ -127,7 +134,7 @@ func (r *Attempt) tasksOfMinimum() (tasks []*api.TaskInfo) {
 	return tasks
 }
 
-// TakesFn reports whether a node may take tasks of a class. class is an index in PackingInput.Classes, and place an index
+// TakesFn reports whether a node may take tasks of a class. class is an index in PackingInput.Problem.Classes, and place an index
 // in the nodes of a set.
 type TakesFn func(class int, place int) bool
 
@@ -150,19 +157,16 @@ func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn
 	}
 	var found []keyed
 	equal := map[string]int{}
-	most := 0
-	for _, of := range in.Tasks {
-		most += len(of)
-	}
+	most := in.Problem.Tasks()
 	for place, node := range set.Nodes {
 		info := in.Run.Index.Nodes[node]
 		room := feasible.FutureIdle(info)
 		if idleOnly {
 			room = info.Idle
 		}
-		n := packing.Node{Room: Vector(room, in.Names), Slots: min(in.Run.Finder.PodSlots(info), most), Takes: make([]bool, len(in.Classes))}
+		n := packing.Node{Room: Vector(room, in.Names), Slots: min(in.Run.Finder.PodSlots(info), most), Takes: make([]bool, len(in.Problem.Classes))}
 		some := false
-		for class := range in.Classes {
+		for class := range in.Problem.Classes {
 			n.Takes[class] = in.Problem.Classes[class].FitsInto(n.Room) && takes(class, place)
 			some = some || n.Takes[class]
 		}
@@ -222,8 +226,15 @@ func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) b
 	if in == nil || !idleOnly && len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return false
 	}
-	problem, _ := in.ProblemOn(set, idleOnly, anyNode)
+	problem, _ := in.merged().ProblemOn(set, idleOnly, anyNode)
 	return r.Run.CrossSession.Refute(problem) == packing.Impossible
+}
+
+// merged returns the input for the same proof, with at most maxRefutedClasses classes. The result may have smaller requests,
+// and has no tasks, so it is not for plans and explanations.
+func (in *PackingInput) merged() *PackingInput {
+	scale := Vector(in.Run.Index.LargestNode(), in.Names)
+	return &PackingInput{Run: in.Run, Names: in.Names, Problem: *in.Problem.Merged(maxRefutedClasses, scale)}
 }
 
 // Packable reports whether the set has room for the job's demand on nodes that the cached filter results accept. places
