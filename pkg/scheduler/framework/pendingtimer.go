@@ -75,7 +75,7 @@ func (ssn *Session) PendingCategory(reason PendingReason) PendingCategory {
 		return PendingNotAdmitted
 	case QueueFull, QueueNotOpen, QueueNotFound, QueueHasChildren:
 		return PendingQueue
-	case NotEnoughResources:
+	case NotEnoughResources, NotTried:
 		return PendingResources
 	case BindBackoff, PreBindFailed, BindFailed:
 		return PendingBackoff

@@ -35,6 +35,8 @@ type Placements struct {
 	gangGroupers []ofPlugin[GangGrouper]
 	prioritizers []ofPlugin[Prioritizer]
 	nominators   []ofPlugin[Nominator]
+	// untried are the jobs that allocate did not try in this session although they wait.
+	untried map[api.JobID]bool
 }
 
 // ofPlugin is a plugin's implementation of an interface, and the plugin's name.
@@ -173,6 +175,18 @@ func (p *Placements) IsPlacedFirst(job *api.JobInfo) bool {
 	_, first := p.Precedence(job)
 	return first
 }
+
+// SetUntried records whether allocate has left out the job in this session although it waits.
+func (p *Placements) SetUntried(job api.JobID, untried bool) {
+	if p.untried == nil {
+		p.untried = map[api.JobID]bool{}
+	}
+	p.untried[job] = untried
+}
+
+// IsUntried reports whether allocate has left out the job in this session although it waits. The job may fit without
+// evictions.
+func (p *Placements) IsUntried(job api.JobID) bool { return p.untried[job] }
 
 // Nominees returns the tasks of the jobs, which are placed together, that plugins name as nominees (Nominator).
 func (p *Placements) Nominees(jobs []*api.JobInfo) map[api.TaskID]bool {

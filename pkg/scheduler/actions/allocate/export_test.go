@@ -38,9 +38,10 @@ func (a *Action) ExecuteByTurns(ssn *framework.Session, packings bool) {
 	newScheduler(state.NewRun(ssn, a.crossSession, a.defaults, a.observe)).placeJobs()
 }
 
-// ChargeNamespace counts the looks as used by failed attempts to place a gang of the namespace that no longer exists.
+// ChargeNamespace counts the looks as used by attempts to place a gang of the namespace that no longer exists.
 func (a *Action) ChargeNamespace(namespace string, looks int) {
-	a.crossSession.Turns.Failed(namespace, namespace+"/gone", looks)
+	a.crossSession.Turns.SetAlone(false)
+	a.crossSession.Turns.Charge(namespace, looks)
 }
 
 // LooksOf returns how many looks failed attempts to place gangs of the namespace have used.

@@ -53,7 +53,7 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	if u.Reuse() {
 		return groupWaits
 	}
-	if !s.run.HasTurn(u.Gangs[0]) {
+	if !s.run.HasTurn(u.Gangs) {
 		u.Repeat()
 		return groupWaits
 	}
@@ -62,9 +62,10 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	switch {
 	case placed == nil:
 		u.Explain(failed, "")
-		s.run.NoteFailed(u.Gangs[0], looks)
+		s.run.ChargeAttempt(u.Gangs[0], looks)
 		return groupWaits
 	case placed.Outcome() == trial.Pipelined:
+		s.run.ChargeAttempt(u.Gangs[0], looks)
 		noteHolds(s.run, placed, false)
 		return groupWaits
 	}

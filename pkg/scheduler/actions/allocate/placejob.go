@@ -42,15 +42,15 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 	if explain.Reuse(r) {
 		return false
 	}
-	if !s.run.HasTurn(job) {
+	if !s.run.HasTurn([]*api.JobInfo{job}) {
 		explain.Repeat(r)
 		return false
 	}
 	looks := s.run.Finder.Looks()
 	result := search.Solve(r)
 	handed := finish(r, result)
-	if result.Outcome == trial.NotPlaced {
-		s.run.NoteFailed(job, looks)
+	if !handed {
+		s.run.ChargeAttempt(job, looks)
 	}
 	return handed
 }

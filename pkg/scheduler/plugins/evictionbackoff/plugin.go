@@ -124,6 +124,9 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		if !ok || !evicts(ssn.Action) {
 			return nil
 		}
+		if ssn.Placements.IsUntried(job.UID) {
+			return &api.ValidateResult{Reason: framework.NotTried, Message: "not tried in this cycle, so it may fit without evictions"}
+		}
 		if p.turns.had(ssn, job) {
 			return &api.ValidateResult{Reason: waitsForTurn, Message: errWaitsForTurn.Error()}
 		}

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
@@ -34,8 +35,8 @@ type Cache struct {
 	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything on which the result depends.
 	// formerGangs are the reasons of the last session.
 	Gangs, formerGangs map[uint64]Explanation
-	// Last is why each gang was not placed when it was last tried. formerLast are the reasons that the last session used.
-	Last, formerLast map[api.JobID]Explanation
+	// last is why each gang was not placed when it was last tried. formerLast are the reasons that the last session used.
+	last, formerLast map[gangKey]Explanation
 	// GangGroups are the reasons why gang groups fit nowhere, by the gang group's ID. FormerGangGroups are the reasons
 	// of the last session.
 	GangGroups, FormerGangGroups map[string]GangGroupReasons
@@ -78,7 +79,7 @@ func (m *Cache) BeginSession() {
 	m.Packing.beginSession(sessionPackingSteps)
 	m.Orders.beginSession(sessionLooks)
 	m.Turns.beginSession()
-	m.formerLast, m.Last = m.Last, map[api.JobID]Explanation{}
+	m.formerLast, m.last = m.last, map[gangKey]Explanation{}
 	m.formerGangs, m.Gangs = m.Gangs, map[uint64]Explanation{}
 	m.FormerGangGroups, m.GangGroups = m.GangGroups, map[string]GangGroupReasons{}
 	m.Nodes.beginSession()
@@ -97,14 +98,25 @@ func (m *Cache) CachedExplanation(fingerprint uint64) (Explanation, bool) {
 	return found, ok
 }
 
+// gangKey identifies a gang. A gang that is created again with the same name is another gang.
+type gangKey struct {
+	job      api.JobID
+	podGroup types.UID
+}
+
+func keyOf(job *api.JobInfo) gangKey { return gangKey{job.UID, job.PodGroup.UID} }
+
 // LastExplanation returns why the gang was not placed when it was last tried; false if it was not tried yet.
-func (m *Cache) LastExplanation(gang api.JobID) (Explanation, bool) {
-	found, ok := m.formerLast[gang]
-	if ok {
-		m.Last[gang] = found
+func (m *Cache) LastExplanation(job *api.JobInfo) (Explanation, bool) {
+	found, ok := m.last[keyOf(job)]
+	if !ok {
+		found, ok = m.formerLast[keyOf(job)]
 	}
 	return found, ok
 }
+
+// KeepLastExplanation keeps why the gang was not placed when it was last tried, until the end of the next session.
+func (m *Cache) KeepLastExplanation(job *api.JobInfo, found Explanation) { m.last[keyOf(job)] = found }
 
 // Solution is the answer to a packing problem, with the packing plan if one was found. steps is the number of steps
 // that the search for the plan was allowed to take.

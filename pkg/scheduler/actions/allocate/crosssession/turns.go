@@ -4,85 +4,91 @@ package crosssession
 
 import "maps"
 
-// namespaceLooks bounds the looks (MaxFurtherLooks) in one session of failed attempts to place gangs of one namespace. 250,000
-// looks take about half a second.
-const namespaceLooks = 250_000
+const (
+	// namespaceLooks bounds the looks (MaxFurtherLooks) in one session of attempts to place gangs of one namespace that
+	// do not lead to a bind. 250,000 looks take about half a second.
+	namespaceLooks = 250_000
+	// maxDebt bounds how many looks beyond the limit are subtracted in later sessions. So an attempt delays the
+	// namespace's other gangs by four sessions at most.
+	maxDebt = 4 * namespaceLooks
+)
 
 // Turns limits how much time the gangs of a namespace that find no room take from the gangs of other namespaces. The
-// limit is namespaceLooks. It applies only if the session has gangs of several namespaces. An attempt that has begun is
-// not ended early. What it uses beyond the limit is subtracted in the next sessions.
+// limit is namespaceLooks. It applies only if gangs of several namespaces wait. An attempt that has begun is not ended
+// early. What it uses beyond the limit is subtracted in the next sessions, up to maxDebt.
 //
-// The gangs of a namespace take turns: a gang that was not tried because of the limit is tried before gangs that have
-// already failed in the same round. A round ends with the session in which each gang that asks was tried.
+// The gangs of a namespace take turns in rounds. If gangs were not tried because of the limit, only these gangs may be
+// tried in the next sessions, until each of them was tried. Gangs that come meanwhile wait for the next round.
 type Turns struct {
 	session int
-	// alone reports whether all gangs of the session are in one namespace.
+	// alone reports whether all gangs that wait are in one namespace.
 	alone bool
-	// looks has how many looks each namespace has used in this session, including looks beyond the limit of former
-	// sessions.
+	// looks has how many looks each namespace has used in this session, including its debt from former sessions.
 	looks map[string]int
-	// tried has, for each namespace with an unfinished round, the gangs that have failed in the round.
-	tried map[string]map[string]triedGang
-	// left are the namespaces with a gang that was not tried in this session because of the limit.
-	left map[string]bool
+	// waiting has, for each namespace with an unfinished round, the gangs that are still to be tried, and the session in
+	// which each of them last asked for its turn.
+	waiting map[string]map[string]int
+	// unfinished are the namespaces whose round was unfinished when the session began.
+	unfinished map[string]bool
+	// admitted are the gangs that had their turn in this session.
+	admitted map[string]bool
 }
 
-// triedGang is a gang that has failed in the current round. failed is the session in which it failed, and asked is the
-// session in which it last asked for a turn.
-type triedGang struct{ failed, asked int }
-
-// beginSession starts a session. It ends the rounds in which no gang is left to be tried, and forgets gangs that no
-// longer ask for a turn.
+// beginSession starts a session. It forgets gangs that did not ask for their turn in the last session.
 func (t *Turns) beginSession() {
 	t.session++
+	t.admitted, t.unfinished = map[string]bool{}, map[string]bool{}
 	for namespace, looks := range t.looks {
-		if t.looks[namespace] = looks - namespaceLooks; looks <= namespaceLooks {
+		if t.looks[namespace] = min(looks-namespaceLooks, maxDebt); looks <= namespaceLooks {
 			delete(t.looks, namespace)
 		}
 	}
-	maps.DeleteFunc(t.tried, func(namespace string, gangs map[string]triedGang) bool {
-		maps.DeleteFunc(gangs, func(_ string, gang triedGang) bool { return t.session-gang.asked > turnsKept })
-		return !t.left[namespace]
-	})
-	t.left = nil
+	for namespace, gangs := range t.waiting {
+		maps.DeleteFunc(gangs, func(_ string, asked int) bool { return asked < t.session-1 })
+		if t.unfinished[namespace] = len(gangs) > 0; len(gangs) == 0 {
+			delete(t.waiting, namespace)
+			delete(t.unfinished, namespace)
+		}
+	}
 }
 
-// SetAlone says whether all gangs of the session are in one namespace, so that no limit applies.
+// SetAlone says whether all gangs that wait in the session are in one namespace, so that no limit applies.
 func (t *Turns) SetAlone(alone bool) { t.alone = alone }
 
 // Has reports whether the gang may be tried now. gang is the name of its gang group, or of the gang itself if it has
 // none.
 func (t *Turns) Has(namespace, gang string) bool {
-	if t.alone {
+	if t.alone || t.admitted[gang] {
 		return true
 	}
-	if tried, ok := t.tried[namespace][gang]; ok && tried.failed < t.session {
-		tried.asked = t.session
-		t.tried[namespace][gang] = tried
+	if _, waits := t.waiting[namespace][gang]; t.unfinished[namespace] && !waits {
 		return false
 	}
 	if t.looks[namespace] < namespaceLooks {
+		delete(t.waiting[namespace], gang)
+		t.admitted[gang] = true
 		return true
 	}
-	if t.left == nil {
-		t.left = map[string]bool{}
+	if t.waiting == nil {
+		t.waiting = map[string]map[string]int{}
 	}
-	t.left[namespace] = true
+	if t.waiting[namespace] == nil {
+		t.waiting[namespace] = map[string]int{}
+	}
+	t.waiting[namespace][gang] = t.session
 	return false
 }
 
-// Failed records that an attempt to place the gang has failed, and how many looks it took.
-func (t *Turns) Failed(namespace, gang string, looks int) {
-	if t.looks == nil {
-		t.looks, t.tried = map[string]int{}, map[string]map[string]triedGang{}
+// Charge counts the looks of an attempt to place a gang of the namespace that did not lead to a bind.
+func (t *Turns) Charge(namespace string, looks int) {
+	if t.alone || looks == 0 {
+		return
 	}
-	if t.tried[namespace] == nil {
-		t.tried[namespace] = map[string]triedGang{}
+	if t.looks == nil {
+		t.looks = map[string]int{}
 	}
 	t.looks[namespace] += looks
-	t.tried[namespace][gang] = triedGang{failed: t.session, asked: t.session}
 }
 
-// Looks returns how many looks the namespace has used in this session, including looks beyond the limit of former
-// sessions.
+// Looks returns how many looks the namespace has used in this session, including its debt from former sessions.
 func (t *Turns) Looks(namespace string) int { return t.looks[namespace] }

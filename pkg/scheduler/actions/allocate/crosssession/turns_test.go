@@ -4,25 +4,28 @@ package crosssession
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// asksEachSession runs sessions in which the gangs ask for a turn in the order given, and fail. costs has the looks of an
-// attempt, by gang; a gang is given as namespace/name. It returns the gangs that were tried in each session.
-func asksEachSession(t *Turns, sessions int, costs map[string]int, order ...string) (tried [][]string) {
+// tryInSessions runs sessions in which the gangs ask for their turn in the given order, and find no room. costs has the
+// looks of an attempt, by gang; a gang is given as namespace/name. It returns the gangs that were tried in each session.
+func tryInSessions(t *Turns, sessions int, costs map[string]int, order ...string) (tried [][]string) {
 	for range sessions {
 		t.beginSession()
-		var now []string
-		for _, gang := range order {
-			if namespace := gang[:1]; t.Has(namespace, gang) {
-				now = append(now, gang)
-				t.Failed(namespace, gang, costs[gang])
-			}
+		tried = append(tried, tryNow(t, costs, order...))
+	}
+	return tried
+}
+
+func tryNow(t *Turns, costs map[string]int, order ...string) (tried []string) {
+	for _, gang := range order {
+		if namespace := gang[:1]; t.Has(namespace, gang) {
+			tried = append(tried, gang)
+			t.Charge(namespace, costs[gang])
 		}
-		tried = append(tried, now)
 	}
 	return tried
 }
@@ -44,6 +47,14 @@ func TestTurnsLimitFailedAttempts(t *testing.T) {
 			costs: map[string]int{"a/1": limit, "a/2": limit, "a/3": limit}, order: []string{"a/1", "a/2", "a/3"},
 			want: [][]string{{"a/1"}, {"a/2"}, {"a/3"}, {"a/1"}},
 		},
+		"the costs of a round are spread over sessions": {
+			costs: map[string]int{"a/1": limit / 2, "a/2": limit / 2, "a/3": limit / 2, "a/4": 1}, order: []string{"a/1", "a/2", "a/3", "a/4"},
+			want: [][]string{{"a/1", "a/2"}, {"a/3", "a/4"}, {"a/1", "a/2"}, {"a/3", "a/4"}},
+		},
+		"a huge attempt delays others by four sessions": {
+			costs: map[string]int{"a/1": 100 * limit, "a/2": 1}, order: []string{"a/1", "a/2"},
+			want: [][]string{{"a/1"}, nil, nil, nil, nil, {"a/2"}, {"a/1"}},
+		},
 		"another namespace has a limit of its own": {
 			costs: map[string]int{"a/1": limit, "a/2": limit, "b/1": limit}, order: []string{"a/1", "a/2", "b/1"},
 			want: [][]string{{"a/1", "b/1"}, {"a/2", "b/1"}},
@@ -61,37 +72,56 @@ func TestTurnsLimitFailedAttempts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			turns := &Turns{}
 			turns.SetAlone(tt.alone)
-			if diff := cmp.Diff(tt.want, asksEachSession(turns, len(tt.want), tt.costs, tt.order...)); diff != "" {
+			if diff := cmp.Diff(tt.want, tryInSessions(turns, len(tt.want), tt.costs, tt.order...)); diff != "" {
 				t.Errorf("gangs that were tried, by session (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestTurnsAllowFurtherAttemptsInASession: a gang that failed in this session may be tried for other tasks in the same
-// session.
-func TestTurnsAllowFurtherAttemptsInASession(t *testing.T) {
+// TestTurnsAllowFurtherAttempts checks that a gang that had its turn may be tried again in the same session, for other
+// tasks, also in an unfinished round and beyond the limit.
+func TestTurnsAllowFurtherAttempts(t *testing.T) {
 	turns := &Turns{}
+	tryInSessions(turns, 1, map[string]int{"a/1": namespaceLooks}, "a/1", "a/2")
 	turns.beginSession()
-	turns.Failed("a", "a/1", 1)
-	if !turns.Has("a", "a/1") {
-		t.Error("the second attempt in the session is refused")
+	if got := tryNow(turns, map[string]int{"a/2": namespaceLooks}, "a/2", "a/2"); !slices.Equal(got, []string{"a/2", "a/2"}) {
+		t.Errorf("the gang was tried %d times, want 2", len(got))
 	}
 }
 
-// TestTurnsForgetGangs: gangs that are gone take no memory, also while their namespace never ends a round.
-func TestTurnsForgetGangs(t *testing.T) {
-	turns := &Turns{}
+// TestTurnsEndRounds checks that gangs that come or go do not keep the other gangs of their namespace from their turns.
+func TestTurnsEndRounds(t *testing.T) {
+	turns, tried := &Turns{}, 0
 	for i := range 100 {
 		turns.beginSession()
-		turns.Failed("a", fmt.Sprint("a/", i), namespaceLooks)
-		turns.Has("a", "a/waits")
+		comes, goes := fmt.Sprint("a/comes-", i), fmt.Sprint("a/goes-", i)
+		now := tryNow(turns, map[string]int{comes: namespaceLooks}, comes, "a/old", goes)
+		if slices.Contains(now, "a/old") {
+			tried++
+		}
+		if got := len(turns.waiting["a"]); got > 3 {
+			t.Fatalf("session %d remembers %d gangs that wait, want at most 3", i, got)
+		}
 	}
-	if got := len(turns.tried["a"]); got > turnsKept+2 {
-		t.Errorf("%d gangs are remembered, want at most %d", got, turnsKept+2)
+	if tried < 25 {
+		t.Errorf("the old gang was tried in %d of 100 sessions, want 25 at least", tried)
 	}
-	asksEachSession(turns, 200, nil)
-	if len(turns.tried)+len(turns.looks)+len(turns.left) > 0 {
-		t.Errorf("after sessions without gangs, there are still %v, %v and %v", maps.Keys(turns.tried), turns.looks, turns.left)
+	tryInSessions(turns, 10, nil)
+	if len(turns.waiting)+len(turns.looks)+len(turns.unfinished) > 0 {
+		t.Errorf("without gangs, turns still has %v, %v and %v", turns.waiting, turns.looks, turns.unfinished)
+	}
+}
+
+// TestTurnsWithoutDebtOfANamespaceThatWasAlone checks that attempts in sessions without gangs of other namespaces do not
+// count later.
+func TestTurnsWithoutDebtOfANamespaceThatWasAlone(t *testing.T) {
+	turns := &Turns{}
+	turns.SetAlone(true)
+	tryInSessions(turns, 60, map[string]int{"a/1": 10 * namespaceLooks}, "a/1")
+	turns.beginSession()
+	turns.SetAlone(false)
+	if got := tryNow(turns, nil, "a/new"); len(got) == 0 {
+		t.Error("a gang is not tried when gangs of another namespace come")
 	}
 }

@@ -76,7 +76,7 @@ func RecordUnplaced(r *state.Attempt) {
 	} else {
 		explainToAll(r, found)
 	}
-	r.Run.CrossSession.Last[r.Job.UID] = found
+	r.Run.CrossSession.KeepLastExplanation(r.Job, found)
 	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		r.Run.CrossSession.Gangs[found.Fingerprint] = found
 	}
@@ -305,25 +305,26 @@ func Reuse(r *state.Attempt) bool {
 // Repeat records for the gang why it was not placed when it was last tried. The gang is not tried in this session,
 // because attempts for other gangs of its namespace have used up the limit (crosssession.Turns).
 func Repeat(r *state.Attempt) {
-	found, ok := r.Run.CrossSession.LastExplanation(r.Job.UID)
+	found, ok := r.Run.CrossSession.LastExplanation(r.Job)
 	if !ok {
-		r.Run.SetPendingReason(r.Job, framework.PendingReason{Reason: framework.NotEnoughResources, Message: NotTried(r.Job.Namespace)})
+		r.Run.SetPendingReason(r.Job, NotTried(r.Job.Namespace))
 		return
 	}
 	repeat(r, found)
 }
 
-// NotTried is the message of a gang that was never tried, because attempts for other gangs of its namespace have used up
+// NotTried is the reason of a gang that was never tried, because attempts for other gangs of its namespace have used up
 // the limit of the session.
-func NotTried(namespace string) string {
-	return fmt.Sprintf("not tried yet: gangs of namespace %s that fit nowhere have used up the namespace's search budget of this cycle; trying it in a later cycle", namespace)
+func NotTried(namespace string) framework.PendingReason {
+	return framework.PendingReason{Reason: framework.NotTried,
+		Message: fmt.Sprintf("not tried yet: gangs of namespace %s that fit nowhere have used up the namespace's search budget of this cycle; trying it in a later cycle", namespace)}
 }
 
 // repeat records for the gang an explanation of an earlier attempt.
 func repeat(r *state.Attempt, found crosssession.Explanation) {
 	found.Explanation.Namespace, found.Explanation.PodGroup = r.Job.Namespace, r.Job.Name
-	r.Run.CrossSession.Last[r.Job.UID] = found
-	if r.Groups != nil {
+	r.Run.CrossSession.KeepLastExplanation(r.Job, found)
+	if r.Groups != nil || r.Planner != nil {
 		explainToAll(r, found)
 		return
 	}

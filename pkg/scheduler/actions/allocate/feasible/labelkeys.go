@@ -145,8 +145,11 @@ func (k *selectorLabelKeys) named(namespace, key string) *namedValues {
 	return values
 }
 
-// add adds a requirement with the values.
+// add adds a requirement with the values. A requirement without values asks only whether a pod has the label.
 func (n *namedValues) add(values ...string) {
+	if len(values) == 0 {
+		return
+	}
 	requirement := shorten(strings.Join(values, ",") + ",") // a label value has no comma
 	if n.known[requirement] {
 		return

@@ -5,6 +5,7 @@ package search
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -60,12 +61,14 @@ func (u *GroupSearch) Reuse() bool {
 // Repeat records why the gangs of the gang group waited when the group was last tried. The group is not tried in this
 // session, because attempts for other gangs of its namespace have used up the limit (crosssession.Turns).
 func (u *GroupSearch) Repeat() {
-	if found, ok := u.run.CrossSession.FormerGangGroups[u.gangGroup.ID]; ok {
+	found, ok := u.run.CrossSession.FormerGangGroups[u.gangGroup.ID]
+	if ok && !slices.ContainsFunc(u.Gangs, func(job *api.JobInfo) bool { return found.Reasons[job.UID].Reason == "" }) {
 		u.repeat(found)
 		return
 	}
-	u.cut = true
-	u.Explain(nil, explain.NotTried(u.Gangs[0].Namespace))
+	for _, job := range u.Gangs {
+		u.run.SetPendingReason(job, explain.NotTried(u.Gangs[0].Namespace))
+	}
 }
 
 // repeat records the explanations of an earlier attempt for the gang group's gangs, and keeps them for the next session.

@@ -42,18 +42,22 @@ func NewRun(ssn *framework.Session, m *crosssession.Cache, defaults *options.Ser
 	s.Finder = feasible.New(ssn, s.Index, defaults, m.Tasks)
 	s.Progress = newProgress(ssn, s.Index)
 	s.Prints = newFingerprinter(ssn, s.Index, s.Finder, m)
+	s.Prints.OfSession() // before any filter result, because the labels of namespaces may change during the session
 	m.Turns.SetAlone(inOneNamespace(ssn.Jobs))
 	return s
 }
 
+// inOneNamespace reports whether all jobs with pending tasks are in one namespace.
 func inOneNamespace(jobs map[api.JobID]*api.JobInfo) bool {
-	for _, first := range jobs {
-		for _, job := range jobs {
-			if job.Namespace != first.Namespace {
-				return false
-			}
+	namespace := ""
+	for _, job := range jobs {
+		if len(job.TaskStatusIndex[api.Pending]) == 0 {
+			continue
 		}
-		break
+		if namespace != "" && job.Namespace != namespace {
+			return false
+		}
+		namespace = job.Namespace
 	}
 	return true
 }
@@ -78,16 +82,21 @@ func (s *Run) gangGroupOf(job *api.JobInfo) string {
 	return string(job.UID)
 }
 
-// HasTurn reports whether the job or its gang group may be tried in this session: failed attempts for gangs of its
-// namespace have not used up their limit (crosssession.Turns).
-func (s *Run) HasTurn(job *api.JobInfo) bool {
-	return s.CrossSession.Turns.Has(job.Namespace, s.gangGroupOf(job))
+// HasTurn reports whether the jobs, which are placed together, may be tried in this session. Jobs that a plugin selects to
+// be placed first always may. Otherwise they may not if attempts for gangs of their namespace have used up their limit
+// (crosssession.Turns). No pods are evicted for jobs that may not be tried.
+func (s *Run) HasTurn(jobs []*api.JobInfo) bool {
+	has := slices.ContainsFunc(jobs, s.Session.Placements.IsPlacedFirst) || s.CrossSession.Turns.Has(jobs[0].Namespace, s.gangGroupOf(jobs[0]))
+	for _, job := range jobs {
+		s.Session.Placements.SetUntried(job.UID, !has)
+	}
+	return has
 }
 
-// NoteFailed records that an attempt to place the job or its gang group has failed. looks is the value of Finder.Looks
-// before the attempt.
-func (s *Run) NoteFailed(job *api.JobInfo, looks int) {
-	s.CrossSession.Turns.Failed(job.Namespace, s.gangGroupOf(job), s.Finder.Looks()-looks)
+// ChargeAttempt counts an attempt to place the job or its gang group that did not lead to a bind. looks is the value of
+// Finder.Looks before the attempt.
+func (s *Run) ChargeAttempt(job *api.JobInfo, looks int) {
+	s.CrossSession.Turns.Charge(job.Namespace, s.Finder.Looks()-looks)
 }
 
 // ClassesOf returns the classes of the tasks, without duplicates.
