@@ -90,7 +90,7 @@ func withNominee(t *testing.T) (cluster *sessiontest.Cluster, scheduler *session
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec())
 	registry.RegisterAction(allocate.New())
-	scheduler = cluster.Scheduler(registry, "actions: allocate, preempt\ntiers:\n- plugins:\n  - name: evictions\n"+
+	scheduler = cluster.Scheduler(registry, "actions: allocate, preempt\ntiers:\n- plugins:\n  - name: evictionbackoff\n"+
 		"- plugins:\n  - name: priority\n  - name: gang\n  - name: conformance\n- plugins:\n  - name: predicates\n")
 	t.Cleanup(scheduler.Close)
 	placing, _ := vcframework.GetAction("allocate")
