@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -22,11 +23,14 @@ import (
 // but late, or never if the node does not exist.
 //
 // So in sessions the pods on a node together hold at most the node's resources, the oldest pods first. Pods on a node
-// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started hold the
-// full cpu and memory that they request, because the kubelet has checked these. A kubelet ignores requests for extended
-// resources that its node does not list, and starts the pod. So started pods together hold at most the largest amount
-// of an extended resource that the node has listed. That is not always the current amount: a node whose kubelet or
-// device plugin restarts lists no devices for some time, although the devices are in use.
+// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started come first.
+// Each holds the cpu and memory that its kubelet has granted, as the pod's status reports it, because the kubelet has
+// checked these. Its request may be more: a running pod can be resized to any amount, and the new request counts until
+// the kubelet marks the resize as infeasible. A kubelet that is down never does. So the excess of a request over the
+// grant counts only as far as the node has resources left. A kubelet ignores requests for extended resources that its
+// node does not list, and starts the pod. So started pods together hold at most the largest amount of an extended
+// resource that the node has listed. That is not always the current amount: a node whose kubelet or device plugin
+// restarts lists no devices for some time, although the devices are in use.
 
 // share is the part of a node's resources that a task is counted to hold.
 type share struct {
@@ -133,11 +137,11 @@ func overcommitted(node *api.NodeInfo) bool {
 	return false
 }
 
-// shareOut distributes the node's resources among its tasks. Tasks that a kubelet has started come first. They get the
-// cpu and memory that they request. Together they get at most the amount of an extended resource in most, which is the
-// largest amount that the node has listed. The other tasks get the rest in order of age, until nothing is left.
-// shareOut recomputes the node's used, releasing and idle resources, and returns the tasks. Devices that the node has
-// lost still count while the node's capacity lists them.
+// shareOut distributes the node's resources among its tasks. First each task that a kubelet has started gets what is
+// granted to it. Together these tasks get at most the amount of an extended resource in most, which is the largest
+// amount that the node has listed. Then the tasks get the rest of their requests until nothing is left, started tasks
+// first, each kind in order of age. shareOut recomputes the node's used, releasing and idle resources, and returns the
+// tasks. Devices that the node has lost still count while the node's capacity lists them.
 func shareOut(node *api.NodeInfo, most *api.Resource) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range node.Tasks {
@@ -148,14 +152,19 @@ func shareOut(node *api.NodeInfo, most *api.Resource) []*api.TaskInfo {
 	})
 	left := node.Capacity.Clone()
 	left.SetMaxResource(node.Allocatable)
-	node.Used, node.Releasing = api.EmptyResource(), api.EmptyResource()
-	for _, task := range tasks {
+	grants := make([]*api.Resource, len(tasks))
+	for i, task := range tasks {
+		grants[i] = api.EmptyResource()
 		if framework.Started(task) {
-			task.Resreq = withoutExcess(task.Resreq, most)
-		} else {
-			task.Resreq = task.Resreq.Clone().MinDimensionResource(left, api.Zero)
+			grants[i] = withoutExcess(granted(task), most)
 		}
-		left = atLeastNothing(left.SubWithoutAssert(task.Resreq))
+		left = atLeastNothing(left.SubWithoutAssert(grants[i]))
+	}
+	node.Used, node.Releasing = api.EmptyResource(), api.EmptyResource()
+	for i, task := range tasks {
+		rest := task.Resreq.Clone().SubWithoutAssert(grants[i]).MinDimensionResource(left, api.Zero)
+		left.SubWithoutAssert(rest)
+		task.Resreq = rest.Add(grants[i])
 		node.Used.Add(task.Resreq)
 		if task.Status == api.Releasing {
 			node.Releasing.Add(task.Resreq)
@@ -165,18 +174,39 @@ func shareOut(node *api.NodeInfo, most *api.Resource) []*api.TaskInfo {
 	return tasks
 }
 
-// withoutExcess returns the request of a started task, with extended resources limited to the amounts in most. It
+// granted returns the part of a started task's request that its kubelet has granted: cpu and memory as the pod's status
+// reports them for containers that have not ended, and the pod's overhead. Other resources cannot be resized, so their
+// requests count in full. A container without a report counts as granted nothing: it has not run yet, and may have been
+// resized, or its kubelet is too old to report grants.
+func granted(task *api.TaskInfo) *api.Resource {
+	pod := task.Pod
+	reported := []v1.ResourceList{pod.Spec.Overhead}
+	for _, container := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if container.Resources != nil && container.State.Terminated == nil {
+			reported = append(reported, container.Resources.Requests)
+		}
+	}
+	var cpu, memory float64
+	for _, amounts := range reported {
+		cpu += float64(amounts.Cpu().MilliValue())
+		memory += float64(amounts.Memory().Value())
+	}
+	grant := task.Resreq.Clone()
+	grant.MilliCPU, grant.Memory = min(grant.MilliCPU, cpu), min(grant.Memory, memory)
+	return grant
+}
+
+// withoutExcess returns what a kubelet has granted to a task, with extended resources limited to the amounts in most. It
 // subtracts the returned amounts from most, which then has the amounts that are left for other started tasks.
-func withoutExcess(request, most *api.Resource) *api.Resource {
-	request = request.Clone()
-	for name, amount := range request.ScalarResources {
+func withoutExcess(grant, most *api.Resource) *api.Resource {
+	for name, amount := range grant.ScalarResources {
 		amount = min(amount, most.ScalarResources[name])
-		request.ScalarResources[name] = amount
+		grant.ScalarResources[name] = amount
 		if amount > 0 {
 			most.ScalarResources[name] -= amount
 		}
 	}
-	return request
+	return grant
 }
 
 // atLeastNothing replaces the resource's negative amounts with zero.

@@ -3,6 +3,7 @@
 package cache
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -99,10 +100,40 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
 				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": -8000}},
 		},
-		"what a kubelet has started is held in full, and first": {
-			objects: []runtime.Object{created(startedPod(runs(0, "n", "9").Obj()), 2), created(runs(1, "n", "5").Obj(), 1)},
+		"what a kubelet has granted is held in full, and first": {
+			objects: []runtime.Object{created(startedWith(runs(0, "n", "9").Obj(), "9"), 2), created(runs(1, "n", "5").Obj(), 1)},
 			want: cpuAmounts{Tasks: map[string]float64{"p0": 9000, "p1": 0}, Allocated: 9000, Total: 9000,
 				Used: map[string]float64{"n": 9000}, Idle: map[string]float64{"n": -1000}},
+		},
+		"a kubelet has granted less than the pod was resized to": {
+			objects: []runtime.Object{startedWith(runs(0, "n", "1e6").Obj(), "1")},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"a started pod is resized before its containers run": {
+			objects: []runtime.Object{startedPod(runs(0, "n", "1e6").Obj())},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"what is granted to a younger pod comes before what an older one was resized to": {
+			objects: []runtime.Object{created(startedWith(runs(0, "n", "1e6").Obj(), "1"), 1), created(startedWith(runs(1, "n", "5").Obj(), "5"), 2)},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 3000, "p1": 5000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"what a started pod was resized to comes before a pod that has not started": {
+			objects: []runtime.Object{created(startedWith(runs(0, "n", "6").Obj(), "1"), 2), created(runs(1, "n", "5").Obj(), 1)},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 6000, "p1": 2000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"a pod holds no more than it requests of what its status names": {
+			objects: []runtime.Object{startedWith(runs(0, "n", "3").Obj(), "1", "20"), runs(1, "n", "9").Obj()},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 3000, "p1": 5000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
+		"a status of a pod that no kubelet has started": {
+			objects: []runtime.Object{withGrants(runs(0, "n", "9").Obj(), "9")},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
 		},
 		"a node that reports no capacity": {
 			objects: []runtime.Object{noCapacity, runs(0, "n", "8").Obj()},
@@ -157,6 +188,78 @@ func leavesSoon(pod *v1.Pod) *v1.Pod {
 func startedPod(pod *v1.Pod) *v1.Pod {
 	pod.Status.StartTime = &metav1.Time{}
 	return pod
+}
+
+// startedWith marks the pod as started by a kubelet that granted its containers these amounts of cpu.
+func startedWith(pod *v1.Pod, cpus ...string) *v1.Pod { return withGrants(startedPod(pod), cpus...) }
+
+func withGrants(pod *v1.Pod, cpus ...string) *v1.Pod {
+	for i, cpu := range cpus {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, grant(fmt.Sprint("c", i), schedtest.Resources{"cpu": cpu}))
+	}
+	return pod
+}
+
+// grant returns the status of a container that runs with the resources.
+func grant(name string, resources schedtest.Resources) v1.ContainerStatus {
+	requests := schedtest.MakePod().Req(resources).Obj().Spec.Containers[0].Resources
+	return v1.ContainerStatus{Name: name, Resources: &requests, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
+}
+
+// TestGrantsOfAllPartsOfAPod: beside an older pod that was resized, a pod holds the cpu and memory that were granted
+// to all of its containers that run, sidecars among them, and its overhead.
+func TestGrantsOfAllPartsOfAPod(t *testing.T) {
+	has := schedtest.Resources{"cpu": "1", "memory": "1Gi"}
+	over := schedtest.Resources{"cpu": "1e6", "memory": "1Ei"}
+	tests := map[string]struct {
+		change func(*v1.Pod)
+		// want is the number of times that the younger pod holds has.
+		want float64
+	}{
+		"a container":       {func(*v1.Pod) {}, 1},
+		"another container": {func(p *v1.Pod) { addStatus(&p.Status.ContainerStatuses, has, nil) }, 2},
+		"a sidecar":         {func(p *v1.Pod) { addStatus(&p.Status.InitContainerStatuses, has, nil) }, 2},
+		"the overhead":      {func(p *v1.Pod) { p.Spec.Overhead = grant("", has).Resources.Requests }, 2},
+		"a container that has ended": {func(p *v1.Pod) {
+			addStatus(&p.Status.InitContainerStatuses, has, &v1.ContainerStateTerminated{})
+		}, 1},
+		"a kubelet that reports none": {func(p *v1.Pod) { p.Status.ContainerStatuses[0].Resources = nil }, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, func(t *testing.T, w *harness) {
+				w.gangOf(0, 2)
+				older := startedPod(pod(0).Req(over).Node("n").Phase(v1.PodRunning).Obj())
+				older.Status.ContainerStatuses = []v1.ContainerStatus{grant("c", has)}
+				older.CreationTimestamp = metav1.Unix(1, 0)
+				younger := startedPod(pod(1).Req(over).Node("n").Phase(v1.PodRunning).Obj())
+				younger.Status.ContainerStatuses = []v1.ContainerStatus{grant("c", has)}
+				tt.change(younger)
+				younger.CreationTimestamp = metav1.Unix(2, 0)
+				w.add(older, younger)
+				snapshot, _, _ := w.SessionSnapshot()
+				got := map[string][2]float64{"node": {snapshot.Nodes["n"].Used.MilliCPU, snapshot.Nodes["n"].Used.Memory}}
+				for _, task := range snapshot.Jobs[gang].Tasks {
+					got[task.Name] = [2]float64{task.Resreq.MilliCPU, task.Resreq.Memory}
+				}
+				const cpu, memory = 1000, 1 << 30
+				want := map[string][2]float64{
+					"node": {8 * cpu, 16 * memory},
+					"p0":   {(8 - tt.want) * cpu, (16 - tt.want) * memory},
+					"p1":   {tt.want * cpu, tt.want * memory},
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("cpu and memory that they hold (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func addStatus(to *[]v1.ContainerStatus, has schedtest.Resources, ended *v1.ContainerStateTerminated) {
+	status := grant("other", has)
+	status.State.Terminated = ended
+	*to = append(*to, status)
 }
 
 // TestDevicesInUseAreHeldThoughTheNodeHasLostThem checks that devices in use stay counted although the node has lost
