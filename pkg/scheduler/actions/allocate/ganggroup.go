@@ -57,7 +57,7 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 		u.Repeat()
 		return groupWaits
 	}
-	looks := s.run.Finder.Looks()
+	looks := s.run.Finder.Looks
 	placed, failed := u.Solve()
 	switch {
 	case placed == nil:

@@ -46,7 +46,7 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 		explain.Repeat(r)
 		return false
 	}
-	looks := s.run.Finder.Looks()
+	looks := s.run.Finder.Looks
 	result := search.Solve(r)
 	handed := finish(r, result)
 	if !handed {

@@ -55,8 +55,8 @@ type Finder struct {
 	// rareLooks counts the checks of nodes for tasks of rare classes: classes with few tasks (see enough). maxRareLooks
 	// bounds it.
 	rareLooks int
-	// looks counts the checks of nodes for tasks, without results from caches.
-	looks       int
+	// Looks counts the checks of nodes for task classes and tasks in the session that no cached result answers.
+	Looks       int
 	checks      checks
 	selection   selection
 	overNetwork networkRefusals
@@ -103,9 +103,6 @@ func (f *Finder) ChecksPorts() bool { return f.checks.ports }
 
 // MaxCaches returns how many classes can have a cache at a time.
 func (f *Finder) MaxCaches() int { return f.maxCaches }
-
-// Looks returns how often a node was checked for a task class or a task in the session, without results from caches.
-func (f *Finder) Looks() int { return f.looks }
 
 // ForgetJob drops results that apply to one job only. It is called when an attempt to place a job or a gang group has
 // ended.
@@ -180,7 +177,7 @@ func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	if len(layer) == 0 {
 		return nil
 	}
-	f.looks++
+	f.Looks++
 	all := f.ssn.Tiers
 	f.ssn.Tiers = layer
 	defer func() { f.ssn.Tiers = all }()

@@ -96,7 +96,7 @@ func (s *Run) HasTurn(jobs []*api.JobInfo) bool {
 // ChargeAttempt counts an attempt to place the job or its gang group that did not lead to a bind. looks is the value of
 // Finder.Looks before the attempt.
 func (s *Run) ChargeAttempt(job *api.JobInfo, looks int) {
-	s.CrossSession.Turns.Charge(job.Namespace, s.Finder.Looks()-looks)
+	s.CrossSession.Turns.Charge(job.Namespace, s.Finder.Looks-looks)
 }
 
 // ClassesOf returns the classes of the tasks, without duplicates.
