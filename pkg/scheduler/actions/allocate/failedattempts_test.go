@@ -3,16 +3,21 @@
 package allocate_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -32,6 +37,15 @@ func newShared(t *testing.T, w sessiontest.ClusterSpec) (*counting, *allocate.Ac
 	c.registry.RegisterAction(action)
 	c.action, _ = vcframework.GetAction("allocate")
 	return c, action
+}
+
+// messagesOf returns the messages of the job's pods by their names, and the message of the job with an empty name.
+func messagesOf(job *api.JobInfo) map[string]string {
+	messages := map[string]string{"": job.JobFitErrors}
+	for uid, errs := range job.NodesFitErrors {
+		messages[job.Tasks[uid].Name] = errs.Error()
+	}
+	return messages
 }
 
 // TestANamespaceOverItsLimitWaits checks that a gang of a namespace whose failed attempts exceed the limit is not tried
@@ -78,20 +92,11 @@ func TestAGangThatIsNotTriedKeepsItsReason(t *testing.T) {
 			tainted.Spec.Taints = []v1.Taint{{Key: "maintenance", Effect: v1.TaintEffectNoSchedule}}
 			c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{tainted}, Pods: append(large, small...), PodGroups: podGroups})
 			var reports []map[string]string
-			reported := func(ssn *sessiontest.Session) {
-				job := ssn.Jobs["ns/x"]
-				report := map[string]string{"": job.JobFitErrors}
-				for _, task := range job.Tasks {
-					if errs := job.NodesFitErrors[task.UID]; errs != nil {
-						report[task.Name] = errs.Error()
-					}
-				}
-				reports = append(reports, report)
-			}
-			c.look(reported)
+			report := func(ssn *sessiontest.Session) { reports = append(reports, messagesOf(ssn.Jobs["ns/x"])) }
+			c.look(report)
 			action.ChargeNamespace(schedtest.Namespace, overLimit)
 			c.world.Nodes = append(c.world.Nodes, node("n2", "ib-a", "30"))
-			c.look(reported)
+			c.look(report)
 			if reports[0][""] == "" || reports[0]["x-0"] == "" {
 				t.Fatalf("the first session reports %q", reports[0])
 			}
@@ -110,32 +115,152 @@ func TestAGangThatIsNotTriedKeepsItsReason(t *testing.T) {
 	}
 }
 
-// TestOnlyFailedAttemptsCount checks how many checks of nodes count towards the limit of a namespace.
-func TestOnlyFailedAttemptsCount(t *testing.T) {
+// TestAPlannedGangThatIsNotTriedKeepsTheMessagesOfItsPods checks that pods of a gang with topology plans keep their
+// messages while the gang has no turn.
+func TestAPlannedGangThatIsNotTriedKeepsTheMessagesOfItsPods(t *testing.T) {
+	pods, podGroup := gang("x", "9", "9")
+	c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+	c.helped(nothing, sessiontest.TopologyPlannerFn(func(job *api.JobInfo) (*framework.TopologyPlanner, error) {
+		if job.Name != "x" {
+			return nil, nil
+		}
+		return &framework.TopologyPlanner{On: func(slots map[string]int, _ int) framework.TopologyPlans { return onBoth{slots} },
+			Compare: func(*api.TaskInfo, *api.TaskInfo) int { return 0 }}, nil
+	}))
+	want := map[string]string{}
+	c.look(func(ssn *sessiontest.Session) { want = messagesOf(ssn.Jobs["ns/x"]) })
+	if len(want) != 3 {
+		t.Fatalf("the first session reports %q, want messages of the gang and of two pods", want)
+	}
+	action.ChargeNamespace(schedtest.Namespace, overLimit)
+	c.look(func(ssn *sessiontest.Session) {
+		if diff := cmp.Diff(want, messagesOf(ssn.Jobs["ns/x"])); diff != "" {
+			t.Errorf("reported without a turn (-first session +second session):\n%s", diff)
+		}
+	})
+}
+
+// TestAGangThatIsCreatedAgainHasNoFormerReason checks that a gang without a turn does not report why an earlier gang with
+// the same name did not fit.
+func TestAGangThatIsCreatedAgainHasNoFormerReason(t *testing.T) {
+	large, podGroup := gang("x", "9")
+	c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: large, PodGroups: []*v1beta1.PodGroup{podGroup}})
+	expect := func(want string) {
+		t.Helper()
+		c.look(func(ssn *sessiontest.Session) {
+			if got, _ := ssn.PendingReason("ns/x"); got.Reason != want {
+				t.Errorf("the reason is %q, want %q", got.Reason, want)
+			}
+		})
+	}
+	expect(framework.NotEnoughResources)
+	small, podGroup := gang("x", "1")
+	small[0].UID, podGroup.UID = "new-x-0", "new-x"
+	c.world.Pods[0], c.world.PodGroups[0] = small[0], podGroup
+	action.ChargeNamespace(schedtest.Namespace, overLimit)
+	expect(framework.NotTried)
+}
+
+// TestAJobThatIsPlacedFirstNeedsNoTurn checks that a job that a plugin places first is tried although failed attempts for
+// gangs of its namespace exceed the limit.
+func TestAJobThatIsPlacedFirstNeedsNoTurn(t *testing.T) {
+	pods, podGroup := gang("x", "1")
+	c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "1")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+	c.helped(nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "x" }))
+	action.ChargeNamespace(schedtest.Namespace, overLimit)
+	c.look(func(ssn *sessiontest.Session) {
+		if diff := cmp.Diff(map[string]string{"ns/x-0": "n1"}, ssn.Binds()); diff != "" {
+			t.Errorf("bound (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestNoPodIsEvictedForAGangThatIsNotTried checks that action reclaim evicts pods for a gang that was tried and fits on no
+// idle node, but not for a gang without a turn, which may fit.
+func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
 	tests := map[string]struct {
-		cpus  []string
-		group bool
-		want  int
+		nodes   []*v1.Node
+		charged int
+		want    int
 	}{
-		"a gang that is placed":                 {cpus: []string{"2", "1"}},
-		"one class that no node takes":          {cpus: []string{"9"}, want: 3},
-		"two classes, of which one fits":        {cpus: []string{"9", "1"}, want: 3},
-		"a gang group of which a gang fits not": {cpus: []string{"9"}, group: true, want: 3},
+		"a gang that was tried":     {nodes: []*v1.Node{node("n1", "ib-a", "8")}, want: 4},
+		"a gang that was not tried": {nodes: []*v1.Node{node("n1", "ib-a", "8"), node("n2", "ib-a", "8")}, charged: overLimit},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			lender, reclaimable := schedtest.MakeQueue().Name("lender").Obj(), true
+			lender.Spec.Reclaimable = &reclaimable
+			pods, podGroup := gang("x", "4")
+			w := sessiontest.ClusterSpec{Nodes: tt.nodes, Queues: []*v1beta1.Queue{lender}, Pods: pods, PodGroups: []*v1beta1.PodGroup{
+				podGroup, schedtest.MakePodGroup().Name("low").Queue("lender").MinMember(0).Phase(v1beta1.PodGroupRunning).Obj(),
+			}}
+			for i := range 8 {
+				w.Pods = append(w.Pods, schedtest.MakePod().Name(fmt.Sprint("low-", i)).Group("low").Req(schedtest.Resources{"cpu": "1"}).
+					Node("n1").Phase(v1.PodRunning).Annotation("volcano.sh/preemptable", "true").Obj())
+			}
+			c, action := newShared(t, w)
+			c.registry.RegisterPlugin(evictionbackoff.Spec())
+			// Plugin gang decides on victims alone: proportion, in the same tier, would refuse them.
+			c.conf = "actions: allocate, reclaim\ntiers:\n- plugins:\n  - name: evictionbackoff\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: proportion\n  - name: nodeorder\n"
+			c.helped(func(ssn *framework.Session) {
+				ssn.AddNodeOrderFn("helper", func(_ *api.TaskInfo, n *api.NodeInfo) (float64, error) {
+					if n.Name == "n1" { // reclaim looks for victims on the best node, even if another node is idle
+						return 10_000, nil
+					}
+					return 0, nil
+				})
+			})
+			action.ChargeNamespace(schedtest.Namespace, tt.charged)
+			c.look(func(ssn *sessiontest.Session) {
+				ssn.Run(vcreclaim.New())
+				if got := ssn.Evicts(); len(got) != tt.want {
+					t.Errorf("evicted %v, want %d pods", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestAttemptsThatBindNothingCount checks how many checks of nodes count towards the limit of a namespace: those of failed
+// attempts and of attempts that wait for resources being released.
+func TestAttemptsThatBindNothingCount(t *testing.T) {
+	tests := map[string]struct {
+		cpus      []string
+		partner   string // the request of another gang of the gang group, if it is a group
+		releasing bool   // a pod that terminates fills the larger node n4
+		want      int
+	}{
+		"a gang that is placed":                                {cpus: []string{"2", "1"}},
+		"one class that no node takes":                         {cpus: []string{"9"}, want: 3},
+		"two classes, of which one fits":                       {cpus: []string{"9", "1"}, want: 3},
+		"a gang group of which a gang fits not":                {cpus: []string{"9"}, partner: "9", want: 3},
+		"a gang that waits for resources being released":       {cpus: []string{"9"}, releasing: true, want: 4},
+		"a gang group that is placed":                          {cpus: []string{"2"}, partner: "1"},
+		"a gang group that waits for resources being released": {cpus: []string{"9"}, partner: "1", releasing: true, want: 4},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			pods, podGroup := gang("x", tt.cpus...)
-			more, second := gang("z", "9")
 			w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8"), node("n2", "ib-a", "8"), node("n3", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
-			if tt.group {
+			if tt.partner != "" {
+				more, second := gang("z", tt.partner)
 				w.Pods, w.PodGroups = append(w.Pods, more...), append(w.PodGroups, second)
 				for _, podGroup := range w.PodGroups {
 					podGroup.Annotations = map[string]string{gangs.GroupsAnnotation: `["ns/x","ns/z"]`}
 				}
 			}
+			if tt.releasing {
+				w.Nodes = append(w.Nodes, node("n4", "ib-a", "9"))
+				w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves").Node("n4").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "9"}).Terminating().Obj())
+			}
 			c, action := newShared(t, w)
-			c.look(func(*sessiontest.Session) {})
-			if got := action.LooksOf(schedtest.Namespace); got != tt.want {
+			c.look(func(ssn *sessiontest.Session) {
+				if got := len(ssn.Pipelined()); (got > 0) != tt.releasing {
+					t.Errorf("%d pods wait for resources being released, want some: %t", got, tt.releasing)
+				}
+			})
+			// Attempts that wait for resources being released check each node at least once.
+			if got := action.LooksOf(schedtest.Namespace); got < tt.want || got > tt.want && !tt.releasing {
 				t.Errorf("%d looks, want %d", got, tt.want)
 			}
 			if got := action.LooksOf("other"); got != 0 {

@@ -90,16 +90,10 @@ func TestAntiAffinityOfOthersIsPartOfTheCachedResult(t *testing.T) {
 				}},
 			}}).Obj()
 			c.world.Pods = append(c.world.Pods, runs)
-			label := func(team string) {
-				store := c.cluster.Handle().InformerFactory().Core().V1().Namespaces().Informer().GetStore()
-				if err := store.Add(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Namespace, Labels: map[string]string{"team": team}}}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			label("blue")
+			c.labelNamespace("blue")
 			for i, tried := range []bool{true, false, tt.again, false} {
 				if i == 2 {
-					label("green")
+					c.labelNamespace("green")
 				}
 				if placed, _ := c.session(); (placed > 0) != tried {
 					t.Errorf("session %d places %d members in trials, want some: %t", i, placed, tried)
