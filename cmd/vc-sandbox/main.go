@@ -4,8 +4,8 @@
 // the controllers of this repository. `up` starts a sandbox for experiments, and `down` ends it. `demo` runs a
 // demonstration in a new sandbox, and fails if the result of a step differs from the expected one.
 //
-// The command starts binaries from bin/, which make builds. It listens on loopback only and leaves no process and no
-// file behind (see internal/controlplane).
+// The command starts binaries from bin/, which make builds. It listens on loopback only. It leaves no process
+// behind, and no file except in the directory that flag --dir names (see internal/controlplane).
 package main
 
 import (

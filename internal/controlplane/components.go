@@ -251,8 +251,8 @@ func (l *layout) add(name Component, ready func(context.Context) error, args ...
 	return nil
 }
 
-// writeServiceAccountKey creates the key that signs tokens of service accounts. It is an RSA key, because
-// kube-controller-manager and the API server need no further flags for such a key.
+// writeServiceAccountKey creates the key that signs tokens of service accounts. An RSA key works without further
+// flags of kube-controller-manager and the API server.
 func writeServiceAccountKey(dir folder) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

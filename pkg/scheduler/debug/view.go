@@ -23,7 +23,7 @@ type Gangs interface {
 // View shows gangs. It is safe for concurrent use.
 type View struct {
 	gangs Gangs
-	// groupsInFlight returns how many transactions of several gangs have not ended.
+	// groupsInFlight returns how many transactions of gang groups, with more than one gang, have not ended.
 	groupsInFlight func() int
 	// reasons returns why gangs wait, according to the last session.
 	reasons func() map[api.JobID]framework.PendingReason

@@ -103,7 +103,8 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	if short == nil {
 		removeCondition(status, isUnschedulable) // upstream keeps the reasons of earlier sessions
 		if status.Phase == scheduling.PodGroupUnknown {
-			// Upstream sets this phase because further members cannot be placed, which plugin coscheduling places only together.
+			// The minimum is bound, so the gang runs. Upstream sets phase Unknown if plugin coscheduling cannot place further
+			// members, because it places them only together.
 			status.Phase = scheduling.PodGroupRunning
 		}
 	} else {

@@ -9,7 +9,7 @@ type Preset struct {
 	Name string
 	// Keys are the label keys from the widest level to the narrowest.
 	Keys []string
-	// Doc names the tool that writes the labels.
+	// Doc says who or what writes the labels.
 	Doc string
 }
 

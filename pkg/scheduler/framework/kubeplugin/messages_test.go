@@ -60,7 +60,7 @@ func TestMessages(t *testing.T) {
 		"a plugin with Permit":          "plugin slots: kube-scheduler's plugin Slots implements Permit" + uncalled,
 		"a plugin with Bind":            "plugin slots: kube-scheduler's plugin Slots implements Bind" + uncalled,
 		"a plugin with QueueSort":       "plugin slots: kube-scheduler's plugin Slots implements QueueSort" + uncalled,
-		"a plugin without a point":      "plugin slots: kube-scheduler's plugin Idle implements none of the extension points that are called here",
+		"a plugin without a point":      "plugin slots: kube-scheduler's plugin Idle implements no supported extension point, must implement one of PreEnqueue, PreFilter, Filter, PreScore, Score, Reserve, PreBind, PostBind",
 		"no plugin":                     "plugin slots: the factory returned no plugin",
 		"an error":                      "plugin slots: it is broken",
 		"a panic":                       "plugin slots: its constructor panicked: oh no",

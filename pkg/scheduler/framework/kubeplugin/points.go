@@ -51,7 +51,7 @@ func pointsOf(plugin k8sframework.Plugin) (points, error) {
 	p.preBind, _ = plugin.(k8sframework.PreBindPlugin)
 	p.postBind, _ = plugin.(k8sframework.PostBindPlugin)
 	if p == (points{}) {
-		return p, fmt.Errorf("kube-scheduler's plugin %s implements none of the extension points that are called here", plugin.Name())
+		return p, fmt.Errorf("kube-scheduler's plugin %s implements no supported extension point, must implement one of PreEnqueue, PreFilter, Filter, PreScore, Score, Reserve, PreBind, PostBind", plugin.Name())
 	}
 	return p, nil
 }

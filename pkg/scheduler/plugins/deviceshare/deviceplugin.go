@@ -111,7 +111,7 @@ func adaptHuawei(pod *v1.Pod, inventory *allocator.Inventory, npus []allocator.D
 	template := npus[0].Template
 	switch {
 	case inventory.Model == duo310P && template != "":
-		return fmt.Errorf("model %s cannot be divided, but the pod has template %s", duo310P, template)
+		return fmt.Errorf("NPUs of model %s cannot be divided, but the pod requests a share of one (template %s); request whole NPUs", duo310P, template)
 	case inventory.Model == duo310P:
 		pod.Annotations[huawei310P] = minorsOf(npus, "Ascend310P-")
 	case template != "":

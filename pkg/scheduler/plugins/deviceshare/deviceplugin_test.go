@@ -34,7 +34,7 @@ func TestDevicePluginAnnotations(t *testing.T) {
 		"Huawei's":                {vendor: "huawei", gpus: two, want: map[string]string{gpuMinors: "0,3", huaweiNPUCore: "0,3"}},
 		"Huawei's by template":    {vendor: "huawei", gpus: share, want: map[string]string{gpuMinors: "1", huaweiNPUCore: "1-vir01"}},
 		"Huawei's 310P":           {vendor: "huawei", model: duo310P, gpus: two, want: map[string]string{gpuMinors: "0,3", huawei310P: "Ascend310P-0,Ascend310P-3"}},
-		"a part of Huawei's 310P": {vendor: "huawei", model: duo310P, gpus: share, err: "annotating the pod for the device plugin of huawei: model Ascend-310P3-300I-DUO cannot be divided, but the pod has template vir01"},
+		"a part of Huawei's 310P": {vendor: "huawei", model: duo310P, gpus: share, err: "annotating the pod for the device plugin of huawei: NPUs of model Ascend-310P3-300I-DUO cannot be divided, but the pod requests a share of one (template vir01); request whole NPUs"},
 		"Cambricon's":             {vendor: "cambricon", gpus: share, want: map[string]string{gpuMinors: "1", cambriconAssigned: "false", cambriconProfile: "1_10_4"}},
 		"two of Cambricon's":      {vendor: "cambricon", gpus: two, err: "annotating the pod for the device plugin of cambricon: the pod has 2 devices, must be 1"},
 		"MetaX's":                 {vendor: "metax", gpus: share, want: map[string]string{gpuMinors: "1", metaxAllocated: `[[{"uuid":"c","compute":10,"vRam":1024}]]`}},

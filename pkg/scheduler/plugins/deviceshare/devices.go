@@ -144,7 +144,7 @@ func (d *clusterDevices) of(node string) *schedulingv1alpha1.Device {
 // device-allocated name. The kubelet could give the same devices to other pods.
 func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
 	if _, had := d.had.Load(node); had {
-		return "node(s) had a Device object, which was deleted"
+		return "node(s) whose Device object was deleted; they take no pods that request only a number of GPUs until it exists again"
 	}
 	for pod := range pods {
 		if text := allocated(pod); text == "" || text == noDevices {

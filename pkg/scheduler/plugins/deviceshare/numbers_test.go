@@ -21,7 +21,7 @@ import (
 // TestADeletedDeviceObjectLeavesNoNumbers: pods placed by the number of GPUs meanwhile would block the devices for all
 // other pods when the Device object exists again.
 func TestADeletedDeviceObjectLeavesNoNumbers(t *testing.T) {
-	const deleted = "node(s) had a Device object, which was deleted"
+	const deleted = "node(s) whose Device object was deleted; they take no pods that request only a number of GPUs until it exists again"
 	nodes, devices := machines("n1", "n2")
 	for _, node := range numbered(nodes) {
 		node.Labels = map[string]string{"kubernetes.io/hostname": node.Name}

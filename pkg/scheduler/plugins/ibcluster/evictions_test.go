@@ -219,7 +219,7 @@ func TestTriedIsForgotten(t *testing.T) {
 // is not bound there, so evictions for the gang happen in a cluster where they are possible.
 func TestLauncherDoesNotDecideWhereEvictionsHappen(t *testing.T) {
 	nodes := nodes("a1 ib-a", "b1 ib-b")
-	// So that backfill chooses the other node.
+	// The taint makes backfill choose the other node.
 	nodes[1].Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}}
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes: nodes, PriorityClasses: classes(),

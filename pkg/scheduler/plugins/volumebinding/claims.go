@@ -128,7 +128,7 @@ func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 		return fmt.Errorf("%s requests volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))
 	}
 	if selected, is := claim.Annotations[volume.AnnSelectedNode]; is && selected == "" {
-		return fmt.Errorf("%s has an empty annotation %s", describe(claim), volume.AnnSelectedNode)
+		return fmt.Errorf("%s: annotation %s is empty, must be a node's name; remove the annotation", describe(claim), volume.AnnSelectedNode)
 	}
 	if err := checkSize(claim); err != nil {
 		return err

@@ -93,7 +93,7 @@ func TestVerdicts(t *testing.T) {
 			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
 				metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "")
 			}), local("v", "n1")},
-			want: `claim "c" (storage class "local") has an empty annotation volume.kubernetes.io/selected-node`,
+			want: `claim "c" (storage class "local"): annotation volume.kubernetes.io/selected-node is empty, must be a node's name; remove the annotation`,
 		},
 		"a claim that selects by what the volume has": {
 			objects: []runtime.Object{claimLike("c", "local", selecting(mostRequirements)), local("v", "n1")},

@@ -56,7 +56,7 @@ func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 }
 
 // count records the claims of the pods on the session's nodes, also of pods that are being bound. It also records the claims of
-// all other pods with a node that the informer shows. The nodes of such pods may be outside of the session.
+// all other unfinished pods that the informer shows on a node, even if the node is not in the session.
 func (u *users) count() {
 	u.by = map[types.NamespacedName]map[types.UID]string{}
 	for _, node := range u.nodes {

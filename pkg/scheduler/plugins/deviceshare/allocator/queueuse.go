@@ -88,11 +88,11 @@ func (r *Request) QueueUse(amounts Amounts) QueueUse {
 	return use
 }
 
-// WithNPUs returns the amounts of a pod with the request, and adds the amounts of NPUs under the names that the
-// pod does not request. The amounts are of devices that have all together the amounts in whole. A pod that requests NPUs
-// as GPUs uses as large a part of the NPUs' cores, CPUs and DVPP units as it uses of the GPUs. A pod that requests cores
-// of NPUs uses as large a part of the GPUs' cores. Parts of a unit are rounded up. A share by template has exactly the
-// amounts of the template, and GPUs that are requested by a vendor's name are no NPUs.
+// WithNPUs completes the amounts that a pod with the request gets. An NPU counts under several resource names: cores,
+// CPUs and DVPP units of NPUs, and cores of GPUs. For each name that the pod does not request, WithNPUs adds the same
+// fraction of the total, rounded up, as the pod gets under the name that it requests. whole has the total amounts of the
+// devices. A share by template gets no more CPUs and DVPP units than its template has, and GPUs that are requested by a
+// vendor's name are not NPUs.
 func (r *Request) WithNPUs(amounts, whole Amounts) Amounts {
 	part := func(of, as Resource) int64 {
 		if whole[of] == 0 {
