@@ -283,7 +283,7 @@ func TestNew(t *testing.T) {
 		"Permit":      {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &permits{}, nil }, want: "implements Permit"},
 		"Bind":        {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &binds{}, nil }, want: "implements Bind"},
 		"QueueSort":   {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &sorts{}, nil }, want: "implements QueueSort"},
-		"no point":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return idle{}, nil }, want: "none of the extension points"},
+		"no point":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return idle{}, nil }, want: "no supported extension point"},
 		"no plugin":   {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, nil }, want: "no plugin"},
 		"an error":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, errBroken }, want: "it is broken"},
 		"a panic":     {build: func(h k8sframework.Handle) (k8sframework.Plugin, error) { h.Extenders(); return nil, nil }, want: "panicked"},
