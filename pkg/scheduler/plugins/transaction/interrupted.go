@@ -87,9 +87,11 @@ func isBinding(job *api.JobInfo) bool { return len(job.TaskStatusIndex[api.Bindi
 
 // interruptedByCrash returns the pending members that were created before the first member of the gang, or of its group,
 // was bound. It returns none if as many members are bound as the gang needed when they were bound: a tenant can change
-// the minimum later, and have a spare pod that is older.
+// the minimum later, and have a spare pod that is older. This number does not decide if roles or sub-groups have minima,
+// because the members that a crash left out may be all of a role.
 func (p *plugin) interruptedByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) members {
-	if least := binding.BoundFor(job); least > 0 && binding.BoundMembers(job) >= least {
+	byNumber := len(binding.RoleMinima(&job.PodGroup.Spec)) == 0 && len(job.MinSubJobs) == 0
+	if least := binding.BoundFor(job); byNumber && least > 0 && binding.BoundMembers(job) >= least {
 		return nil
 	}
 	bound := boundTasks(job)
@@ -135,8 +137,8 @@ func (p *plugin) completing(job *api.JobInfo) map[api.TaskID]bool {
 }
 
 // isLarger reports whether the task may get more now than before. Its resources may have been resized, and its
-// annotation may ask for all devices of a node.
+// annotation may ask for all devices of a node. Volumes do not count: the task's own pre-bind steps may have bound claims.
 func isLarger(now, before *api.TaskInfo) bool {
-	return !now.InitResreq.LessEqual(before.InitResreq, api.Zero) ||
+	return !api.GetPodResourceRequest(now.Pod).LessEqual(api.GetPodResourceRequest(before.Pod), api.Zero) ||
 		now.Pod.Annotations[v1alpha1.DeviceAllocateHintAnnotation] != before.Pod.Annotations[v1alpha1.DeviceAllocateHintAnnotation]
 }

@@ -40,8 +40,8 @@ func TestWhichGangsAreBoundInPart(t *testing.T) {
 		pods  []*schedtest.PodBuilder
 		// binding is the member that is being bound.
 		binding string
-		// want reports whether the gang is partially bound. It goes first, unless usual is set.
-		want, usual bool
+		// want reports whether the gang is partially bound. It then goes first.
+		want bool
 	}{
 		"a crash left it":  {group: group(2), pods: []*schedtest.PodBuilder{runs("0", "2"), waits("1")}, want: true},
 		"it lost a member": {group: group(3), pods: []*schedtest.PodBuilder{runs("0", "3"), runs("1", "3"), waits("2")}, want: true},
@@ -55,7 +55,7 @@ func TestWhichGangsAreBoundInPart(t *testing.T) {
 			group: group(3).MinTaskMember("worker", 3), pods: []*schedtest.PodBuilder{runs("0", "2").Role("worker"), waits("1").Role("worker")},
 		},
 		"its leader is lost, and as many as its minimum are bound": {
-			group: group(2).MinTaskMember("leader", 1), want: true, usual: true,
+			group: group(2).MinTaskMember("leader", 1), want: true,
 			pods: []*schedtest.PodBuilder{runs("0", "2").Role("worker"), runs("1", "2").Role("worker"), waits("2").Role("leader")},
 		},
 		"another scheduler bound it":  {group: group(2), pods: []*schedtest.PodBuilder{waits("0").Node("n").Phase(v1.PodRunning), waits("1")}},
@@ -81,8 +81,8 @@ func TestWhichGangsAreBoundInPart(t *testing.T) {
 			}
 			sessions(t, c, 0)(func(ssn *framework.Session) {
 				job := ssn.Jobs["ns/g"]
-				if got := ssn.Placements.IsPlacedFirst(job); got != (tt.want && !tt.usual) {
-					t.Errorf("the gang is placed first: %t, want %t", got, tt.want && !tt.usual)
+				if got := ssn.Placements.IsPlacedFirst(job); got != tt.want {
+					t.Errorf("the gang is placed first: %t, want %t", got, tt.want)
 				}
 				if reported := conditionOf(job) != nil; reported != tt.want {
 					t.Errorf("the gang has condition PartiallyBound: %t, want %t", reported, tt.want)
