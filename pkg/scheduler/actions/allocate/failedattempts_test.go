@@ -24,7 +24,7 @@ import (
 )
 
 // overLimit is far more than failed attempts for gangs of one namespace may cost in a session, and less than in three.
-const overLimit = 600_000
+const overLimit = 2_400_000
 
 // newShared returns a cluster with gang other/y, which fits, and namespace ns, and the action that runs in it.
 func newShared(t *testing.T, w sessiontest.ClusterSpec) (*counting, *allocate.Action) {
@@ -60,7 +60,7 @@ func TestANamespaceOverItsLimitWaits(t *testing.T) {
 			if diff := cmp.Diff(want, ssn.Binds()); diff != "" {
 				t.Errorf("bound in session %d (-want +got):\n%s", i, diff)
 			}
-			said := "not tried yet: gangs of namespace ns that fit nowhere have used up the namespace's search budget of this cycle; trying it in a later cycle"
+			said := "not tried in this cycle: gangs of namespace ns that fit nowhere have used up the namespace's search budget; it has its turn in a later cycle"
 			if got := ssn.Jobs["ns/x"].JobFitErrors; i == 0 && got != said {
 				t.Errorf("in session %d, the gang said %q, want %q", i, got, said)
 			}
@@ -267,5 +267,22 @@ func TestAttemptsThatBindNothingCount(t *testing.T) {
 				t.Errorf("%d looks of the other namespace, whose gang is placed, want 0", got)
 			}
 		})
+	}
+}
+
+// TestAGangThatWaitsForReleasesKeepsItsPlace checks that a gang that waits for a terminating pod is tried also after its
+// namespace has exceeded its limit: another gang would get the room that it holds.
+func TestAGangThatWaitsForReleasesKeepsItsPlace(t *testing.T) {
+	pods, podGroup := gang("x", "9")
+	c, action := newShared(t, sessiontest.ClusterSpec{
+		Nodes: []*v1.Node{node("n1", "ib-a", "9")}, Pods: append(pods, leaver("n1", "9")), PodGroups: []*v1beta1.PodGroup{podGroup},
+	})
+	for session := range 3 {
+		c.look(func(ssn *sessiontest.Session) {
+			if _, waits := ssn.Pipelined()["ns/x-0"]; !waits {
+				t.Errorf("in session %d, only %v wait for releases", session, ssn.Pipelined())
+			}
+		})
+		action.ChargeNamespace(schedtest.Namespace, overLimit)
 	}
 }

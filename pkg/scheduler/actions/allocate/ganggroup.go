@@ -65,6 +65,7 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 		s.run.ChargeAttempt(u.Gangs[0], looks)
 		return groupWaits
 	case placed.Outcome() == trial.Pipelined:
+		s.run.NoteWaiting(u.Gangs)
 		s.run.ChargeAttempt(u.Gangs[0], looks)
 		noteHolds(s.run, placed, false)
 		return groupWaits

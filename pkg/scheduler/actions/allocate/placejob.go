@@ -52,6 +52,9 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 	if !handed {
 		s.run.ChargeAttempt(job, looks)
 	}
+	if result.Outcome == trial.Pipelined {
+		s.run.NoteWaiting([]*api.JobInfo{job})
+	}
 	return handed
 }
 

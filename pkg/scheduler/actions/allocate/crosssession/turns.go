@@ -6,8 +6,8 @@ import "maps"
 
 const (
 	// namespaceLooks bounds the looks (MaxFurtherLooks) in one session of attempts to place gangs of one namespace that
-	// do not lead to a bind. 250,000 looks take about half a second.
-	namespaceLooks = 250_000
+	// do not lead to a bind. 1,000,000 looks take about two seconds.
+	namespaceLooks = 1_000_000
 	// maxDebt bounds how many looks beyond the limit are subtracted in later sessions. So an attempt delays the
 	// namespace's other gangs by four sessions at most.
 	maxDebt = 4 * namespaceLooks
@@ -30,14 +30,17 @@ type Turns struct {
 	waiting map[string]map[string]int
 	// unfinished are the namespaces whose round was unfinished when the session began.
 	unfinished map[string]bool
-	// admitted are the gangs that had their turn in this session.
-	admitted map[string]bool
+	// admitted are the gangs that had their turn in this session, by namespace and name.
+	admitted map[[2]string]bool
+	// held has, for gangs that held resources at the end of their last attempt, the session of that attempt.
+	held map[[2]string]int
 }
 
 // beginSession starts a session. It forgets gangs that did not ask for their turn in the last session.
 func (t *Turns) beginSession() {
 	t.session++
-	t.admitted, t.unfinished = map[string]bool{}, map[string]bool{}
+	t.admitted, t.unfinished = map[[2]string]bool{}, map[string]bool{}
+	maps.DeleteFunc(t.held, func(_ [2]string, held int) bool { return held < t.session-1 })
 	for namespace, looks := range t.looks {
 		if t.looks[namespace] = min(looks-namespaceLooks, maxDebt); looks <= namespaceLooks {
 			delete(t.looks, namespace)
@@ -58,7 +61,8 @@ func (t *Turns) SetAlone(alone bool) { t.alone = alone }
 // Has reports whether the gang may be tried now. gang is the name of its gang group, or of the gang itself if it has
 // none.
 func (t *Turns) Has(namespace, gang string) bool {
-	if t.alone || t.admitted[gang] {
+	key := [2]string{namespace, gang}
+	if _, held := t.held[key]; held || t.alone || t.admitted[key] {
 		return true
 	}
 	if _, waits := t.waiting[namespace][gang]; t.unfinished[namespace] && !waits {
@@ -66,7 +70,7 @@ func (t *Turns) Has(namespace, gang string) bool {
 	}
 	if t.looks[namespace] < namespaceLooks {
 		delete(t.waiting[namespace], gang)
-		t.admitted[gang] = true
+		t.admitted[key] = true
 		return true
 	}
 	if t.waiting == nil {
@@ -77,6 +81,15 @@ func (t *Turns) Has(namespace, gang string) bool {
 	}
 	t.waiting[namespace][gang] = t.session
 	return false
+}
+
+// Hold records that the gang holds resources until the end of the session, while it waits for others to be released. It
+// may be tried in the next session, because it would lose these resources otherwise.
+func (t *Turns) Hold(namespace, gang string) {
+	if t.held == nil {
+		t.held = map[[2]string]int{}
+	}
+	t.held[[2]string{namespace, gang}] = t.session
 }
 
 // Charge counts the looks of an attempt to place a gang of the namespace that did not lead to a bind.

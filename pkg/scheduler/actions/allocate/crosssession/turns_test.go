@@ -125,3 +125,21 @@ func TestTurnsWithoutDebtOfANamespaceThatWasAlone(t *testing.T) {
 		t.Error("a gang is not tried when gangs of another namespace come")
 	}
 }
+
+// TestTurnsOfGangsThatHold checks that a gang that held resources in the last session may be tried whatever its namespace
+// has used, and that a gang of the same name in another namespace may not.
+func TestTurnsOfGangsThatHold(t *testing.T) {
+	turns := &Turns{}
+	tryInSessions(turns, 1, map[string]int{"a/1": 3 * namespaceLooks}, "a/1")
+	turns.Charge("b", 3*namespaceLooks)
+	turns.Hold("a", "group")
+	for session, want := range []bool{true, false} {
+		turns.beginSession()
+		if got := turns.Has("a", "group"); got != want {
+			t.Errorf("session %d after the hold, the gang may be tried: %t, want %t", session+1, got, want)
+		}
+		if turns.Has("b", "group") {
+			t.Error("the gang of another namespace may be tried")
+		}
+	}
+}

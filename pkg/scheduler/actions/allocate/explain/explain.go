@@ -313,11 +313,11 @@ func Repeat(r *state.Attempt) {
 	repeat(r, found)
 }
 
-// NotTried is the reason of a gang that was never tried, because attempts for other gangs of its namespace have used up
+// NotTried is the reason of a gang whose last reason is not known and that is not tried in this session, because attempts for other gangs of its namespace have used up
 // the limit of the session.
 func NotTried(namespace string) framework.PendingReason {
 	return framework.PendingReason{Reason: framework.NotTried,
-		Message: fmt.Sprintf("not tried yet: gangs of namespace %s that fit nowhere have used up the namespace's search budget of this cycle; trying it in a later cycle", namespace)}
+		Message: fmt.Sprintf("not tried in this cycle: gangs of namespace %s that fit nowhere have used up the namespace's search budget; it has its turn in a later cycle", namespace)}
 }
 
 // repeat records for the gang an explanation of an earlier attempt.

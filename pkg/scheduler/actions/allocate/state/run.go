@@ -93,6 +93,11 @@ func (s *Run) HasTurn(jobs []*api.JobInfo) bool {
 	return has
 }
 
+// NoteWaiting records that the jobs, which are placed together, hold resources while they wait for others to be released.
+func (s *Run) NoteWaiting(jobs []*api.JobInfo) {
+	s.CrossSession.Turns.Hold(jobs[0].Namespace, s.gangGroupOf(jobs[0]))
+}
+
 // ChargeAttempt counts an attempt to place the job or its gang group that did not lead to a bind. looks is the value of
 // Finder.Looks before the attempt.
 func (s *Run) ChargeAttempt(job *api.JobInfo, looks int) {
