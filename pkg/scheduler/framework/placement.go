@@ -178,10 +178,14 @@ func (p *Placements) IsPlacedFirst(job *api.JobInfo) bool {
 
 // SetUntried records whether allocate has left out the job in this session although it waits.
 func (p *Placements) SetUntried(job api.JobID, untried bool) {
+	if !untried {
+		delete(p.untried, job)
+		return
+	}
 	if p.untried == nil {
 		p.untried = map[api.JobID]bool{}
 	}
-	p.untried[job] = untried
+	p.untried[job] = true
 }
 
 // IsUntried reports whether allocate has left out the job in this session although it waits. The job may fit without

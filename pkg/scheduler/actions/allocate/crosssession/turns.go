@@ -18,16 +18,17 @@ const (
 // early. What it uses beyond the limit is subtracted in the next sessions, up to maxDebt.
 //
 // The gangs of a namespace take turns in rounds. If gangs were not tried because of the limit, only these gangs may be
-// tried in the next sessions, until each of them was tried. Gangs that come meanwhile wait for the next round.
+// tried in the next sessions, until each of them was tried. Gangs that ask meanwhile are the next round, unless the
+// namespace stays below the limit.
 type Turns struct {
 	session int
 	// alone reports whether all gangs that wait are in one namespace.
 	alone bool
 	// looks has how many looks each namespace has used in this session, including its debt from former sessions.
 	looks map[string]int
-	// waiting has, for each namespace with an unfinished round, the gangs that are still to be tried, and the session in
-	// which each of them last asked for its turn.
-	waiting map[string]map[string]int
+	// waiting has, for each namespace with an unfinished round, the gangs that are still to be tried. next has the gangs of
+	// the next round.
+	waiting, next map[string]askedIn
 	// unfinished are the namespaces whose round was unfinished when the session began.
 	unfinished map[string]bool
 	// admitted are the gangs that had their turn in this session, by namespace and name.
@@ -36,23 +37,38 @@ type Turns struct {
 	held map[[2]string]int
 }
 
-// beginSession starts a session. It forgets gangs that did not ask for their turn in the last session.
+// askedIn has, for each gang, the session in which it last asked for its turn.
+type askedIn map[string]int
+
+// beginSession starts a session. It forgets gangs that did not ask for their turn in the last two sessions. A gang may
+// miss one session, for example because its queue was overused.
 func (t *Turns) beginSession() {
 	t.session++
 	t.admitted, t.unfinished = map[[2]string]bool{}, map[string]bool{}
 	maps.DeleteFunc(t.held, func(_ [2]string, held int) bool { return held < t.session-1 })
+	for namespace, round := range t.waiting {
+		next := t.recent(t.next[namespace])
+		if t.recent(round); len(round) == 0 {
+			delete(t.next, namespace)
+			if round = next; len(round) == 0 || t.looks[namespace] < namespaceLooks {
+				delete(t.waiting, namespace)
+				continue
+			}
+			t.waiting[namespace] = round
+		}
+		t.unfinished[namespace] = true
+	}
 	for namespace, looks := range t.looks {
 		if t.looks[namespace] = min(looks-namespaceLooks, maxDebt); looks <= namespaceLooks {
 			delete(t.looks, namespace)
 		}
 	}
-	for namespace, gangs := range t.waiting {
-		maps.DeleteFunc(gangs, func(_ string, asked int) bool { return asked < t.session-1 })
-		if t.unfinished[namespace] = len(gangs) > 0; len(gangs) == 0 {
-			delete(t.waiting, namespace)
-			delete(t.unfinished, namespace)
-		}
-	}
+}
+
+// recent removes the gangs that did not ask in the last two sessions.
+func (t *Turns) recent(gangs askedIn) askedIn {
+	maps.DeleteFunc(gangs, func(_ string, asked int) bool { return asked < t.session-2 })
+	return gangs
 }
 
 // SetAlone says whether all gangs that wait in the session are in one namespace, so that no limit applies.
@@ -66,6 +82,7 @@ func (t *Turns) Has(namespace, gang string) bool {
 		return true
 	}
 	if _, waits := t.waiting[namespace][gang]; t.unfinished[namespace] && !waits {
+		t.note(&t.next, namespace, gang)
 		return false
 	}
 	if t.looks[namespace] < namespaceLooks {
@@ -73,14 +90,19 @@ func (t *Turns) Has(namespace, gang string) bool {
 		t.admitted[key] = true
 		return true
 	}
-	if t.waiting == nil {
-		t.waiting = map[string]map[string]int{}
-	}
-	if t.waiting[namespace] == nil {
-		t.waiting[namespace] = map[string]int{}
-	}
-	t.waiting[namespace][gang] = t.session
+	t.note(&t.waiting, namespace, gang)
 	return false
+}
+
+// note records in one of the rounds that the gang has asked for its turn.
+func (t *Turns) note(rounds *map[string]askedIn, namespace, gang string) {
+	if *rounds == nil {
+		*rounds = map[string]askedIn{}
+	}
+	if (*rounds)[namespace] == nil {
+		(*rounds)[namespace] = askedIn{}
+	}
+	(*rounds)[namespace][gang] = t.session
 }
 
 // Hold records that the gang holds resources until the end of the session, while it waits for others to be released. It

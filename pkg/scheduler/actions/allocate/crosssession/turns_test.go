@@ -143,3 +143,27 @@ func TestTurnsOfGangsThatHold(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnsOfGangsThatMissSessions checks that a gang that asks only in every second session is tried, however large its
+// cost and that of the other gangs of its namespace.
+func TestTurnsOfGangsThatMissSessions(t *testing.T) {
+	for _, cost := range []int{1, namespaceLooks} {
+		for parity := range 2 {
+			turns, tried := &Turns{}, 0
+			costs := map[string]int{"a/1": namespaceLooks, "a/2": namespaceLooks, "a/3": namespaceLooks, "a/some": cost}
+			for session := range 1000 {
+				order := []string{"a/1", "a/2", "a/3"}
+				if session%2 == parity {
+					order = append(order, "a/some")
+				}
+				turns.beginSession()
+				if slices.Contains(tryNow(turns, costs, order...), "a/some") {
+					tried++
+				}
+			}
+			if tried < 100 {
+				t.Errorf("with cost %d and in sessions of parity %d, the gang is tried in %d of 1000 sessions, want 100 at least", cost, parity, tried)
+			}
+		}
+	}
+}

@@ -313,8 +313,8 @@ func Repeat(r *state.Attempt) {
 	repeat(r, found)
 }
 
-// NotTried is the reason of a gang whose last reason is not known and that is not tried in this session, because attempts for other gangs of its namespace have used up
-// the limit of the session.
+// NotTried is the reason of a gang whose last reason is not known and that is not tried in this session, because
+// attempts for other gangs of its namespace have used up the limit of the session.
 func NotTried(namespace string) framework.PendingReason {
 	return framework.PendingReason{Reason: framework.NotTried,
 		Message: fmt.Sprintf("not tried in this cycle: gangs of namespace %s that fit nowhere have used up the namespace's search budget; it has its turn in a later cycle", namespace)}
