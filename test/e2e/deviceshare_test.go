@@ -86,7 +86,7 @@ var _ = Describe("A gang with GPUs and NICs", func() {
 		w.revoke("first", control.Anything, control.Hang)
 
 		w.eventuallyBound(g, 4)
-		Expect(w.told("PodGroup", g.name)).To(And(ContainSubstring("pre-bind plugin deviceshare"), ContainSubstring("device gpu 3"), ContainSubstring("is unhealthy")))
+		Expect(w.eventMessages("PodGroup", g.name)).To(And(ContainSubstring("pre-bind plugin deviceshare"), ContainSubstring("device gpu 3"), ContainSubstring("is unhealthy")))
 		Expect(w.clustersOf(g)).To(HaveLen(1))
 		Expect(w.EverBound()[g.member(0)]).NotTo(Equal(node))
 		w.expectSwitches(g)

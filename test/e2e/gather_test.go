@@ -62,7 +62,7 @@ var _ = Describe("A gang that is gathered in the network", func() {
 		none := gathered(gang{name: "none", size: 9, min: 9}, inOneBlock)
 		w.submit(ctx, none)
 		w.eventuallyFailed(none, "NotEnoughResources", "no domain of layer Block fits the 9 members: s2/b3 8, s1/b2 6, s1/b1 0")
-		Eventually(func() string { return w.told("PodGroup", none.name) }).Should(ContainSubstring("s2/b3 8"))
+		Eventually(func() string { return w.eventMessages("PodGroup", none.name) }).Should(ContainSubstring("s2/b3 8"))
 		for _, pod := range none.pods() {
 			Eventually(func() string { return w.scheduled(pod).Message }).Should(ContainSubstring("s2/b3 8"), "condition of pod %s", pod)
 		}

@@ -58,7 +58,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		w.submit(ctx, none)
 		w.eventuallyFailed(none, "NotEnoughResources", "a 1/7", "b 6/7", "c 1/7", "short of cpu")
 		Expect(len(w.unschedulable(none).Message)).To(BeNumerically("<", 1024))
-		Eventually(func() string { return w.told("PodGroup", none.name) }).Should(ContainSubstring("b 6/7"))
+		Eventually(func() string { return w.eventMessages("PodGroup", none.name) }).Should(ContainSubstring("b 6/7"))
 		for _, pod := range none.pods() {
 			Eventually(func() string { return w.scheduled(pod).Message }).Should(ContainSubstring("b 6/7"), "condition of pod %s", pod)
 		}
@@ -164,7 +164,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 
 		By("going on")
 		w.revoke("first", g.member(0), control.Hang)
-		Eventually(func() string { return w.told("PodGroup", g.name) }).Should(
+		Eventually(func() string { return w.eventMessages("PodGroup", g.name) }).Should(
 			And(ContainSubstring("plugin ibcluster"), ContainSubstring("moved from a to z (by its label "+clusterLabel+") after the gang was placed")))
 		w.eventuallyIn(g, 6, "b")
 		w.eventuallyRunning(g)
@@ -227,7 +227,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 			metav1.SetMetaDataAnnotation(&pg.ObjectMeta, modeAnnotation, "requierd")
 		}}
 		w.submit(ctx, g)
-		Eventually(func() string { return w.told("PodGroup", g.name) }).Should(And(ContainSubstring(modeAnnotation), ContainSubstring(`"requierd"`)))
+		Eventually(func() string { return w.eventMessages("PodGroup", g.name) }).Should(And(ContainSubstring(modeAnnotation), ContainSubstring(`"requierd"`)))
 		Consistently(func() int { return w.everBound(g) }).Should(BeZero())
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"required"}}}`, modeAnnotation)
 		_, err := vc.SchedulingV1beta1().PodGroups(w.name).Patch(ctx, g.name, types.MergePatchType, patch, metav1.PatchOptions{})
@@ -306,8 +306,8 @@ func (w *testEnv) eventuallyIn(g gang, n int, cluster string) {
 	Expect(w.clustersOf(g)).To(Equal([]string{cluster}), "clusters of gang %s", g.name)
 }
 
-// told returns the messages of all events about an object.
-func (w *testEnv) told(kind, name string) string {
+// eventMessages returns the messages of all events about an object.
+func (w *testEnv) eventMessages(kind, name string) string {
 	var b strings.Builder
 	for _, event := range w.Events(kind, name, "") {
 		fmt.Fprintf(&b, "%s: %s\n", event.Reason, event.Message)

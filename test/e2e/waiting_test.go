@@ -45,7 +45,7 @@ var _ = Describe("A gang that waits", func() {
 		message := `PodGroup "stray" does not exist; create it, or correct the pod's annotation scheduling.k8s.io/group-name`
 		Eventually(func() corev1.PodCondition { return w.scheduled(stray.member(0)) }).
 			Should(And(HaveField("Reason", "PodGroupNotFound"), HaveField("Message", message)))
-		Eventually(func() string { return w.told("Pod", stray.member(0)) }).Should(ContainSubstring("FailedScheduling: " + message))
+		Eventually(func() string { return w.eventMessages("Pod", stray.member(0)) }).Should(ContainSubstring("FailedScheduling: " + message))
 
 		By("being bound once it lacks nothing")
 		few.size = 4

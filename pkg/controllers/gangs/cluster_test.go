@@ -231,8 +231,8 @@ func (w *harness) in(name string) string {
 	return w.getPod(name).Annotations[v1beta1.KubeGroupNameAnnotationKey]
 }
 
-// told returns the controller's message on the pod, from its annotation.
-func (w *harness) told(name string) string {
+// messageOf returns the controller's message on the pod, from its annotation.
+func (w *harness) messageOf(name string) string {
 	w.t.Helper()
 	return w.getPod(name).Annotations[messageAnnotation]
 }

@@ -148,14 +148,14 @@ func TestMembershipAndSettingsChange(t *testing.T) {
 		if g := w.group("g"); g.Spec.MinMember != 1 || g.Annotations[gangs.ModeAnnotation] != "NonStrict" {
 			t.Errorf("minimum %d, mode %s", g.Spec.MinMember, g.Annotations[gangs.ModeAnnotation])
 		}
-		expectTold(t, w.told("p1"), gangs.MinAvailableAnnotation, `"2"`, "Pod p0")
+		expectTold(t, w.messageOf("p1"), gangs.MinAvailableAnnotation, `"2"`, "Pod p0")
 		expectTold(t, w.group("g").Annotations[messageAnnotation], "conflicting settings: Pod p0 overrides p1")
 		w.deletePod("p0")
 		w.settle()
 		if g := w.group("g"); g.Spec.MinMember != 2 || g.Annotations[messageAnnotation] != "" {
 			t.Errorf("minimum %d, message %q, once the next pod decides", g.Spec.MinMember, g.Annotations[messageAnnotation])
 		}
-		if told := w.told("p1"); told != "" {
+		if told := w.messageOf("p1"); told != "" {
 			t.Errorf("the message was not removed: %s", told)
 		}
 		w.changePod("p1", func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = "h" })
@@ -210,7 +210,7 @@ func TestGangOfAnObject(t *testing.T) {
 	withController(t, func(w *harness) {
 		w.labelled("p0")
 		w.settle()
-		expectTold(t, w.told("p0"), "PodGroup.scheduling.sigs.k8s.io a/g", "does not exist")
+		expectTold(t, w.messageOf("p0"), "PodGroup.scheduling.sigs.k8s.io a/g", "does not exist")
 		w.object(2, func(group *v1alpha1.PodGroup) {
 			group.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": "required", v1beta1.QueueNameAnnotationKey: "q"}
 			group.Spec.ScheduleTimeoutSeconds = new(int32(90))
@@ -234,10 +234,10 @@ func TestGangOfAnObject(t *testing.T) {
 		if group.Spec.MinMember != 2 || group.Spec.Queue != "q" {
 			t.Errorf("spec %+v", group.Spec)
 		}
-		if w.told("p0") != "" {
-			t.Errorf("p0 still has the message %s", w.told("p0"))
+		if w.messageOf("p0") != "" {
+			t.Errorf("p0 still has the message %s", w.messageOf("p0"))
 		}
-		expectTold(t, w.told("p1"), gangs.ModeAnnotation, `value "NonStrict" conflicts`, `using "Strict"`)
+		expectTold(t, w.messageOf("p1"), gangs.ModeAnnotation, `value "NonStrict" conflicts`, `using "Strict"`)
 		expectTold(t, w.getObject().Annotations[messageAnnotation], "g overrides p1")
 		w.changeObject(func(group *v1alpha1.PodGroup) {
 			group.Spec.MinMember = 1
@@ -504,6 +504,6 @@ func TestControllersOfTwoSchedulers(t *testing.T) {
 		if w.in("q") != "" {
 			t.Errorf("a pod of the second scheduler is in %q", w.in("q"))
 		}
-		expectTold(t, w.told("q"), `belongs to scheduler "volcano" already`)
+		expectTold(t, w.messageOf("q"), `belongs to scheduler "volcano" already`)
 	})
 }

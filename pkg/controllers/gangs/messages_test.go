@@ -38,7 +38,7 @@ func TestMessages(t *testing.T) {
 		withController(t, func(w *harness) {
 			scenario(w)
 			w.settle()
-			text = w.told("p")
+			text = w.messageOf("p")
 		})
 		return text
 	}
@@ -121,7 +121,7 @@ func TestMessages(t *testing.T) {
 		})
 		w.member("p", minimum(1))
 		w.settle()
-		got["the API server refuses the PodGroup"] = w.told("p")
+		got["the API server refuses the PodGroup"] = w.messageOf("p")
 	})
 	withController(t, func(w *harness) {
 		w.podGroup("g", func(*v1beta1.PodGroup) {})
@@ -167,7 +167,7 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 		said[gangs.ModeAnnotation] = "strict"
 		w.member("p", said)
 		w.settle()
-		expectTold(t, w.told("p"), gangs.ModeAnnotation, `"strict"`, "using Strict")
+		expectTold(t, w.messageOf("p"), gangs.ModeAnnotation, `"strict"`, "using Strict")
 		expectTold(t, w.group("g").Annotations[messageAnnotation], gangs.ModeAnnotation)
 		if n := len(w.events.Events); n != 1 {
 			t.Fatalf("%d events, want 1", n)
@@ -186,7 +186,7 @@ func TestAGangWithoutAMinimumIsReported(t *testing.T) {
 	withController(t, func(w *harness) {
 		w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"})
 		w.settle()
-		expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `invalid value "0"`, "not scheduled")
+		expectTold(t, w.messageOf("p"), gangs.MinAvailableAnnotation, `invalid value "0"`, "not scheduled")
 		if w.group("g") != nil || w.in("p") != "" {
 			t.Error("the pod is in the gang's PodGroup")
 		}
@@ -204,9 +204,9 @@ func TestNamesThatCannotBe(t *testing.T) {
 			withController(t, func(w *harness) {
 				w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = name })
 				w.settle()
-				expectTold(t, w.told("p"), "is not a valid PodGroup name")
-				if w.in("p") != "" || len(w.events.Events) != 1 || len(w.told("p")) > 1024 {
-					t.Errorf("in %q, %d events, a message of %d bytes", w.in("p"), len(w.events.Events), len(w.told("p")))
+				expectTold(t, w.messageOf("p"), "is not a valid PodGroup name")
+				if w.in("p") != "" || len(w.events.Events) != 1 || len(w.messageOf("p")) > 1024 {
+					t.Errorf("in %q, %d events, a message of %d bytes", w.in("p"), len(w.events.Events), len(w.messageOf("p")))
 				}
 			})
 		})
@@ -225,9 +225,9 @@ func TestTwoWaysAtOnce(t *testing.T) {
 		if w.in("explicit") != "mine" || w.in("same") != "g" || w.in("both") != "" {
 			t.Errorf("explicit is in %q, same in %q, both in %q", w.in("explicit"), w.in("same"), w.in("both"))
 		}
-		expectTold(t, w.told("explicit"), gangs.NameAnnotation, `value "g" conflicts with "mine"`, `using "mine"`)
-		expectTold(t, w.told("both"), `conflicts with "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
-		if told := w.told("same"); told != "" {
+		expectTold(t, w.messageOf("explicit"), gangs.NameAnnotation, `value "g" conflicts with "mine"`, `using "mine"`)
+		expectTold(t, w.messageOf("both"), `conflicts with "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
+		if told := w.messageOf("same"); told != "" {
 			t.Errorf("the message is %s", told)
 		}
 	})
@@ -250,7 +250,7 @@ func TestNameThatIsTaken(t *testing.T) {
 			if w.in("p") != "g" || w.group("g").Spec.MinMember != 5 {
 				t.Errorf("in %q, minimum %d", w.in("p"), w.group("g").Spec.MinMember)
 			}
-			expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `"5"`, "Volcano's PodGroup g")
+			expectTold(t, w.messageOf("p"), gangs.MinAvailableAnnotation, `"5"`, "Volcano's PodGroup g")
 			w.deletePod("p")
 			w.settle()
 			if w.group("g") == nil {
@@ -266,7 +266,7 @@ func TestNameThatIsTaken(t *testing.T) {
 			if w.in("p") != "" {
 				t.Errorf("in %q", w.in("p"))
 			}
-			expectTold(t, w.told("p"), "PodGroup of Job job", "to have the pod scheduled")
+			expectTold(t, w.messageOf("p"), "PodGroup of Job job", "to have the pod scheduled")
 		})
 	})
 }
@@ -282,11 +282,11 @@ func TestRejectedWritesAreReported(t *testing.T) {
 		})
 		w.member("p", minimum(1))
 		w.settle()
-		expectTold(t, w.told("p"), "cannot be created", "queue q is closed")
+		expectTold(t, w.messageOf("p"), "cannot be created", "queue q is closed")
 		open.Store(true)
 		w.settle()
-		if w.in("p") != "g" || w.told("p") != "" {
-			t.Errorf("in %q, message %q, once it is admitted", w.in("p"), w.told("p"))
+		if w.in("p") != "g" || w.messageOf("p") != "" {
+			t.Errorf("in %q, message %q, once it is admitted", w.in("p"), w.messageOf("p"))
 		}
 	})
 }

@@ -152,7 +152,7 @@ func TestPluginsPodGroups(t *testing.T) {
 		w.settle()
 		w.pod("lost", func(pod *corev1.Pod) { pod.Labels = map[string]string{pluginsLabel: "lost"} })
 		w.settle()
-		expectTold(t, w.told("p0"), "does not serve PodGroup.scheduling.x-k8s.io", "scheduling.x-k8s.io/pod-group", "CRD", "a/g")
+		expectTold(t, w.messageOf("p0"), "does not serve PodGroup.scheduling.x-k8s.io", "scheduling.x-k8s.io/pod-group", "CRD", "a/g")
 		_, err := w.plugins.CoschedulingV1alpha1().PodGroups(ns).Create(t.Context(), &v1alpha1.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g", UID: "uid-object"}, Spec: v1alpha1.PodGroupSpec{MinMember: 2, ScheduleTimeoutSeconds: new(int32(5))},
 		}, metav1.CreateOptions{})
@@ -163,7 +163,7 @@ func TestPluginsPodGroups(t *testing.T) {
 		w.pluginsServed.Store(true)
 		time.Sleep(grace)
 		synctest.Wait()
-		expectTold(t, w.told("lost"), "PodGroup.scheduling.x-k8s.io a/lost", "scheduling.x-k8s.io/pod-group", "does not exist")
+		expectTold(t, w.messageOf("lost"), "PodGroup.scheduling.x-k8s.io a/lost", "scheduling.x-k8s.io/pod-group", "does not exist")
 		group := w.group("g")
 		if group == nil || w.in("p0") != "g" {
 			t.Fatalf("PodGroup %v, p0 is in %q", group, w.in("p0"))

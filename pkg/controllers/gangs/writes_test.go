@@ -226,8 +226,8 @@ func TestOneChangedMemberCostsFewPatches(t *testing.T) {
 					}
 				}
 				if test.waiting {
-					expectTold(t, w.told("p001"), gangs.MinAvailableAnnotation, "-1")
-					expectTold(t, w.told("p039"), "gang a/g cannot be scheduled", messageAnnotation, fmt.Sprint(reportingMembers))
+					expectTold(t, w.messageOf("p001"), gangs.MinAvailableAnnotation, "-1")
+					expectTold(t, w.messageOf("p039"), "gang a/g cannot be scheduled", messageAnnotation, fmt.Sprint(reportingMembers))
 				}
 			})
 		})

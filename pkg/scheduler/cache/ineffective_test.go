@@ -37,23 +37,23 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 		hyperNode *schedtest.HyperNodeBuilder
 		group     *schedtest.PodGroupBuilder
 		want      string
-		// mended is the PodGroup after its user has corrected it.
-		mended *schedtest.PodGroupBuilder
+		// corrected is the PodGroup after its user has changed the field.
+		corrected *schedtest.PodGroupBuilder
 	}{
 		"role minima whose sum exceeds minMember": {
-			group: roles(), mended: roles().MinMember(3),
+			group: roles(), corrected: roles().MinMember(3),
 			want: "True IneffectiveFields: minTaskMember has no effect, because its sum 3 exceeds minMember 1; set minMember to 3 to require the minimum of every role",
 		},
 		"role minima of a Volcano Job": {group: roles().OwnedBy("batch.volcano.sh/v1alpha1", "Job")},
 		"a PriorityClass that does not exist": {
-			class: schedtest.PriorityClass("low", 1), group: group().PriorityClass("high"), mended: group().PriorityClass("low"), want: noClass + "0",
+			class: schedtest.PriorityClass("low", 1), group: group().PriorityClass("high"), corrected: group().PriorityClass("low"), want: noClass + "0",
 		},
 		"a PriorityClass that does not exist beside a default": {
 			class: defaultClass, group: group().PriorityClass("high"), want: noClass + "5",
 		},
 		"a PriorityClass where the scheduler watches none": {group: group().PriorityClass("high")},
 		"hard topology without HyperNodes": {
-			group: group().Topology(v1beta1.HardNetworkTopologyMode, 1), mended: group().Topology(v1beta1.SoftNetworkTopologyMode, 1),
+			group: group().Topology(v1beta1.HardNetworkTopologyMode, 1), corrected: group().Topology(v1beta1.SoftNetworkTopologyMode, 1),
 			want: noHyperNodes,
 		},
 		"hard topology with HyperNodes": {
@@ -64,7 +64,7 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 			group: group().SubGroups("rings", "ring", 1, 1).SubGroupTopologyByName(hard, "rack"), want: noHyperNodes,
 		},
 		"hard topology by the name of a tier that does not exist": {
-			hyperNode: rack(), group: group().TopologyByName(hard, "rak"), mended: group().TopologyByName(hard, "rack"),
+			hyperNode: rack(), group: group().TopologyByName(hard, "rak"), corrected: group().TopologyByName(hard, "rack"),
 			want: `True IneffectiveFields: networkTopology of mode hard has no effect, because its highestTierName "rak" is the tierName of no valid HyperNode: ` +
 				`the gang may be placed on any nodes; set highestTierName to an existing tierName: "rack"`,
 		},
@@ -74,12 +74,12 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 				`the gang may be placed on any nodes; set highestTierAllowed instead`,
 		},
 		"hard topology without a tier": {
-			hyperNode: rack(), group: group().TopologyByName(hard, ""), mended: group().Topology(hard, 1),
+			hyperNode: rack(), group: group().TopologyByName(hard, ""), corrected: group().Topology(hard, 1),
 			want: "True IneffectiveFields: networkTopology of mode hard has no effect, because it sets no tier: the gang may be placed on any nodes; set highestTierAllowed or highestTierName",
 		},
 		"hard topology of sub-groups without a tier": {
 			hyperNode: rack(), group: group().SubGroups("rings", "ring", 1, 1).SubGroupTopologyByName(hard, ""),
-			mended: group().SubGroups("rings", "ring", 1, 1).SubGroupTopologyByName(hard, "rack"),
+			corrected: group().SubGroups("rings", "ring", 1, 1).SubGroupTopologyByName(hard, "rack"),
 			want: `True IneffectiveFields: networkTopology of mode hard in subGroupPolicy "rings" has no effect, because it sets no tier: ` +
 				`each sub-group may be placed on any nodes that the gang may use; set highestTierAllowed or highestTierName`,
 		},
@@ -105,10 +105,10 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 				if diff := cmp.Diff(tt.want, reported()); diff != "" {
 					t.Errorf("condition (-want +got):\n%s", diff)
 				}
-				if tt.mended == nil {
+				if tt.corrected == nil {
 					return
 				}
-				w.add(tt.mended.Obj())
+				w.add(tt.corrected.Obj())
 				if got := reported(); got != "" {
 					t.Errorf("condition of the corrected PodGroup: %q", got)
 				}

@@ -51,7 +51,7 @@ func (b *bench) measureGrowth(ours *side, progress io.Writer) ([]series, error) 
 	for _, d := range dimensions {
 		s := series{Title: d.title}
 		for _, size := range d.sizes {
-			r, err := b.told(progress, ours, fmt.Sprintf("%s-%d", d.name, size), d.shape(size))
+			r, err := b.measureAndReport(progress, ours, fmt.Sprintf("%s-%d", d.name, size), d.shape(size))
 			if err != nil {
 				return nil, err
 			}

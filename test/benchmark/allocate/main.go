@@ -52,11 +52,11 @@ func compare(args []string, out, progress io.Writer) error {
 	for _, w := range p.works {
 		c := comparison{work: w}
 		if !p.OursOnly {
-			if c.upstream, err = b.told(progress, upstream, w.name, w.shape); err != nil {
+			if c.upstream, err = b.measureAndReport(progress, upstream, w.name, w.shape); err != nil {
 				return err
 			}
 		}
-		if c.ours, err = b.told(progress, ours, w.name, w.shape); err != nil {
+		if c.ours, err = b.measureAndReport(progress, ours, w.name, w.shape); err != nil {
 			return err
 		}
 		if i := slices.IndexFunc(comparisons, func(former comparison) bool { return former.work.name == w.like }); i >= 0 {
@@ -78,8 +78,8 @@ func compare(args []string, out, progress io.Writer) error {
 	return report(out, comparisons, all)
 }
 
-// told measures and reports the progress.
-func (b *bench) told(progress io.Writer, s *side, name string, sh shape) (*result, error) {
+// measureAndReport measures the work on one side, and writes the progress.
+func (b *bench) measureAndReport(progress io.Writer, s *side, name string, sh shape) (*result, error) {
 	began := time.Now()
 	fmt.Fprintf(progress, "%s %s: ", s.Name, name)
 	r, err := b.measure(s, name, sh)

@@ -48,8 +48,8 @@ func TestResultsEqualTheBinders(t *testing.T) {
 	}
 }
 
-// tally counts filter results that were compared with the binder's. kept counts cached results, and shared those that
-// another task computed.
+// tally counts filter results that were compared with the binder's. kept counts cached results, and shared counts
+// results that were computed for another task.
 type tally struct{ asked, kept, accepted, shared, placed int }
 
 // differential is one random cluster. No two volumes have one size, nor two claims of a pod, nor does a node reach two

@@ -25,7 +25,7 @@ import (
 )
 
 // oracle is a Kubernetes binder that is created for one question. Its input is the API server's volumes and claims with
-// those that pods hold, and capacities without the volumes that are assumed.
+// the claims that pods use, and capacities less the volumes that are assumed.
 type oracle struct {
 	*testCluster
 	pod        *v1.Pod
