@@ -41,7 +41,7 @@ func (a *Action) ExecuteByTurns(ssn *framework.Session, packings bool) {
 // ChargeNamespace counts the looks as used by attempts to place a gang of the namespace that no longer exists.
 func (a *Action) ChargeNamespace(namespace string, looks int) {
 	a.crossSession.Turns.SetAlone(false)
-	a.crossSession.Turns.Charge(namespace, looks)
+	a.crossSession.Turns.Charge(namespace, "gone", looks)
 }
 
 // LooksOf returns how many looks failed attempts to place gangs of the namespace have used.

@@ -4,10 +4,12 @@ package allocate_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
@@ -175,6 +177,74 @@ func TestAJobThatIsPlacedFirstNeedsNoTurn(t *testing.T) {
 	})
 }
 
+// TestJobsThatArePlacedFirstDoNotUseUpTheLimit checks that attempts to place a job that a plugin places first do not
+// count towards the limit of its namespace. It is tried in each session, so other gangs might never be tried.
+func TestJobsThatArePlacedFirstDoNotUseUpTheLimit(t *testing.T) {
+	pods, podGroup := gang("x", "9")
+	c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+	first := true
+	c.helped(nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "x" && first }))
+	for _, want := range []int{0, 1} {
+		c.look(func(*sessiontest.Session) {})
+		if got := action.LooksOf(schedtest.Namespace); got != want {
+			t.Errorf("placed first: %t, the gang's attempt counts as %d looks, want %d", first, got, want)
+		}
+		first = false
+		c.world.Nodes = []*v1.Node{node("n2", "ib-a", "8")} // so that the former result is not reused
+	}
+}
+
+// TestJobsThatCannotBePlacedAreNoCompetitors checks that the limit does not apply if the pods of other namespaces are not
+// to be placed in the session, such as gated pods.
+func TestJobsThatCannotBePlacedAreNoCompetitors(t *testing.T) {
+	for gated, want := range map[bool]int{true: 0, false: 1} {
+		pods, podGroup := gang("x", "9")
+		c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+		for _, pod := range c.world.Pods {
+			if gated && pod.Namespace == "other" {
+				pod.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "later"}}
+			}
+		}
+		c.look(func(*sessiontest.Session) {})
+		if got := action.LooksOf(schedtest.Namespace); got != want {
+			t.Errorf("with a gated pod in the other namespace: %t, the attempt counts as %d looks, want %d", gated, got, want)
+		}
+	}
+}
+
+// TestAGroupThatIsNotTriedDoesNotRepeatAFormerState checks that a gang group without a turn does not report that one of
+// its queues is full if that queue has room now.
+func TestAGroupThatIsNotTriedDoesNotRepeatAFormerState(t *testing.T) {
+	pods, podGroup := gang("x", "1")
+	more, second := gang("z", "1")
+	for _, podGroup := range []*v1beta1.PodGroup{podGroup, second} {
+		podGroup.Annotations = map[string]string{gangs.GroupsAnnotation: `["ns/x","ns/z"]`}
+	}
+	second.Spec.Queue = "full"
+	c, action := newShared(t, sessiontest.ClusterSpec{
+		Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: append(pods, more...), PodGroups: []*v1beta1.PodGroup{podGroup, second},
+		Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("full").Obj()},
+	})
+	full := true
+	c.helped(func(ssn *framework.Session) {
+		ssn.AddOverusedFn("helper", func(queue any) bool { return full && queue.(*api.QueueInfo).Name == "full" })
+	})
+	c.look(func(ssn *sessiontest.Session) {
+		if got, want := ssn.Jobs["ns/x"].JobFitErrors, "queue full is at its limit"; !strings.Contains(got, want) {
+			t.Fatalf("the first session reports %q, want %q in it", got, want)
+		}
+	})
+	full = false
+	action.ChargeNamespace(schedtest.Namespace, overLimit)
+	c.look(func(ssn *sessiontest.Session) {
+		for _, gang := range []api.JobID{"ns/x", "ns/z"} {
+			if got, _ := ssn.PendingReason(gang); got.Reason != framework.NotTried {
+				t.Errorf("gang %s reports %q, want reason %s", gang, got, framework.NotTried)
+			}
+		}
+	})
+}
+
 // TestNoPodIsEvictedForAGangThatIsNotTried checks that action reclaim evicts pods for a gang that was tried and fits on no
 // idle node, but not for a gang without a turn, which may fit.
 func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
@@ -228,11 +298,13 @@ func TestAttemptsThatBindNothingCount(t *testing.T) {
 		cpus      []string
 		partner   string // the request of another gang of the gang group, if it is a group
 		releasing bool   // a pod that terminates fills the larger node n4
+		apart     bool   // the pods exclude each other, so that nodes are checked and scored again for each pod
 		want      int
 	}{
 		"a gang that is placed":                                {cpus: []string{"2", "1"}},
 		"one class that no node takes":                         {cpus: []string{"9"}, want: 3},
 		"two classes, of which one fits":                       {cpus: []string{"9", "1"}, want: 3},
+		"pods that exclude each other, one more than nodes":    {cpus: []string{"2", "2", "2", "2"}, apart: true, want: 40},
 		"a gang group of which a gang fits not":                {cpus: []string{"9"}, partner: "9", want: 3},
 		"a gang that waits for resources being released":       {cpus: []string{"9"}, releasing: true, want: 4},
 		"a gang group that is placed":                          {cpus: []string{"2"}, partner: "1"},
@@ -242,6 +314,14 @@ func TestAttemptsThatBindNothingCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pods, podGroup := gang("x", tt.cpus...)
 			w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8"), node("n2", "ib-a", "8"), node("n3", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			for _, pod := range pods {
+				if tt.apart {
+					pod.Labels = map[string]string{"app": "x"}
+					pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+						{LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}, TopologyKey: v1.LabelHostname},
+					}}}
+				}
+			}
 			if tt.partner != "" {
 				more, second := gang("z", tt.partner)
 				w.Pods, w.PodGroups = append(w.Pods, more...), append(w.PodGroups, second)

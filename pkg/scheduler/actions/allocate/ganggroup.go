@@ -38,7 +38,7 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 		job := s.run.Session.Jobs[terms.Gang]
 		reason, lacks := s.groupBlockedBy(terms.Gang, job)
 		if reason != "" {
-			u.Explain(nil, fmt.Sprintf("gang %s %s", terms.Gang, reason))
+			u.ExplainBlocked(terms.Gang, reason)
 			return groupWaits
 		}
 		if lacks {
@@ -61,12 +61,12 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	placed, failed := u.Solve()
 	switch {
 	case placed == nil:
-		u.Explain(failed, "")
-		s.run.ChargeAttempt(u.Gangs[0], looks)
+		u.Explain(failed)
+		s.run.ChargeAttempt(u.Gangs, looks)
 		return groupWaits
 	case placed.Outcome() == trial.Pipelined:
+		s.run.ChargeAttempt(u.Gangs, looks)
 		s.run.NoteWaiting(u.Gangs)
-		s.run.ChargeAttempt(u.Gangs[0], looks)
 		noteHolds(s.run, placed, false)
 		return groupWaits
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/klog/v2"
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -73,6 +74,16 @@ func newJobQueues(s *state.Run) *jobQueues {
 		return cmp.Or(cmp.Compare(l.Rank, r.Rank), inOrder(l.JobInfo, r.JobInfo))
 	})
 	return q
+}
+
+// inOneNamespace reports whether all jobs to be placed are in one namespace.
+func (q *jobQueues) inOneNamespace() bool {
+	namespaces := map[string]bool{}
+	for uid := range q.pending {
+		namespace, _, _ := strings.Cut(string(uid), "/")
+		namespaces[namespace] = true
+	}
+	return len(namespaces) < 2
 }
 
 // pushQueues adds the queues that have jobs to the priority queue. The order of the queues depends on the placed tasks,

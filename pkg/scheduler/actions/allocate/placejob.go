@@ -25,7 +25,9 @@ type scheduler struct {
 
 // newScheduler returns a scheduler for the jobs that are to be placed in the run.
 func newScheduler(run *state.Run) *scheduler {
-	return &scheduler{run: run, waiting: newJobQueues(run), gangGroups: map[*binding.GangGroup]groupResult{}}
+	s := &scheduler{run: run, waiting: newJobQueues(run), gangGroups: map[*binding.GangGroup]groupResult{}}
+	run.CrossSession.Turns.SetAlone(s.waiting.inOneNamespace())
+	return s
 }
 
 // placeJob places enough of the pending tasks to make the job ready, or further tasks of a ready job. alone reports
@@ -50,7 +52,7 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 	result := search.Solve(r)
 	handed := finish(r, result)
 	if !handed {
-		s.run.ChargeAttempt(job, looks)
+		s.run.ChargeAttempt([]*api.JobInfo{job}, looks)
 	}
 	if result.Outcome == trial.Pipelined {
 		s.run.NoteWaiting([]*api.JobInfo{job})

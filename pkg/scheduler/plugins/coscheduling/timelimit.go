@@ -231,6 +231,9 @@ func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	if end := since.Add(limit); end.After(now) {
 		return end
 	}
+	if slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.ssn.Placements.IsUntried(g.UID) }) {
+		return time.Time{} // times out after the next session in which allocate tries the gangs
+	}
 	l.tries++
 	s.timeOut(l, first, now.Sub(since), now)
 	return now.Add(l.backoff())

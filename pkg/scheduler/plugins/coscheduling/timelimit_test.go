@@ -259,6 +259,24 @@ func TestGangsThatDoNotTimeOut(t *testing.T) {
 	}
 }
 
+// TestAGangThatWasNotTriedDoesNotTimeOut checks that a gang that allocate did not try in a session, because of the limit
+// of its namespace, does not time out in that session.
+func TestAGangThatWasNotTriedDoesNotTimeOut(t *testing.T) {
+	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
+		for range 12 {
+			w.session(func(ssn *sessiontest.Session) { ssn.Placements.SetUntried("ns/a", true) })
+			time.Sleep(10 * time.Second)
+		}
+		if got := w.condition("a", TimeLimit).Reason; got != gangAdmitted {
+			t.Errorf("untried for 120 s, the gang's condition has reason %q, want %q", got, gangAdmitted)
+		}
+		w.session()
+		if got := w.condition("a", TimeLimit).Reason; got != timedOut {
+			t.Errorf("in a session without that limit, the gang's condition has reason %q, want %q", got, timedOut)
+		}
+	})
+}
+
 // TestTimeLimitsOutliveTheConfiguration checks that a reload keeps the time that the gang has waited and its number of
 // timeouts. A new leader starts again.
 func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {

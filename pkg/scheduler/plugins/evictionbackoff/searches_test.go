@@ -103,6 +103,46 @@ func TestDeletedGangsLeaveARound(t *testing.T) {
 	}
 }
 
+// TestAnUntriedGangKeepsItsRoundOpen checks that a postponed gang has its search before gangs that have had theirs, also
+// if allocate does not try it for some sessions. A gang that asks for no search for another reason ends its round.
+func TestAnUntriedGangKeepsItsRoundOpen(t *testing.T) {
+	for name, tt := range map[string]struct{ untried, want bool }{
+		"a gang that allocate does not try": {untried: true, want: true},
+		"a gang that needs no search":       {},
+	} {
+		jobs := map[api.JobID]*api.JobInfo{"other/gang": {UID: "other/gang", Namespace: "other"}}
+		for _, id := range []api.JobID{"ns/first", "ns/late"} {
+			jobs[id] = &api.JobInfo{UID: id, Namespace: "ns"}
+		}
+		ssn := &framework.Session{Session: &vcframework.Session{Jobs: jobs}, Action: preempt}
+		turns := newTurns()
+		s := newSearches(ssn, turns)
+		if err := s.admit(&api.TaskInfo{Job: "ns/first", Namespace: "ns"}); err != nil {
+			t.Fatal(err)
+		}
+		s.spent[round{preempt, "ns"}] = searchTime
+		if err := s.admit(&api.TaskInfo{Job: "ns/late", Namespace: "ns"}); err == nil {
+			t.Fatal("a gang may search although its namespace has used up its time")
+		}
+		s.end()
+		for range 3 {
+			ssn.Placements.SetUntried("ns/late", tt.untried)
+			newSearches(ssn, turns).end()
+		}
+		if got := turns.had(ssn, jobs["ns/first"]); got != tt.want {
+			t.Errorf("%s: the gang that had its search waits for the others: %t, want %t", name, got, tt.want)
+		}
+		ssn.Placements.SetUntried("ns/late", false)
+		s = newSearches(ssn, turns)
+		if err := s.admit(&api.TaskInfo{Job: "ns/late", Namespace: "ns"}); err != nil {
+			t.Errorf("%s: the postponed gang may not search: %v", name, err)
+		}
+		if s.end(); turns.had(ssn, jobs["ns/first"]) {
+			t.Errorf("%s: the round does not end", name)
+		}
+	}
+}
+
 // TestTheCostOfANodeIsThatOfItsLeastImportantVictims: on a node, pods of higher priority are not evicted if the
 // preemptor fits without that. Pods of gangs that the session does not have are no victims.
 func TestTheCostOfANodeIsThatOfItsLeastImportantVictims(t *testing.T) {

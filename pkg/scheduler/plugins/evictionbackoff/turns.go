@@ -29,8 +29,8 @@ type round struct{ action, namespace string }
 // gangs that have already had their search in the same round, which has one search for each gang.
 type turns struct {
 	// searched has, for each unfinished round, the keys (searchKey) of the gangs that have had their search for
-	// victims.
-	searched map[round]map[string]bool
+	// victims. postponed has the keys of gangs that still wait for their search in the round.
+	searched, postponed map[round]map[string]bool
 }
 
 func newTurns() *turns { return &turns{searched: map[round]map[string]bool{}} }
@@ -62,16 +62,14 @@ type searches struct {
 	spent   map[round]time.Duration
 	running round
 	since   time.Time
-	// admitted has, for each round and searchKey, whether the gang may search for victims in this session. left has
-	// the rounds in which some gang may not search.
+	// admitted has, for each round and searchKey, whether the gang may search for victims in this session.
 	admitted map[round]map[string]bool
-	left     map[round]bool
 }
 
 func newSearches(ssn *framework.Session, t *turns) *searches {
 	return &searches{
 		ssn: ssn, turns: t, alone: inOneNamespace(ssn), spent: map[round]time.Duration{},
-		admitted: map[round]map[string]bool{}, left: map[round]bool{},
+		admitted: map[round]map[string]bool{},
 	}
 }
 
@@ -107,24 +105,39 @@ func (s *searches) admit(task *api.TaskInfo) error {
 		setIn(s.admitted, r, key, admitted)
 	}
 	if !admitted {
-		s.left[r] = true
 		return errWaitsForTurn
 	}
 	setIn(s.turns.searched, r, key, true)
 	return nil
 }
 
-// end removes the rounds in which no gang was refused a search in this session. These rounds are finished. It also
-// removes gangs that no longer exist from the other rounds: a round does not end while its namespace gets new gangs.
+// end removes finished rounds: those without postponed gangs. A gang is postponed if it was refused a search in this
+// session, or in an earlier session and allocate did not try it in this one, so that it could not ask for a search. end
+// also removes gangs that no longer exist from the other rounds: a round does not end while its namespace gets new gangs.
 func (s *searches) end() {
-	maps.DeleteFunc(s.turns.searched, func(r round, _ map[string]bool) bool { return !s.left[r] })
-	if len(s.turns.searched) == 0 {
-		return
-	}
-	exists := map[string]bool{}
+	exists, untried := map[string]bool{}, map[string]bool{}
 	for _, job := range s.ssn.Jobs {
-		exists[searchKey(s.ssn, job)] = true
+		key := searchKey(s.ssn, job)
+		exists[key] = true
+		untried[key] = untried[key] || s.ssn.Placements.IsUntried(job.UID)
 	}
+	postponed := map[round]map[string]bool{}
+	for r, keys := range s.admitted {
+		for key, admitted := range keys {
+			if !admitted {
+				setIn(postponed, r, key, true)
+			}
+		}
+	}
+	for r, keys := range s.turns.postponed {
+		for key := range keys {
+			if untried[key] {
+				setIn(postponed, r, key, true)
+			}
+		}
+	}
+	s.turns.postponed = postponed
+	maps.DeleteFunc(s.turns.searched, func(r round, _ map[string]bool) bool { return len(postponed[r]) == 0 })
 	for _, keys := range s.turns.searched {
 		maps.DeleteFunc(keys, func(key string, _ bool) bool { return !exists[key] })
 	}

@@ -17,6 +17,9 @@ const (
 // limit is namespaceLooks. It applies only if gangs of several namespaces wait. An attempt that has begun is not ended
 // early. What it uses beyond the limit is subtracted in the next sessions, up to maxDebt.
 //
+// The attempts of gangs that hold resources are not limited and do not count towards the limit (Hold). Otherwise they
+// could use it up in each session, and the namespace's other gangs would never be tried.
+//
 // The gangs of a namespace take turns in rounds. If gangs were not tried because of the limit, only these gangs may be
 // tried in the next sessions, until each of them was tried. Gangs that ask meanwhile are the next round, unless the
 // namespace stays below the limit.
@@ -114,9 +117,9 @@ func (t *Turns) Hold(namespace, gang string) {
 	t.held[[2]string{namespace, gang}] = t.session
 }
 
-// Charge counts the looks of an attempt to place a gang of the namespace that did not lead to a bind.
-func (t *Turns) Charge(namespace string, looks int) {
-	if t.alone || looks == 0 {
+// Charge counts the looks of an attempt to place the gang that did not lead to a bind.
+func (t *Turns) Charge(namespace, gang string, looks int) {
+	if _, held := t.held[[2]string{namespace, gang}]; held || t.alone || looks == 0 {
 		return
 	}
 	if t.looks == nil {

@@ -24,7 +24,7 @@ func tryNow(t *Turns, costs map[string]int, order ...string) (tried []string) {
 	for _, gang := range order {
 		if namespace := gang[:1]; t.Has(namespace, gang) {
 			tried = append(tried, gang)
-			t.Charge(namespace, costs[gang])
+			t.Charge(namespace, gang, costs[gang])
 		}
 	}
 	return tried
@@ -131,7 +131,7 @@ func TestTurnsWithoutDebtOfANamespaceThatWasAlone(t *testing.T) {
 func TestTurnsOfGangsThatHold(t *testing.T) {
 	turns := &Turns{}
 	tryInSessions(turns, 1, map[string]int{"a/1": 3 * namespaceLooks}, "a/1")
-	turns.Charge("b", 3*namespaceLooks)
+	turns.Charge("b", "1", 3*namespaceLooks)
 	turns.Hold("a", "group")
 	for session, want := range []bool{true, false} {
 		turns.beginSession()
@@ -140,6 +140,20 @@ func TestTurnsOfGangsThatHold(t *testing.T) {
 		}
 		if turns.Has("b", "group") {
 			t.Error("the gang of another namespace may be tried")
+		}
+	}
+}
+
+// TestTurnsBesideGangsThatHold checks that a gang that holds resources in each session does not use up the limit of its
+// namespace.
+func TestTurnsBesideGangsThatHold(t *testing.T) {
+	turns := &Turns{}
+	for session := range 20 {
+		turns.beginSession()
+		tryNow(turns, map[string]int{"a/holds": 3 * namespaceLooks}, "a/holds")
+		turns.Hold("a", "a/holds")
+		if tried := tryNow(turns, nil, "a/other"); session > 4 && len(tried) == 0 {
+			t.Errorf("in session %d, the other gang of the namespace is not tried", session)
 		}
 	}
 }

@@ -55,7 +55,8 @@ type Finder struct {
 	// rareLooks counts the checks of nodes for tasks of rare classes: classes with few tasks (see enough). maxRareLooks
 	// bounds it.
 	rareLooks int
-	// Looks counts the checks of nodes for task classes and tasks in the session that no cached result answers.
+	// Looks counts the checks and the scorings of nodes for task classes and tasks in the session that no cached result
+	// answers.
 	Looks       int
 	checks      checks
 	selection   selection

@@ -3,7 +3,6 @@
 package search
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -16,14 +15,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Explain records why each gang of the gang group waits. failed is the gang that found no room. It gets its own
-// explanation, and the reasons of the other gangs name it. If failed is nil, why is the reason of all gangs, or else
-// that arithmetic has excluded the group.
-func (u *GroupSearch) Explain(failed *UnplacedGang, why string) {
-	why = cmp.Or(why, u.lacking)
+// Explain records why each gang of the gang group waits after a search. failed is the gang that found no room. It gets
+// its own explanation, and the reasons of the other gangs name it. If failed is nil, arithmetic has excluded the group.
+func (u *GroupSearch) Explain(failed *UnplacedGang) {
+	why := u.lacking
 	if failed != nil {
 		why = fmt.Sprintf("gang %s does not fit: %s", failed.job.UID, brief.Part(failed.reason.Message))
 	}
+	u.remember(u.setReasons(failed, why), failed)
+}
+
+// ExplainBlocked records for each gang of the gang group that the group is not tried in this session, because of the
+// named gang.
+func (u *GroupSearch) ExplainBlocked(gang api.JobID, reason string) {
+	u.setReasons(nil, fmt.Sprintf("gang %s %s", gang, reason))
+}
+
+// setReasons records why each gang of the gang group waits, and returns the reasons. why is the reason of all gangs but
+// failed.
+func (u *GroupSearch) setReasons(failed *UnplacedGang, why string) map[api.JobID]framework.PendingReason {
 	reasons := map[api.JobID]framework.PendingReason{}
 	for _, terms := range u.gangGroup.Gangs {
 		job, pending := u.run.Session.Jobs[terms.Gang], u.pending[terms.Gang]
@@ -40,7 +50,7 @@ func (u *GroupSearch) Explain(failed *UnplacedGang, why string) {
 		reasons[job.UID] = reason
 		u.run.SetPendingReason(job, reason)
 	}
-	u.remember(reasons, failed)
+	return reasons
 }
 
 // Reuse records the last session's explanations for the gang group's gangs again, if nothing that they depend on has

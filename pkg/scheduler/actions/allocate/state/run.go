@@ -43,23 +43,7 @@ func NewRun(ssn *framework.Session, m *crosssession.Cache, defaults *options.Ser
 	s.Progress = newProgress(ssn, s.Index)
 	s.Prints = newFingerprinter(ssn, s.Index, s.Finder, m)
 	s.Prints.OfSession() // before any filter result, because the labels of namespaces may change during the session
-	m.Turns.SetAlone(inOneNamespace(ssn.Jobs))
 	return s
-}
-
-// inOneNamespace reports whether all jobs with pending tasks are in one namespace.
-func inOneNamespace(jobs map[api.JobID]*api.JobInfo) bool {
-	namespace := ""
-	for _, job := range jobs {
-		if len(job.TaskStatusIndex[api.Pending]) == 0 {
-			continue
-		}
-		if namespace != "" && job.Namespace != namespace {
-			return false
-		}
-		namespace = job.Namespace
-	}
-	return true
 }
 
 // SetPendingReason records why the job is not placed.
@@ -86,11 +70,15 @@ func (s *Run) gangGroupOf(job *api.JobInfo) string {
 // be placed first always may. Otherwise they may not if attempts for gangs of their namespace have used up their limit
 // (crosssession.Turns). No pods are evicted for jobs that may not be tried.
 func (s *Run) HasTurn(jobs []*api.JobInfo) bool {
-	has := slices.ContainsFunc(jobs, s.Session.Placements.IsPlacedFirst) || s.CrossSession.Turns.Has(jobs[0].Namespace, s.gangGroupOf(jobs[0]))
+	has := s.isPlacedFirst(jobs) || s.CrossSession.Turns.Has(jobs[0].Namespace, s.gangGroupOf(jobs[0]))
 	for _, job := range jobs {
 		s.Session.Placements.SetUntried(job.UID, !has)
 	}
 	return has
+}
+
+func (s *Run) isPlacedFirst(jobs []*api.JobInfo) bool {
+	return slices.ContainsFunc(jobs, s.Session.Placements.IsPlacedFirst)
 }
 
 // NoteWaiting records that the jobs, which are placed together, hold resources while they wait for others to be released.
@@ -98,10 +86,13 @@ func (s *Run) NoteWaiting(jobs []*api.JobInfo) {
 	s.CrossSession.Turns.Hold(jobs[0].Namespace, s.gangGroupOf(jobs[0]))
 }
 
-// ChargeAttempt counts an attempt to place the job or its gang group that did not lead to a bind. looks is the value of
-// Finder.Looks before the attempt.
-func (s *Run) ChargeAttempt(job *api.JobInfo, looks int) {
-	s.CrossSession.Turns.Charge(job.Namespace, s.Finder.Looks-looks)
+// ChargeAttempt counts an attempt to place the jobs, which are placed together, that did not lead to a bind. looks is the
+// value of Finder.Looks before the attempt. Jobs that a plugin selects to be placed first are not counted, because they
+// are tried in each session and would keep the other gangs of their namespace from being tried.
+func (s *Run) ChargeAttempt(jobs []*api.JobInfo, looks int) {
+	if !s.isPlacedFirst(jobs) {
+		s.CrossSession.Turns.Charge(jobs[0].Namespace, s.gangGroupOf(jobs[0]), s.Finder.Looks-looks)
+	}
 }
 
 // ClassesOf returns the classes of the tasks, without duplicates.
