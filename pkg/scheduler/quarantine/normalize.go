@@ -69,11 +69,12 @@ func trimPod(pod *v1.Pod) {
 	if pod.Spec.Resources != nil {
 		trimRequirements(pod.Spec.Resources, 2)
 	}
-	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
-		status.AllocatedResources = withinLimits(status.AllocatedResources, parts)
-		if status.Resources != nil {
-			trimRequirements(status.Resources, parts)
+	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			statuses[i].AllocatedResources = withinLimits(statuses[i].AllocatedResources, parts)
+			if statuses[i].Resources != nil {
+				trimRequirements(statuses[i].Resources, parts)
+			}
 		}
 	}
 }

@@ -35,7 +35,11 @@ func TestAmountsOfEveryPodFieldAreNormalized(t *testing.T) {
 			pod.Spec.Overhead, pod.Spec.Resources = huge, &v1.ResourceRequirements{Requests: huge}
 		},
 		"what its containers are said to have been given": func(pod *v1.Pod) { pod.Status.ContainerStatuses[0].AllocatedResources = huge },
-		"what its containers are said to ask for":         func(pod *v1.Pod) { pod.Status.ContainerStatuses[0].Resources.Requests = huge },
+		"what its sidecar is said to have been given": func(pod *v1.Pod) {
+			pod.Spec.InitContainers = []v1.Container{{Name: "sidecar", RestartPolicy: &always}}
+			pod.Status.InitContainerStatuses = []v1.ContainerStatus{{Name: "sidecar", AllocatedResources: huge, Resources: &v1.ResourceRequirements{Requests: huge}}}
+		},
+		"what its containers are said to ask for": func(pod *v1.Pod) { pod.Status.ContainerStatuses[0].Resources.Requests = huge },
 	}
 	for name, says := range tests {
 		t.Run(name, func(t *testing.T) {

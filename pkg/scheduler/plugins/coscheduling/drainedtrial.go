@@ -4,6 +4,7 @@ package coscheduling
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -213,7 +214,10 @@ func (m *reservationManager) try(r *reservation, job *api.JobInfo, p place, unti
 func (t *trial) prepare() error {
 	t.reserved.nodes, t.classes, t.first = map[string]bool{}, map[api.TaskID]string{}, map[string]*api.TaskInfo{}
 	for _, task := range t.members {
-		class := fmt.Sprint(task.TaskRole, task.InitResreq)
+		class, err := classOf(task)
+		if err != nil {
+			return err
+		}
 		t.classes[task.UID] = class
 		if t.first[class] != nil {
 			continue
@@ -227,6 +231,17 @@ func (t *trial) prepare() error {
 		}
 	}
 	return nil
+}
+
+// classOf returns a key for the properties of the task that decide which nodes can take it: its role, its requests, and
+// its rules about nodes and other pods.
+func classOf(task *api.TaskInfo) (string, error) {
+	spec := task.Pod.Spec
+	rules, err := json.Marshal([]any{spec.NodeSelector, spec.Affinity, spec.Tolerations, spec.TopologySpreadConstraints})
+	if err != nil {
+		return "", fmt.Errorf("pod %s: %w", task.Name, err)
+	}
+	return fmt.Sprint(task.TaskRole, task.InitResreq, string(rules)), nil
 }
 
 // mayHelp reports whether a member might fit on the node once the node is drained. The check is cheaper than fill,

@@ -5,6 +5,7 @@ package coscheduling
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,31 @@ func TestTrialIsReverted(t *testing.T) {
 		}
 		if len(w.reserved()) != 2 {
 			t.Errorf("the reserved nodes are %v, want two nodes", w.reserved())
+		}
+	})
+}
+
+// TestUnlikeMembersGetUnlikeNodes checks that the trial asks for each member by itself whether a node takes it, if
+// members have the same requests and different node selectors.
+func TestUnlikeMembersGetUnlikeNodes(t *testing.T) {
+	given := nodes(4, "4")
+	for i, node := range given.Nodes {
+		node.Labels["kind"] = fmt.Sprint(i % 2)
+	}
+	in(t, given, after5m(50), func(t *testing.T, w *simulation) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4", func(pod *v1.Pod) {
+			pod.Spec.NodeSelector = map[string]string{"kind": strings.TrimPrefix(pod.Name, "big-")}
+		})
+		w.untilReserved("big")
+		kinds := map[string]bool{}
+		for _, node := range given.Nodes {
+			if slices.Contains(w.reserved(), node.Name) {
+				kinds[node.Labels["kind"]] = true
+			}
+		}
+		if len(kinds) != 2 {
+			t.Errorf("the reserved nodes %v are of kinds %v, want one of each", w.reserved(), kinds)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
@@ -19,33 +20,48 @@ import (
 // preempt and reclaim evict members for other gangs.
 //
 //   - A leader remembers the members that its sessions handed over to be bound while no member held a node. It forgets
-//     them when the gang has its minimum, when no member of the gang or its group holds a node or is being bound, and
-//     when the pod was deleted.
+//     them when the gang has its minimum, when no member of the gang or its group holds a node or is being bound, when
+//     the pod was deleted, and when no session had the gang for absentFor. A gang may be absent from some sessions, for
+//     example while the quarantine searches for an object that makes sessions panic.
 //   - A new leader compares, in its first session, two times that the API server writes and tenants cannot change: when
 //     pods were created and when they were bound. After a crash between two Bindings, the pending members were created
 //     before the first Binding.
 
-// members are tasks of a gang, by UID, as they were when the leader first handed them over to be bound.
-type members map[api.TaskID]*api.TaskInfo
+// absentFor is how long the members of a gang are remembered that sessions do not have.
+const absentFor = 10 * time.Minute
+
+// interruptedBind has the members of a gang that the leader handed over to be bound.
+type interruptedBind struct {
+	// tasks are the members, by UID, as they were when they were first handed over.
+	tasks map[api.TaskID]*api.TaskInfo
+	// seen is when a session last had the gang, whose PodGroup has this UID.
+	seen     time.Time
+	podGroup types.UID
+}
 
 // forgetInterrupted drops the members that no longer count as interrupted. A new leader first finds the members that a
 // crash interrupted.
 func (p *plugin) forgetInterrupted(ssn *framework.Session) {
+	now := time.Now()
 	if p.memory.interrupted == nil {
-		p.memory.interrupted = map[api.JobID]members{}
+		p.memory.interrupted = map[api.JobID]*interruptedBind{}
 		for uid, job := range ssn.Jobs {
-			p.memory.interrupted[uid] = p.interruptedByCrash(ssn.Jobs, job)
+			p.memory.interrupted[uid] = &interruptedBind{tasks: p.interruptedByCrash(ssn.Jobs, job), podGroup: job.PodGroup.UID}
 		}
 	}
-	for uid, tasks := range p.memory.interrupted {
+	for uid, interrupted := range p.memory.interrupted {
 		job := ssn.Jobs[uid]
-		if job == nil || binding.MinimumBound(job) || !p.isBindingInPart(ssn.Jobs, job) {
+		switch {
+		case job == nil && now.Sub(interrupted.seen) < absentFor:
+			continue
+		case job == nil || job.PodGroup.UID != interrupted.podGroup || binding.MinimumBound(job) || !p.isBindingInPart(ssn.Jobs, job):
 			delete(p.memory.interrupted, uid)
 			continue
 		}
-		for uid := range tasks {
+		interrupted.seen = now
+		for uid := range interrupted.tasks {
 			if job.Tasks[uid] == nil {
-				delete(tasks, uid)
+				delete(interrupted.tasks, uid)
 			}
 		}
 	}
@@ -62,10 +78,10 @@ func (p *plugin) rememberBinding(ssn *framework.Session) {
 		}
 		for task, info := range job.TaskStatusIndex[api.Binding] {
 			if p.memory.interrupted[uid] == nil {
-				p.memory.interrupted[uid] = members{}
+				p.memory.interrupted[uid] = &interruptedBind{tasks: map[api.TaskID]*api.TaskInfo{}, seen: time.Now(), podGroup: job.PodGroup.UID}
 			}
-			if p.memory.interrupted[uid][task] == nil {
-				p.memory.interrupted[uid][task] = info
+			if tasks := p.memory.interrupted[uid].tasks; tasks[task] == nil {
+				tasks[task] = info
 			}
 		}
 	}
@@ -90,7 +106,7 @@ func isBinding(job *api.JobInfo) bool { return len(job.TaskStatusIndex[api.Bindi
 // was bound. It returns none if as many members are bound as the gang needed when they were bound: a tenant can change
 // the minimum later, and have a spare pod that is older. This number does not decide if roles or sub-groups have minima,
 // because the members that a crash left out may be all of a role.
-func (p *plugin) interruptedByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) members {
+func (p *plugin) interruptedByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) map[api.TaskID]*api.TaskInfo {
 	byNumber := len(binding.RoleMinima(&job.PodGroup.Spec)) == 0 && len(job.MinSubJobs) == 0
 	if least := binding.BoundFor(job); byNumber && least > 0 && binding.BoundMembers(job) >= least {
 		return nil
@@ -100,7 +116,7 @@ func (p *plugin) interruptedByCrash(jobs map[api.JobID]*api.JobInfo, job *api.Jo
 		bound = append(bound, boundTasks(other)...)
 	}
 	first, known := firstBind(bound)
-	interrupted := members{}
+	interrupted := map[api.TaskID]*api.TaskInfo{}
 	for uid, task := range job.TaskStatusIndex[api.Pending] {
 		if !known || !task.Pod.CreationTimestamp.After(first) {
 			interrupted[uid] = task
@@ -124,8 +140,11 @@ func firstBind(tasks []*api.TaskInfo) (first time.Time, known bool) {
 // completing returns the pending members whose bind was interrupted and that request no more than then; nil if they do
 // not complete the gang's minimum.
 func (p *plugin) completing(job *api.JobInfo) map[api.TaskID]bool {
-	completing := map[api.TaskID]bool{}
-	for uid, task := range p.memory.interrupted[job.UID] {
+	interrupted, completing := p.memory.interrupted[job.UID], map[api.TaskID]bool{}
+	if interrupted == nil {
+		return nil
+	}
+	for uid, task := range interrupted.tasks {
 		if now := job.TaskStatusIndex[api.Pending][uid]; now != nil && !isLarger(now, task) {
 			completing[uid] = true
 		}

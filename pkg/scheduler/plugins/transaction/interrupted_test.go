@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -229,11 +230,13 @@ func TestInterruptedMembersGoFirst(t *testing.T) {
 			w.session(nil)
 			w.remove("g-2")
 		}},
-		"the gang was left out since": {do: func(w *bindWorld) {
+		"its PodGroup was created again": {do: func(w *bindWorld) {
 			rejected(w)
 			w.DeletePodGroupV1beta1(schedtest.MakePodGroup().Name("g").Obj())
 			w.session(nil)
-			w.needs(2)
+			again := schedtest.MakePodGroup().Name("g").Queue("a").MinMember(2).Obj()
+			again.UID = "again"
+			w.AddPodGroupV1beta1(again)
 		}},
 		"it was in another gang since": {do: func(w *bindWorld) {
 			rejected(w)
@@ -296,6 +299,29 @@ func TestInterruptedMembersGoFirst(t *testing.T) {
 				if says := strings.HasSuffix(message, "its pods whose bind was interrupted are scheduled first"); message == "" || says != (tt.want != nil) {
 					t.Errorf("the condition says %q", message)
 				}
+			}
+		})
+	}
+}
+
+// TestAbsentGangsAreRemembered checks that interrupted members still go first after sessions that did not have their gang,
+// as while the quarantine searches for an object that makes sessions panic, and that they are forgotten in the end.
+func TestAbsentGangsAreRemembered(t *testing.T) {
+	for absent, want := range map[time.Duration][]string{time.Minute: {"g-1"}, absentFor: nil} {
+		w := newBindWorld(t)
+		w.needs(2)
+		w.waits("g-0", "g-1")
+		w.binds("g-0", "g-1")
+		w.bound("g-0")
+		synctest.Test(t, func(t *testing.T) {
+			w.session(nil)
+			group := w.Jobs["ns/g"]
+			delete(w.Jobs, "ns/g")
+			time.Sleep(absent)
+			w.session(nil)
+			w.Jobs["ns/g"] = group
+			if got, _ := w.first("g"); !slices.Equal(got, want) {
+				t.Errorf("after %s without the gang, %v go first, want %v", absent, got, want)
 			}
 		})
 	}

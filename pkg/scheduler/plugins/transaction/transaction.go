@@ -61,7 +61,7 @@ type memory struct {
 	seen map[api.JobID]time.Time
 	// interrupted has the members of each gang that earlier sessions handed over to be bound, until the gang has its
 	// minimum (interrupted.go); nil before the leader's first session.
-	interrupted map[api.JobID]members
+	interrupted map[api.JobID]*interruptedBind
 	// reported has the gangs whose condition PartiallyBound this leader has written. The value reports whether the gang
 	// was placed first at that time, because the condition's message depends on it.
 	reported map[api.JobID]bool
