@@ -155,8 +155,8 @@ func TestMembershipAndSettingsChange(t *testing.T) {
 		if g := w.group("g"); g.Spec.MinMember != 2 || g.Annotations[messageAnnotation] != "" {
 			t.Errorf("minimum %d, message %q, once the next pod decides", g.Spec.MinMember, g.Annotations[messageAnnotation])
 		}
-		if told := w.messageOf("p1"); told != "" {
-			t.Errorf("the message was not removed: %s", told)
+		if message := w.messageOf("p1"); message != "" {
+			t.Errorf("the message was not removed: %s", message)
 		}
 		w.changePod("p1", func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = "h" })
 		w.settle()
@@ -311,28 +311,28 @@ func TestWhyItWaitsIsOnTheObject(t *testing.T) {
 		}
 		w.changeObject(func(group *v1alpha1.PodGroup) { group.Annotations[messageAnnotation] = "edited by a user" })
 		w.settle()
-		if told, again := w.getObject().Annotations[messageAnnotation], w.recorded(); told != "NotEnoughResources: "+long || len(again) > 0 {
-			t.Errorf("after a user edited the message it is %q, and there are events %q", told, again)
+		if message, again := w.getObject().Annotations[messageAnnotation], w.recorded(); message != "NotEnoughResources: "+long || len(again) > 0 {
+			t.Errorf("after a user edited the message it is %q, and there are events %q", message, again)
 		}
 		w.changeObject(func(group *v1alpha1.PodGroup) {
 			metav1.SetMetaDataAnnotation(&group.ObjectMeta, gangs.ModeAnnotation, strings.Repeat("strict", 20))
 		})
 		w.settle()
-		if told := w.getObject().Annotations[messageAnnotation]; !strings.HasPrefix(told, gangs.ModeAnnotation) || !strings.HasSuffix(told, long) {
-			t.Errorf("an invalid setting beside the reason: the message is %q", told)
+		if message := w.getObject().Annotations[messageAnnotation]; !strings.HasPrefix(message, gangs.ModeAnnotation) || !strings.HasSuffix(message, long) {
+			t.Errorf("an invalid setting beside the reason: the message is %q", message)
 		}
 		w.recorded()
 		w.changeObject(func(group *v1alpha1.PodGroup) { delete(group.Annotations, gangs.ModeAnnotation) })
 		w.unschedulable(strings.Repeat("n", 5000))
-		if told := w.getObject().Annotations[messageAnnotation]; len(told) > brief.Most {
-			t.Errorf("the annotation has %d bytes of any condition", len(told))
+		if message := w.getObject().Annotations[messageAnnotation]; len(message) > brief.Most {
+			t.Errorf("the annotation has %d bytes of any condition", len(message))
 		}
 		for i := range 2 {
 			w.changePod(fmt.Sprintf("p%d", i), func(pod *corev1.Pod) { pod.Spec.NodeName = "n" })
 		}
 		w.settle()
-		if told := w.getObject().Annotations[messageAnnotation]; told != "" {
-			t.Errorf("the message is %q once it is placed", told)
+		if message := w.getObject().Annotations[messageAnnotation]; message != "" {
+			t.Errorf("the message is %q once it is placed", message)
 		}
 	})
 }

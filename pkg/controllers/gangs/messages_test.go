@@ -33,8 +33,8 @@ func (w *harness) others(n int, said map[string]string, change ...func(*corev1.P
 // TestMessages compares the messages that users read on pods and PodGroups of gangs that are not defined by a Volcano
 // PodGroup.
 func TestMessages(t *testing.T) {
-	// told returns the message on pod p.
-	told := func(scenario func(w *harness)) (text string) {
+	// messageIn returns the message on pod p.
+	messageIn := func(scenario func(w *harness)) (text string) {
 		withController(t, func(w *harness) {
 			scenario(w)
 			w.settle()
@@ -48,29 +48,29 @@ func TestMessages(t *testing.T) {
 	job := metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)}
 	conflict := ""
 	got := map[string]string{
-		"an invalid setting": told(func(w *harness) {
+		"an invalid setting": messageIn(func(w *harness) {
 			w.member("p", map[string]string{gangs.MinAvailableAnnotation: "3", gangs.ModeAnnotation: "strict"})
 		}),
-		"no minimum":      told(func(w *harness) { w.member("p", nil) }),
-		"a minimum of 0":  told(func(w *harness) { w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"}) }),
-		"an invalid name": told(func(w *harness) { w.member("p", minimum(1), named("Upper")) }),
-		"an invalid name, on the last of many pods": told(func(w *harness) {
+		"no minimum":      messageIn(func(w *harness) { w.member("p", nil) }),
+		"a minimum of 0":  messageIn(func(w *harness) { w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"}) }),
+		"an invalid name": messageIn(func(w *harness) { w.member("p", minimum(1), named("Upper")) }),
+		"an invalid name, on the last of many pods": messageIn(func(w *harness) {
 			w.others(reportingMembers, nil, named("Upper"))
 			w.member("p", nil, named("Upper"))
 		}),
-		"no minimum, on the last of many pods": told(func(w *harness) {
+		"no minimum, on the last of many pods": messageIn(func(w *harness) {
 			w.others(reportingMembers, nil)
 			w.member("p", nil)
 		}),
-		"no such PodGroup": told(func(w *harness) { w.labelled("p") }),
-		"the API server does not serve PodGroups": told(func(w *harness) {
+		"no such PodGroup": messageIn(func(w *harness) { w.labelled("p") }),
+		"the API server does not serve PodGroups": messageIn(func(w *harness) {
 			w.pod("p", func(pod *corev1.Pod) { pod.Labels = map[string]string{pluginsLabel: "g"} })
 		}),
-		"the name is taken": told(func(w *harness) {
+		"the name is taken": messageIn(func(w *harness) {
 			w.podGroup("g", func(g *v1beta1.PodGroup) { g.OwnerReferences = []metav1.OwnerReference{job} })
 			w.member("p", minimum(1))
 		}),
-		"another scheduler's": told(func(w *harness) {
+		"another scheduler's": messageIn(func(w *harness) {
 			w.member("other", minimum(1))
 			w.settle()
 			w.stop()
@@ -78,13 +78,13 @@ func TestMessages(t *testing.T) {
 			w.start()
 			w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Spec.SchedulerName = "second" })
 		}),
-		"an own PodGroup": told(func(w *harness) {
+		"an own PodGroup": messageIn(func(w *harness) {
 			w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "mine" })
 		}),
-		"a label and an annotation": told(func(w *harness) {
+		"a label and an annotation": messageIn(func(w *harness) {
 			w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Labels = map[string]string{gangs.PodGroupLabel: "h"} })
 		}),
-		"a setting of another pod": told(func(w *harness) {
+		"a setting of another pod": messageIn(func(w *harness) {
 			w.member("first", minimum(1))
 			w.member("p", minimum(2))
 			w.settle()
@@ -92,13 +92,13 @@ func TestMessages(t *testing.T) {
 		}),
 	}
 	got["a setting of another pod, on the PodGroup"] = conflict
-	got["a setting that the first pod does not have"] = told(func(w *harness) {
+	got["a setting that the first pod does not have"] = messageIn(func(w *harness) {
 		w.member("first", minimum(1))
 		said := minimum(1)
 		said[gangs.MatchPolicyAnnotation] = string(gangs.OnlyWaiting)
 		w.member("p", said)
 	})
-	got["an invalid time"] = told(func(w *harness) {
+	got["an invalid time"] = messageIn(func(w *harness) {
 		said := minimum(1)
 		said[gangs.WaitingTimeAnnotation] = "soon"
 		w.member("p", said)
@@ -227,8 +227,8 @@ func TestTwoWaysAtOnce(t *testing.T) {
 		}
 		expectTold(t, w.messageOf("explicit"), gangs.NameAnnotation, `value "g" conflicts with "mine"`, `using "mine"`)
 		expectTold(t, w.messageOf("both"), `conflicts with "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
-		if told := w.messageOf("same"); told != "" {
-			t.Errorf("the message is %s", told)
+		if messageIn := w.messageOf("same"); messageIn != "" {
+			t.Errorf("the message is %s", messageIn)
 		}
 	})
 }

@@ -41,8 +41,8 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 		pods []texts // the oldest first
 		min  int32
 		want texts
-		// told are the invalid fields of the deciding pod, and of the other pods.
-		told []string
+		// invalid are the invalid fields of the deciding pod, and of the other pods.
+		invalid []string
 	}{
 		"G1 a minimum alone":           {[]texts{{minimum: "3"}}, 3, texts{mode: "Strict"}, nil},
 		"G2 a total below the minimum": {[]texts{{minimum: "3", total: "2"}}, 3, texts{mode: "Strict", total: "3"}, []string{"pod-0 " + total}},
@@ -84,16 +84,16 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 				pods = append(pods, podSaying(fmt.Sprintf("pod-%d", i), i, said))
 			}
 			got, decider := fromPods(gangs.Name{Namespace: "a", Name: "x"}, pods)
-			var told []string
-			tell := func(pod *corev1.Pod, invalid []gangs.InvalidSetting) {
-				for _, m := range invalid {
-					told = append(told, pod.Name+" "+m.Field)
+			var invalid []string
+			note := func(pod *corev1.Pod, settings []gangs.InvalidSetting) {
+				for _, m := range settings {
+					invalid = append(invalid, pod.Name+" "+m.Field)
 				}
 			}
 			if decider != nil {
-				tell(decider, got.invalid)
+				note(decider, got.invalid)
 				for _, pod := range pods {
-					tell(pod, got.disagreements(pod))
+					note(pod, got.disagreements(pod))
 				}
 			}
 			if got.minMember != test.min {
@@ -102,7 +102,7 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 			if diff := cmp.Diff(test.want, got.taken); diff != "" {
 				t.Errorf("taken (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.told, told); diff != "" {
+			if diff := cmp.Diff(test.invalid, invalid); diff != "" {
 				t.Errorf("invalid fields (-want +got):\n%s", diff)
 			}
 		})
@@ -172,10 +172,10 @@ func TestSettingsOfObjects(t *testing.T) {
 	type texts = map[string]string
 	strict := texts{gangs.ModeAnnotation: "Strict"}
 	tests := map[string]struct {
-		object v1alpha1.PodGroup
-		min    int32
-		want   texts
-		told   []string
+		object  v1alpha1.PodGroup
+		min     int32
+		want    texts
+		invalid []string
 	}{
 		"a minimum alone":    {v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 3}}, 3, strict, nil},
 		"no minimum":         {v1alpha1.PodGroup{}, 1, texts{gangs.ModeAnnotation: "NonStrict"}, []string{"spec.minMember"}},
@@ -191,9 +191,9 @@ func TestSettingsOfObjects(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := fromObject(gangs.Name{Namespace: "a", Name: "x"}, "PodGroup", &test.object)
-			var told []string
+			var invalid []string
 			for _, m := range got.invalid {
-				told = append(told, m.Field)
+				invalid = append(invalid, m.Field)
 			}
 			if got.minMember != test.min {
 				t.Errorf("the minimum is %d, want %d", got.minMember, test.min)
@@ -201,7 +201,7 @@ func TestSettingsOfObjects(t *testing.T) {
 			if diff := cmp.Diff(test.want, got.taken); diff != "" {
 				t.Errorf("taken (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.told, told); diff != "" {
+			if diff := cmp.Diff(test.invalid, invalid); diff != "" {
 				t.Errorf("invalid fields (-want +got):\n%s", diff)
 			}
 		})

@@ -20,10 +20,10 @@ import (
 func TestAnInfeasibleGangKeepsNoGangFromAdmission(t *testing.T) {
 	tests := map[string]struct {
 		asks string
-		// beside is how many of two gangs are admitted that each fill a cluster. told is a part of the message on the
+		// beside is how many of two gangs are admitted that each fill a cluster. message is a part of the message on the
 		// infeasible gang's PodGroup.
-		beside int
-		told   string
+		beside  int
+		message string
 	}{
 		"members of which each node takes one": {"2500m", 2, "none of 2 node groups fits the 3 pods needed, even when idle: ib-a fits 2 of the 3 that request cpu 2500m"},
 		"members that wait for a label":        {"2", 1, "nodes didn't match Pod's node affinity/selector"},
@@ -63,7 +63,7 @@ func TestAnInfeasibleGangKeepsNoGangFromAdmission(t *testing.T) {
 							return false
 						}
 					}
-					return strings.Contains(unschedulableMessage(cluster.PodGroup("g")), tt.told)
+					return strings.Contains(unschedulableMessage(cluster.PodGroup("g")), tt.message)
 				})
 				if got := admittedGangs(s); got != tt.beside {
 					t.Errorf("%d of 2 are admitted beside it, want %d", got, tt.beside)

@@ -84,8 +84,8 @@ func (v *volumes) of(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 	return counts, nil
 }
 
-// driver returns the CSI driver of the claim's volume. While the claim has no volume, it returns the driver of the
-// claim's StorageClass; empty if there is none.
+// driver returns the CSI driver of the claim's volume; empty if the volume is of another kind. While the claim has no
+// volume, or the volume is unknown, it returns the driver of the claim's StorageClass; empty if there is none.
 func (v *volumes) driver(claim *v1.PersistentVolumeClaim) (string, error) {
 	if claim.Spec.VolumeName != "" {
 		if bound, err := v.volumes.Get(claim.Spec.VolumeName); err == nil {

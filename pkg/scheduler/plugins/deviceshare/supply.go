@@ -36,8 +36,8 @@ func (s *supplies) of(inventories *inventories, nodes map[string]*api.NodeInfo) 
 	return supply
 }
 
-// keepsFit reports whether the plugin also scores nodes for tasks without devices. Such tasks should leave CPU and
-// memory of nodes with GPUs to tasks that need GPUs.
+// keepsFit reports whether the plugin also scores nodes for tasks without devices, so that these tasks leave CPU and
+// memory of nodes with GPUs to tasks that need GPUs. It does so with the fragmentation strategy, while nodes have GPUs.
 func (s *session) keepsFit() bool {
 	return s.plugin.strategy.Type == fragmentationStrategy && len(s.supply) > 0
 }

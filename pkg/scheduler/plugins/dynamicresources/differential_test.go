@@ -85,8 +85,8 @@ func newRandomCluster(random *rand.Rand) *randomCluster {
 	_ = classes.Add(schedtest.DeviceClass("gpu"))
 	_ = classes.Add(schedtest.DeviceClass("a", modelA))
 	features := structured.Features{AdminAccess: true, PrioritizedList: true, DeviceStatus: true}
-	// The allocator does not release a device's counters if it rejects the device for its taints or a constraint. Its
-	// results then depend on the order of a map.
+	// Features partitionable devices and device taints are not enabled together: Kubernetes' allocator does not give back
+	// the counters of a device that it rejects for its taints, and which device it then chooses depends on the order of a map.
 	features.PartitionableDevices = random.IntN(2) == 0
 	features.DeviceTaints = !features.PartitionableDevices && random.IntN(2) == 0
 	w := &randomCluster{devices: &devices{

@@ -41,11 +41,11 @@ type rooms struct {
 	binding bool
 }
 
-// room counts the resources of the victims of one gang, or of all gangs that have a victim in common. Each amount is
-// kept for each queue that counts it: the queue of the pods and its ancestors.
+// room has the resources that were freed by evictions for one gang, or for several gangs if they have a victim in
+// common. It has each amount by queue: the queue of the pods, and each ancestor of that queue.
 type room struct {
-	// victims are the resources that the victims use. held are the resources that the gangs' nominees already hold.
-	// taken is by how much victims exceeds held.
+	// victims are the resources of the evicted pods. held is the part of them that the gangs' nominees already use.
+	// taken is the rest, which is still reserved for the gangs.
 	victims, held, taken map[api.QueueID]*api.Resource
 	// leaving are the victims that are counted in this room.
 	leaving []*api.TaskInfo

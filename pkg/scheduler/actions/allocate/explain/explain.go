@@ -194,11 +194,12 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 	return e
 }
 
-// explainedByNumbers returns the demand of the gang if arithmetic on resources suffices to explain why the gang was not
-// placed in the set; else nil. It suffices if only resources and cached filter results decide which nodes take the
-// tasks. After a trial in the set (attempted), the queue must also have room for all tasks. Otherwise it suffices if no
-// trial was made, the job is not small enough to be probed in its node groups (maxProbedOfJob), and arithmetic proves
-// that the set has no room. So a large job is not tried in each set only to find further reasons.
+// explainedByNumbers returns the demand of the gang if arithmetic on resources can explain why the gang was not placed in
+// the set. It returns nil if tasks must be probed on nodes to find the reasons. Arithmetic suffices in two cases:
+//   - Only resources and cached filter results decide which nodes take the tasks. After a trial in the set (attempted),
+//     the queue must also have room for all tasks.
+//   - No trial was made in the set, arithmetic proves that the set has no room, and the job has more tasks than are
+//     probed for explanations (maxProbedOfJob).
 func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) *state.PackingInput {
 	switch {
 	case state.Sharded():

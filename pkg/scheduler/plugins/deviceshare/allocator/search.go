@@ -57,8 +57,8 @@ type problem struct {
 type limit struct {
 	// banned has, for each type, a bit for each device that the pod must not use.
 	banned [numTypes]uint64
-	// scope, unless 0, is the topology scope that must contain all of the pod's devices of the type in field of. If exact
-	// is set, no narrower scope may contain them all.
+	// scope, unless 0, limits where the pod's devices of one type, given by field of, may be: all in one topology scope of
+	// this kind, such as one NUMA node. If exact is set, they must not all be in one narrower scope, such as one PCIe switch.
 	of    Type
 	scope Scope
 	exact bool
