@@ -76,8 +76,7 @@ func inTwoKinds(t *testing.T, play func(t *testing.T, k *twoKinds)) {
 	})
 }
 
-// leave makes the API server unreachable for half a minute, and makes it forbid every request in the second after
-// that.
+// leave makes the API server unreachable for 30 s, and then makes it forbid every request for one second.
 func (k *twoKinds) leave() {
 	k.away.Store(true)
 	time.Sleep(30 * time.Second)

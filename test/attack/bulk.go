@@ -44,7 +44,7 @@ func bulk() []attack {
 		},
 		{
 			name: "affinity-terms", run: affinityTerms,
-			does: "runs pods with 90 terms of affinity and anti-affinity to pods of its namespace, and submits 200 more that stay pending",
+			does: "runs pods with 44 terms of affinity and anti-affinity to pods of its namespace, and submits 200 more that stay pending",
 			harm: "each term is matched against each pod of the cluster",
 		},
 		{
@@ -163,7 +163,7 @@ func unknownResources(ctx context.Context, t *tenant) error {
 }
 
 func affinityTerms(ctx context.Context, t *tenant) error {
-	const terms = 45 // of each kind
+	const terms = 22 // of each kind, so that all are within the limit of 50
 	term := func(n, k int) corev1.PodAffinityTerm {
 		return corev1.PodAffinityTerm{
 			TopologyKey: corev1.LabelHostname,

@@ -95,7 +95,7 @@ func (a *attack) begin(ctx context.Context, s *testbed) error {
 
 // bindOnce submits the victim's gang, records in the round if it is not bound, and removes it.
 func (s *testbed) bindOnce(ctx context.Context, g gang, r *round) time.Duration {
-	took, err := s.victim.bind(ctx, g, patience)
+	took, err := s.victim.bind(ctx, g, maxWait)
 	if err := errors.Join(err, s.victim.remove(ctx, g)); err != nil {
 		r.lasting = append(r.lasting, err.Error())
 	}

@@ -237,9 +237,9 @@ func repeat(ctx context.Context, interval time.Duration, act func()) error {
 	}
 }
 
-// eventually calls check until it returns nil or the patience is over. It then returns the last error of check.
-func eventually(ctx context.Context, patience time.Duration, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// eventually calls check until it returns nil or maxWait is over. It then returns the last error of check.
+func eventually(ctx context.Context, maxWait time.Duration, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -250,7 +250,7 @@ func eventually(ctx context.Context, patience time.Duration, check func() error)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (after %s)", err, patience)
+			return fmt.Errorf("%w (after %s)", err, maxWait)
 		case <-ticker.C:
 		}
 	}

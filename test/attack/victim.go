@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// patience is the time after which a gang of the victim counts as never bound.
-	patience = 20 * time.Second
+	// maxWait is the time after which a gang of the victim counts as never bound.
+	maxWait = 20 * time.Second
 	// breath is the pause between two gangs of the victim.
 	breath = 50 * time.Millisecond
 )
 
-// errNotBound is the error for a gang that was not bound within the patience.
+// errNotBound is the error for a gang that was not bound within maxWait.
 var errNotBound = errors.New("not bound")
 
 // victim submits gangs as an ordinary user does. It calls the API server as an administrator, whose share no tenant
@@ -128,7 +128,7 @@ func newVictim(ctx context.Context, kube kubernetes.Interface, vc vcclient.Inter
 	}
 	g := ofVictim("resident", 4, 1)
 	g.pod = func(_ int, pod *corev1.Pod) { ask(pod, gpuResource, "100") }
-	if _, err := v.bind(ctx, g, patience); err != nil {
+	if _, err := v.bind(ctx, g, maxWait); err != nil {
 		return nil, fmt.Errorf("gang %s: %w", g.name, err)
 	}
 	pods, err := kube.CoreV1().Pods(victimNamespace).List(ctx, metav1.ListOptions{})
@@ -150,7 +150,7 @@ func (v *victim) next() int {
 }
 
 // bind submits the gang and measures it, or returns errNotBound.
-func (v *victim) bind(ctx context.Context, g gang, patience time.Duration) (measured, error) {
+func (v *victim) bind(ctx context.Context, g gang, maxWait time.Duration) (measured, error) {
 	b, pods := v.await(g)
 	if _, err := v.vc.SchedulingV1beta1().PodGroups(victimNamespace).Create(ctx, g.podGroup(), metav1.CreateOptions{}); err != nil {
 		return measured{}, err
@@ -168,13 +168,13 @@ func (v *victim) bind(ctx context.Context, g gang, patience time.Duration) (meas
 		}
 	}
 	created := time.Now()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return measured{}, ctx.Err()
 	case <-timer.C:
-		return measured{name: g.name, created: created, known: created, bound: created.Add(patience)}, fmt.Errorf("%s: %w within %s: %s", g.name, errNotBound, patience, v.whyNot(ctx, g.name))
+		return measured{name: g.name, created: created, known: created, bound: created.Add(maxWait)}, fmt.Errorf("%s: %w within %s: %s", g.name, errNotBound, maxWait, v.whyNot(ctx, g.name))
 	case <-b.done:
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -242,7 +242,7 @@ func (v *victim) submit(ctx context.Context, window time.Duration) (taken []meas
 	for n := 0; time.Now().Before(end) || n < len(kinds); n++ {
 		kind := kinds[n%len(kinds)]
 		g := small(kind, v.next())
-		m, err := v.bind(ctx, g, patience)
+		m, err := v.bind(ctx, g, maxWait)
 		if err != nil && !errors.Is(err, errNotBound) {
 			return taken, err
 		}

@@ -65,11 +65,11 @@ var _ = Describe("A bind", func() {
 		proxy := w.proxy()
 		seen := w.tallyAt(proxy)
 		g := gang{name: "g", size: 6, min: 6}
-		const patience = 2 * time.Second
+		const maxWait = 2 * time.Second
 		proxy.Add(w.bindingsTo(g.member(0), 1, faultproxy.Answer(http.StatusInternalServerError, 0)))
 		proxy.Add(w.bindingsTo(g.member(1), 1, faultproxy.Answer(http.StatusConflict, 0)))
 		proxy.Add(w.bindingsTo(g.member(2), 1, faultproxy.DropAfter()))
-		proxy.Add(w.bindingsTo(g.member(3), 1, faultproxy.Answer(http.StatusTooManyRequests, patience)))
+		proxy.Add(w.bindingsTo(g.member(3), 1, faultproxy.Answer(http.StatusTooManyRequests, maxWait)))
 		proxy.Add(w.bindingsTo(g.member(4), 1, faultproxy.DropBefore()))
 		w.startBehind(ctx, proxy, w.conf("first"))
 		w.submit(ctx, g)
@@ -82,7 +82,7 @@ var _ = Describe("A bind", func() {
 		Expect(seen.of(g.member(2))).To(HaveLen(1), "the Binding that took place is not sent again")
 		patient := seen.of(g.member(3))
 		Expect(patient).To(HaveLen(2))
-		Expect(patient[1].Sub(patient[0])).To(BeNumerically(">=", patience), "Retry-After")
+		Expect(patient[1].Sub(patient[0])).To(BeNumerically(">=", maxWait), "Retry-After")
 		Expect(len(seen.of(g.member(4)))).To(BeNumerically(">=", 2))
 		Expect(seen.of(g.member(5))).To(HaveLen(1))
 		w.expectStagedAtomically(g, "first")

@@ -53,8 +53,8 @@ var _ = Describe("Two schedulers", func() {
 
 	It("hand over at SIGTERM: the leader ends what is in flight, starts nothing, and lets go of the lease", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "handover", 1, "8")
-		// The spec's patience would not suffice to wait for the expiry of a lease that is not released.
-		slow := leases(2*patience, patience, 500*time.Millisecond)
+		// maxWait would not suffice to wait for the expiry of a lease that is not released.
+		slow := leases(2*maxWait, maxWait, 500*time.Millisecond)
 		leader := elect(ctx, w, slow...)
 		led(w, 1)
 		elect(ctx, w, slow...)
@@ -77,7 +77,7 @@ var _ = Describe("Two schedulers", func() {
 
 	It("hand over at SIGTERM: what does not end within the grace period is rolled back", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "grace", 1, "8")
-		args := append(leases(2*patience, patience, 500*time.Millisecond), "--drain-grace-period=1s")
+		args := append(leases(2*maxWait, maxWait, 500*time.Millisecond), "--drain-grace-period=1s")
 		leader := elect(ctx, w, args...)
 		g := gang{name: "g", size: 3, min: 3}
 		w.order("second", g.member(0), control.Hang)

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// patience is how long a spec waits for an expected event. It is not a measured limit.
-	patience = 30 * time.Second
+	// maxWait is how long a spec waits for an expected event. It is not a measured limit.
+	maxWait = 30 * time.Second
 	// controllersPatience is how long Kubernetes' own controllers may take after a spec has kept them from the API
 	// server.
 	controllersPatience = 3 * time.Minute
@@ -69,7 +69,7 @@ var _ = ReportAfterEach(func(report SpecReport) {
 })
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyTimeout(maxWait)
 	SetDefaultEventuallyPollingInterval(glance)
 	SetDefaultConsistentlyDuration(watchful)
 	SetDefaultConsistentlyPollingInterval(glance)

@@ -19,9 +19,9 @@ const (
 	recovery = 2 * time.Minute
 	// glance is the interval between checks.
 	glance = 250 * time.Millisecond
-	// patience is how long a check may take. An API server may leave one request without an answer after etcd has
+	// maxWait is how long a check may take. An API server may leave one request without an answer after etcd has
 	// returned.
-	patience = 15 * time.Second
+	maxWait = 15 * time.Second
 )
 
 // quietPoint waits until all gangs are bound after the faults have ended. It then checks that nothing was left behind
@@ -59,7 +59,7 @@ func (s *soak) await(ctx context.Context, limit time.Duration, look func(context
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		each, done := context.WithTimeout(ctx, patience)
+		each, done := context.WithTimeout(ctx, maxWait)
 		unmet = look(each)
 		done()
 		if len(unmet) == 0 || !pause(ctx, glance) {

@@ -45,107 +45,107 @@ func TestInvalidAmountsStopNoGang(t *testing.T) {
 	runs := schedtest.MakePod().Name("runs").Group("evil").Req(schedtest.Resources{"cpu": "1"}).Node("n").Phase(v1.PodRunning).Obj()
 	tests := map[string]struct {
 		objects []runtime.Object
-		told    string
+		message string
 	}{
 		"a PodGroup that needs less than nothing": {
 			objects: []runtime.Object{podGroup(quantities("cpu", "-5"), v1beta1.PodGroupPending)},
-			told:    "spec.minResources[cpu] is -5, must be 0 or more",
+			message: "spec.minResources[cpu] is -5, must be 0 or more",
 		},
 		"a little less than nothing": {
 			objects: []runtime.Object{podGroup(quantities("cpu", "-1m"), v1beta1.PodGroupPending)},
-			told:    "spec.minResources[cpu] is -1m, must be 0 or more",
+			message: "spec.minResources[cpu] is -1m, must be 0 or more",
 		},
 		"of devices": {
 			objects: []runtime.Object{podGroup(quantities("nvidia.com/gpu", "-5"), v1beta1.PodGroupPending)},
-			told:    "spec.minResources[nvidia.com/gpu] is -5, must be 0 or more",
+			message: "spec.minResources[nvidia.com/gpu] is -5, must be 0 or more",
 		},
 		"of pods, when it was admitted already": {
 			objects: []runtime.Object{podGroup(quantities("pods", "-3"), v1beta1.PodGroupInqueue)},
-			told:    "spec.minResources[pods] is -3, must be 0 or more",
+			message: "spec.minResources[pods] is -3, must be 0 or more",
 		},
 		"while a pod of it runs": {
 			objects: []runtime.Object{podGroup(quantities("cpu", "-5"), v1beta1.PodGroupRunning), runs},
-			told:    "spec.minResources[cpu] is -5, must be 0 or more",
+			message: "spec.minResources[cpu] is -5, must be 0 or more",
 		},
 		"a queue that may hold less than nothing": {
 			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Capability = quantities("cpu", "-5") })},
-			told:    "queue evil: spec.capability[cpu] is -5, must be 0 or more",
+			message: "queue evil: spec.capability[cpu] is -5, must be 0 or more",
 		},
 		"a queue that is guaranteed less than nothing": {
 			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Guarantee.Resource = quantities("nvidia.com/gpu", "-5") })},
-			told:    "queue evil: spec.guarantee.resource[nvidia.com/gpu] is -5, must be 0 or more",
+			message: "queue evil: spec.guarantee.resource[nvidia.com/gpu] is -5, must be 0 or more",
 		},
 		"a queue that deserves less than nothing": {
 			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Deserved = quantities("memory", "-1") })},
-			told:    "queue evil: spec.deserved[memory] is -1, must be 0 or more",
+			message: "queue evil: spec.deserved[memory] is -1, must be 0 or more",
 		},
 		"a PodGroup of more sub-group policies than anyone needs": {
 			objects: []runtime.Object{larger(inQueueDefault(), func(pg *v1beta1.PodGroup) { groupInputs["sub-group policies"].group(pg, 34) })},
-			told:    "policies, label keys and values in spec.subGroupPolicy: 102, must be at most 100",
+			message: "policies, label keys and values in spec.subGroupPolicy: 102, must be at most 100",
 		},
 		"of more kinds of resources": {
 			objects: []runtime.Object{larger(inQueueDefault(), func(pg *v1beta1.PodGroup) { groupInputs["minResources"].group(pg, 101) })},
-			told:    "resource names in spec.minResources: 101, must be at most 100",
+			message: "resource names in spec.minResources: 101, must be at most 100",
 		},
 		"of a pod with more terms, while another runs": {
 			objects: []runtime.Object{inQueueDefault(), runs, evilPodWith("terms of node affinity", 101)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
+			message: "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"of a pod with more labels in its selector": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("a node selector", 101)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
+			message: "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with more preferences": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("preferred node affinity", 101)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
+			message: "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with a longer selector": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("the selector of pod affinity", 101)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
+			message: "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with more values": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("values of node affinity", 1001)},
-			told:    "pod waits: values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints: 1001, must be at most 1000",
+			message: "pod waits: values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints: 1001, must be at most 1000",
 		},
 		"with more terms over pods": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("pod anti-affinity", 101)},
-			told:    "pod waits: pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("pod anti-affinity", 51)},
+			message: "pod waits: pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 51, must be at most 50",
 		},
 		"with more preferences over pods": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("preferred pod affinity", 101)},
-			told:    "pod waits: pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("preferred pod affinity", 51)},
+			message: "pod waits: pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 51, must be at most 50",
 		},
 		"with more constraints": {
-			objects: []runtime.Object{inQueueDefault(), evilPodWith("topology spread", 101)},
-			told:    "pod waits: pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
+			objects: []runtime.Object{inQueueDefault(), evilPodWith("topology spread", 51)},
+			message: "pod waits: pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 51, must be at most 50",
 		},
 		"with more resources": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("resources that no node has", 101)},
-			told:    "pod waits: resource names in requests of containers and in spec.overhead: 101, must be at most 100",
+			message: "pod waits: resource names in requests of containers and in spec.overhead: 101, must be at most 100",
 		},
 		"with more tolerations": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("tolerations", 1001)},
-			told:    "pod waits: spec.tolerations: 1001, must be at most 1000",
+			message: "pod waits: spec.tolerations: 1001, must be at most 1000",
 		},
 		"with more volumes": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("volumes", 1001)},
-			told:    "pod waits: spec.volumes: 1001, must be at most 1000",
+			message: "pod waits: spec.volumes: 1001, must be at most 1000",
 		},
 		"with more containers": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("init containers", 1000)},
-			told:    "pod waits: containers: 1001, must be at most 1000",
+			message: "pod waits: containers: 1001, must be at most 1000",
 		},
 		"with more ports": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("host ports", 1001)},
-			told:    "pod waits: host ports of containers: 1001, must be at most 1000",
+			message: "pod waits: host ports of containers: 1001, must be at most 1000",
 		},
 		"a queue that is its own parent": {
 			objects: []runtime.Object{inQueue, runs, queue(func(q *v1beta1.QueueSpec) { q.Parent = "evil" })},
-			told:    "queue evil: spec.parent is evil, which forms a cycle; it must lead to queue root",
+			message: "queue evil: spec.parent is evil, which forms a cycle; it must lead to queue root",
 		},
 		"a queue whose parent is not there": {
 			objects: []runtime.Object{inQueue, runs, queue(func(q *v1beta1.QueueSpec) { q.Parent = "nowhere" })},
-			told:    "queue evil: spec.parent leads to queue nowhere, which does not exist",
+			message: "queue evil: spec.parent leads to queue nowhere, which does not exist",
 		},
 	}
 	for name, tt := range tests {
@@ -161,18 +161,18 @@ func TestInvalidAmountsStopNoGang(t *testing.T) {
 			s.cycle()
 
 			eventually(t, func() bool { return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) })
-			eventually(t, func() bool { return strings.Contains(unschedulableMessage(cluster.PodGroup("evil")), tt.told) })
+			eventually(t, func() bool { return strings.Contains(unschedulableMessage(cluster.PodGroup("evil")), tt.message) })
 			for range 3 {
 				s.cycle()
 			}
-			told := 0
+			reported := 0
 			for _, event := range cluster.Events.Take() {
-				if strings.Contains(event, tt.told) {
-					told++
+				if strings.Contains(event, tt.message) {
+					reported++
 				}
 			}
-			if told != 1 {
-				t.Errorf("it was reported by %d events, want 1", told)
+			if reported != 1 {
+				t.Errorf("it was reported by %d events, want 1", reported)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ import (
 
 // gcPercent limits how much the heap grows between garbage collections if GOGC is not set, in percent of live memory.
 // Go's default of 100 would let the garbage of sessions use as much memory as the objects of tenants.
-const gcPercent = 50
+const gcPercent = 30
 
 func boundGarbage() {
 	if os.Getenv("GOGC") == "" {

@@ -227,8 +227,8 @@ func TestImpossibleLease(t *testing.T) {
 	}
 }
 
-// TestArgumentsOfNoFlag checks that arguments that belong to no flag are rejected. The second file used to be
-// ignored, and --leader-elect stayed on.
+// TestArgumentsOfNoFlag checks that positional arguments are rejected. They used to be ignored: with
+// "--validate-conf a b" file b was not checked, and "--leader-elect false" left leader election on.
 func TestArgumentsOfNoFlag(t *testing.T) {
 	const hint = " belongs to no flag; give a flag its value with =, as in --leader-elect=false, and --validate-conf one file"
 	tests := map[string]struct {

@@ -29,8 +29,9 @@ func keepGoing() {
 	utilruntime.ReallyCrash = false
 }
 
-// panicked handles a cycle that panicked. turn is the gang that was being scheduled; empty if unknown. Tasks that were
-// already handed over are bound or rolled back like in any other transaction, and other placements are undone. Then the
+// panicked handles a cycle that panicked. turn is the gang that was being scheduled; empty if unknown. what is the value
+// of the panic, as text. Tasks that were
+// already handed over are bound or rolled back as in any other transaction, and other placements are undone. Then the
 // search for the object that caused the panic begins.
 func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	what = describePanic(s.registry.Action(), what, stack)

@@ -155,7 +155,7 @@ var groupInputs = map[string]tenantInput{
 			cluster.Put(schedtest.MakePod().Name(name).Group(name).Req(schedtest.Resources{key(i): "1"}).Obj())
 		}
 	}},
-	"terms of pods that name their node": {fits: 100, most: 8_000, more: func(cluster *schedtest.Cluster, n int) {
+	"terms of pods that name their node": {fits: 50, most: 8_000, more: func(cluster *schedtest.Cluster, n int) {
 		for i := range 4 {
 			pod := schedtest.MakePod().Name(fmt.Sprint("there-", i)).Scheduler("default-scheduler").Req(schedtest.Resources{"cpu": "1m"}).Node(fmt.Sprint("n", i)).Phase(v1.PodRunning).Obj()
 			podInputs["pod anti-affinity"].pod(pod, n)
@@ -243,21 +243,21 @@ var podInputs = map[string]tenantInput{
 		}
 		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: terms}}
 	}},
-	"pod affinity": {fits: 100, most: 8_000, pod: func(pod *v1.Pod, n int) {
+	"pod affinity": {fits: 50, most: 8_000, pod: func(pod *v1.Pod, n int) {
 		pod.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{}}
 		for range n {
 			pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
 				v1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: toLack(1)})
 		}
 	}},
-	"pod anti-affinity": {fits: 100, most: 8_000, pod: func(pod *v1.Pod, n int) {
+	"pod anti-affinity": {fits: 50, most: 8_000, pod: func(pod *v1.Pod, n int) {
 		pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{}}
 		for i := range n {
 			pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
 				v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key(i): "x"}}})
 		}
 	}},
-	"preferred pod affinity": {fits: 100, most: 8_000, pod: func(pod *v1.Pod, n int) {
+	"preferred pod affinity": {fits: 50, most: 8_000, pod: func(pod *v1.Pod, n int) {
 		pod.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{}}
 		for range n {
 			pod.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(pod.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
@@ -269,8 +269,8 @@ var podInputs = map[string]tenantInput{
 			{TopologyKey: "zone", LabelSelector: toLack(n)},
 		}}}
 	}},
-	"topology spread":            {fits: 100, most: 8_000, pod: spread(v1.DoNotSchedule)},
-	"topology spread, if it can": {fits: 100, most: 8_000, pod: spread(v1.ScheduleAnyway)},
+	"topology spread":            {fits: 50, most: 8_000, pod: spread(v1.DoNotSchedule)},
+	"topology spread, if it can": {fits: 50, most: 8_000, pod: spread(v1.ScheduleAnyway)},
 	"tolerations": {fits: 1_000, most: 20_000, pod: func(pod *v1.Pod, n int) {
 		for i := range n {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: key(i), Operator: v1.TolerationOpExists, Effect: []v1.TaintEffect{"", v1.TaintEffectPreferNoSchedule}[i%2]})

@@ -284,7 +284,7 @@ func TestLongWaitsAreReported(t *testing.T) {
 		"a late step that does not return, and then its rollback": {
 			steps: []act{{plugin: "a", takes: time.Hour, deaf: true, undo: manyTimes}},
 			want: []string{
-				"pre-bind plugin a timed out on node n0 (running since " + begin + "); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler",
+				"pre-bind plugin a on node n0 timed out or was cancelled, and has not returned (running since " + begin + "); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler",
 				"ended",
 				"rollback of pre-bind plugin a on node n0 failing since 2000-01-01T01:00:00Z: no room; retrying, the pod's resources stay reserved", "ended",
 			},
@@ -292,7 +292,7 @@ func TestLongWaitsAreReported(t *testing.T) {
 		"a late step that has no rollback": {
 			steps: []act{{plugin: "a", takes: time.Hour, deaf: true, noUndo: true}},
 			want: []string{
-				"pre-bind plugin a timed out on node n0 (running since " + begin + "); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler", "ended",
+				"pre-bind plugin a on node n0 timed out or was cancelled, and has not returned (running since " + begin + "); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler", "ended",
 			},
 		},
 		"a step that takes long within its timeout": {
@@ -307,7 +307,7 @@ func TestLongWaitsAreReported(t *testing.T) {
 			steps: []act{{plugin: "b", takes: time.Hour, timeout: 5 * time.Minute, deaf: true}},
 			want: []string{
 				"pre-bind plugin b has been running on node n0 since " + begin,
-				"pre-bind plugin b timed out on node n0 (running since " + begin + "); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler", "ended",
+				"pre-bind plugin b on node n0 timed out or was cancelled, and has not returned (running since " + begin + "); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler", "ended",
 			},
 		},
 		"a rollback that succeeds soon is not": {

@@ -42,7 +42,7 @@ func (d Delay) String() string {
 	case StepWaits:
 		return fmt.Sprintf("pre-bind plugin %s has been running on node %s since %s", d.Plugin, d.Node, since)
 	case PreBindTimedOut:
-		return fmt.Sprintf("pre-bind plugin %s timed out on node %s (running since %s); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler", d.Plugin, d.Node, since)
+		return fmt.Sprintf("pre-bind plugin %s on node %s timed out or was cancelled, and has not returned (running since %s); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler", d.Plugin, d.Node, since)
 	}
 	if d.Kind == BindWaits {
 		how := ""

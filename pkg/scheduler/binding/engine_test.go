@@ -225,7 +225,7 @@ func TestDrainReturnsAndNamesUnfinishedMembers(t *testing.T) {
 		start := time.Now()
 		err := w.engine.Drain(ctx)
 		want := "1 bind transactions did not end within 20s after they were cut short: gang ns/gang is rolling back, with 1 of 2 members neither bound nor released, " +
-			"pod ns/p0: pre-bind plugin a timed out on node node-p0 (running since 2000-01-01T00:00:00Z); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler"
+			"pod ns/p0: pre-bind plugin a on node node-p0 timed out or was cancelled, and has not returned (running since 2000-01-01T00:00:00Z); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler"
 		if err == nil || err.Error() != want {
 			t.Errorf("Drain returned %v, want %s", err, want)
 		}

@@ -181,7 +181,7 @@ func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 }
 
 // rebuild replaces the entry's NodeInfo by a new one for the Node. The new NodeInfo keeps the tasks, the NUMA topology,
-// the measured load and the images of the former one.
+// the measured load, the images and the bind generation of the former one.
 func (n *node) rebuild(shown *v1.Node) {
 	former := n.info
 	n.info, n.inexact = newNodeInfo(former.Name, shown), false

@@ -145,7 +145,7 @@ func BenchmarkSession(b *testing.B) {
 			between func(*fullCluster)
 		}{{"unchanged", func(*fullCluster) {}}, {"changing", (*fullCluster).turn}} {
 			b.Run(fmt.Sprintf("%d-%d/%s", size.nodes, size.pods, what.name), func(b *testing.B) {
-				collected := debug.SetGCPercent(50)     // as in the scheduler
+				collected := debug.SetGCPercent(30)     // as in the scheduler
 				newOpenings(b, 1, benchGang).openFull() // Upstream's plugins hold on to the last session of the benchmark before.
 				before := heap()
 				s := newOpenings(b, size.nodes, size.pods)

@@ -55,7 +55,7 @@ func (s *snapshots) full() *api.ClusterInfo {
 }
 
 // session returns the snapshot for the session that opens now, and its nodes in the form that Kubernetes' plugins read.
-// Both belong to the session until the next call, which uses unchanged parts again (package snapshot). annotations are
+// Both belong to the session until the next call, which reuses unchanged parts (package snapshot). annotations are
 // the maps of the watched pods of pending tasks, to read only. seen is the number of jobs in the snapshot, without the
 // additional jobs for gangs without a PodGroup and for pods that are being deleted.
 func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, annotations map[api.TaskID]map[string]string, seen int) {

@@ -226,7 +226,7 @@ func TestDrainReportsUnfinishedMembers(t *testing.T) {
 		grace, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := w.Drain(grace)
-		const says = "pre-bind plugin storage timed out on node n (running since 2000-01-01T00:00:00Z); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler"
+		const says = "pre-bind plugin storage on node n timed out or was cancelled, and has not returned (running since 2000-01-01T00:00:00Z); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler"
 		if err == nil || !strings.Contains(err.Error(), "pod ns/p0: "+says) {
 			t.Errorf("Drain returned %v", err)
 		}

@@ -58,7 +58,7 @@ func with(name string, arguments ...string) string {
 
 // TestUnknownConfIgnored checks that unknown names in a configuration are errors with the line and the right
 // spelling. Upstream ignores a misspelt argument silently and schedules with the default. It only logs a misspelt
-// action or plugin, or ends (volcano#4660, #5749).
+// action or plugin, or exits (volcano#4660, #5749).
 func TestUnknownConfIgnored(t *testing.T) {
 	conf := `actions: "enqueue, alloacte"
 tiers:

@@ -94,7 +94,7 @@ func nodeorderArguments() []framework.Argument {
 		{Name: nodeorder.MostRequestedWeight, Type: framework.Int, Default: "0", Doc: "Weight of having little left unrequested."},
 		{Name: nodeorder.NodeAffinityWeight, Type: framework.Int, Default: "2", Doc: "Weight of preferred node affinity."},
 		{Name: nodeorder.PodAffinityWeight, Type: framework.Int, Default: "2", Doc: "Weight of preferred pod affinity and anti-affinity."},
-		{Name: nodeorder.BalancedResourceWeight, Type: framework.Int, Default: "1", Doc: "Weight of an even use of CPU and memory."},
+		{Name: nodeorder.BalancedResourceWeight, Type: framework.Int, Default: "1", Doc: "Weight of the score for balanced use of a node's CPU and memory."},
 		{Name: nodeorder.TaintTolerationWeight, Type: framework.Int, Default: "3", Doc: "Weight of having few `PreferNoSchedule` taints that the pod does not tolerate."},
 		{Name: nodeorder.ImageLocalityWeight, Type: framework.Int, Default: "1", Doc: "Weight of having the pod's images."},
 		{Name: nodeorder.PodTopologySpreadWeight, Type: framework.Int, Default: "2", Doc: "Weight of soft topology spread constraints."},

@@ -294,18 +294,18 @@ type placeFirst func(*api.JobInfo) bool
 
 func (fn placeFirst) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) { return nil, fn(job) }
 
-// TestUrgentIsWhatAnyPluginCallsSo checks that a gang is urgent if any plugin says so. A plugin that panics is
-// ignored.
-func TestUrgentIsWhatAnyPluginCallsSo(t *testing.T) {
+// TestAGangIsPlacedFirstIfAnyPluginSaysSo checks that a gang is placed first if any plugin (Prioritizer) says so. A plugin
+// that panics is ignored.
+func TestAGangIsPlacedFirstIfAnyPluginSaysSo(t *testing.T) {
 	ssn := bare()
 	job := jobOf(t, 1, 0)
 	ssn.Placements.add("a", placeFirst(func(*api.JobInfo) bool { panic("oh no") }), nil)
 	if ssn.Placements.IsPlacedFirst(job) {
-		t.Error("a job is urgent although no plugin says so")
+		t.Error("a job is placed first although no plugin says so")
 	}
 	ssn.Placements.add("b", placeFirst(func(*api.JobInfo) bool { return true }), nil)
 	if !ssn.Placements.IsPlacedFirst(job) {
-		t.Error("a job is not urgent although a plugin says so")
+		t.Error("a job is not placed first although a plugin says so")
 	}
 }
 

@@ -75,8 +75,9 @@ func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	return counts
 }
 
-// ChargedTo returns the job of the session through which a queue counts the task, which is on a node; nil if no queue
-// counts it. No queue counts pods of other schedulers and most victims of evictions.
+// ChargedTo returns the job of the session through which a queue counts the task, which is on a node; nil if no job
+// does. No job counts pods of other schedulers, victims evicted in this session, and victims that a plugin has discharged
+// (Discharge).
 func ChargedTo(jobs map[api.JobID]*api.JobInfo, task *api.TaskInfo) *api.JobInfo {
 	for _, id := range []api.JobID{task.Job, DeletedJob(task.Job)} {
 		if job := jobs[id]; job != nil && job.Tasks[task.UID] != nil && api.AllocatedStatus(job.Tasks[task.UID].Status) {

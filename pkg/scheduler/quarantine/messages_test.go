@@ -94,7 +94,7 @@ func TestMessages(t *testing.T) {
 		"many resource names of a gang":  "resource names in spec.minResources: 101, must be at most 100",
 		"many sub-group policies":        "policies, label keys and values in spec.subGroupPolicy: 101, must be at most 100",
 		"many resource names of a pod":   "resource names in requests of containers and in spec.overhead: 101, must be at most 100",
-		"many terms over pods":           "pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
+		"many terms over pods":           "pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 51, must be at most 50",
 		"many requirements":              "requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		"many values":                    "values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints: 1001, must be at most 1000",
 		"many tolerations":               "spec.tolerations: 1001, must be at most 1000",

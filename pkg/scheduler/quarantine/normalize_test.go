@@ -96,10 +96,10 @@ func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 		has, want    counts
 		requirements int
 	}{
-		"within the bound":             {node: "n", has: counts{100, 0, 0, 0}, want: counts{100, 0, 0, 0}, requirements: 1},
-		"of one kind":                  {node: "n", has: counts{8000, 0, 0, 0}, want: counts{100, 0, 0, 0}, requirements: 1},
-		"of all kinds":                 {node: "n", has: counts{40, 40, 40, 40}, want: counts{40, 40, 20, 0}, requirements: 1},
-		"of pods' affinity":            {node: "n", has: counts{0, 0, 50, 8000}, want: counts{0, 0, 50, 50}, requirements: 1},
+		"within the bound":             {node: "n", has: counts{50, 0, 0, 0}, want: counts{50, 0, 0, 0}, requirements: 1},
+		"of one kind":                  {node: "n", has: counts{8000, 0, 0, 0}, want: counts{50, 0, 0, 0}, requirements: 1},
+		"of all kinds":                 {node: "n", has: counts{20, 20, 20, 20}, want: counts{20, 20, 10, 0}, requirements: 1},
+		"of pods' affinity":            {node: "n", has: counts{0, 0, 20, 8000}, want: counts{0, 0, 20, 30}, requirements: 1},
 		"as long as may be":            {node: "n", has: counts{2, 0, 0, 0}, want: counts{2, 0, 0, 0}, requirements: 500},
 		"with long selectors":          {node: "n", has: counts{10, 0, 0, 0}, want: counts{2, 0, 0, 0}, requirements: 500},
 		"one beyond all reason":        {node: "n", has: counts{1, 0, 0, 0}, requirements: 1001},

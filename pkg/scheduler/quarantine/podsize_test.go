@@ -105,7 +105,7 @@ func TestPodsAreWithinEachBound(t *testing.T) {
 			spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: kindsOfResources(28, 20)}}, {Resources: v1.ResourceRequirements{Requests: kindsOfResources(47, 20)}}}
 			spec.Overhead = kindsOfResources(66, n-66)
 		}, 100, "resource names in requests of containers and in spec.overhead"},
-		"terms over pods": {func(spec *v1.PodSpec, n int) { spec.TopologySpreadConstraints = make([]v1.TopologySpreadConstraint, n) }, 100,
+		"terms over pods": {func(spec *v1.PodSpec, n int) { spec.TopologySpreadConstraints = make([]v1.TopologySpreadConstraint, n) }, 50,
 			"pod affinity terms of spec.affinity and spec.topologySpreadConstraints"},
 		"requirements": {func(spec *v1.PodSpec, n int) { spec.NodeSelector = selectorOf(n).MatchLabels }, 100,
 			"requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints"},

@@ -200,8 +200,8 @@ func TestEachSuspectIsReported(t *testing.T) {
 	}
 }
 
-// TestPodsBeingDeletedAreNoGang checks that the deleted pods of a gang with invalid amounts are in a separate job,
-// which is not reported.
+// TestPodsBeingDeletedAreNoGang checks that the job of a gang's pods that are being deleted (DeletedJob) is left out of the
+// session like its invalid gang, but is neither reported nor counted as a gang.
 func TestPodsBeingDeletedAreNoGang(t *testing.T) {
 	a, session := New(), quarantineSnapshot()
 	deleted := framework.DeletedJob("ns/bad")

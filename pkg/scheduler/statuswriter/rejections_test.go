@@ -118,8 +118,8 @@ func TestRejectedPodStatusIsDropped(t *testing.T) {
 	})
 }
 
-// TestRejectionHoldsForOneWrite checks that a rejection applies to one write. Another status, another version of the
-// object, or a later time lead to another try.
+// TestRejectionHoldsForOneWrite checks that a rejection applies to one write only: the write is tried again if the status or
+// the object changes, or after rejectedFor.
 func TestRejectionHoldsForOneWrite(t *testing.T) {
 	tests := map[string]struct {
 		change func(w *testWriter)

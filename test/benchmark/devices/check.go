@@ -47,8 +47,8 @@ func (b books) enter(g given, resource string) (int, error) {
 	return amount, nil
 }
 
-// check returns an error for a wrong commit of our side: a device that its node does not have, a device above its
-// capacity, a pod with other devices than requested, a GPU without its NIC, or a gang that is placed in part or in
+// check returns an error if the binds that this project's action handed over are wrong: a device that its node does not
+// have, a device above its capacity, a pod with other devices than requested, a GPU without its NIC, or a gang that is placed in part or in
 // two clusters.
 func check(w work, handed map[string]sessiontest.Bind) error {
 	has := map[string]string{} // the node of each device

@@ -57,7 +57,7 @@ func (a auditLog) size() (int64, error) {
 }
 
 // waitQuiet waits until the scheduler has not written for a while, and calls grew after each write. It reports
-// whether the writes ended within the patience.
+// whether the writes ended within maxWait.
 func (a auditLog) waitQuiet(ctx context.Context, grew func()) (bool, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -107,9 +107,9 @@ func machineSeconds(stat []byte) (float64, error) {
 }
 
 // waitQuiet waits until other processes use little of the machine and the scheduler is idle, in steps of a second. It
-// reports whether that happened within the patience.
-func (m *meter) waitQuiet(ctx context.Context, patience time.Duration) (bool, error) {
-	deadline := time.Now().Add(patience)
+// reports whether that happened within maxWait.
+func (m *meter) waitQuiet(ctx context.Context, maxWait time.Duration) (bool, error) {
+	deadline := time.Now().Add(maxWait)
 	before, err := m.read()
 	if err != nil {
 		return false, err

@@ -264,8 +264,9 @@ func (s packless) Execute(ssn *framework.Session) {
 	}
 }
 
-// TestAPackingOfAGroupThatWasCutShortIsNotRemembered checks that a packing that ended early is not cached: it has
-// steps in the next session.
+// TestAPackingOfAGroupThatWasCutShortIsNotRemembered checks that a packing that found no solution because
+// other gangs had used up the search steps is not cached: in the next session, which has steps, the group is packed and
+// bound.
 func TestAPackingOfAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	all, noSteps := 2, true
 	c := newPacked(t)

@@ -16,12 +16,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestUrgentGangs checks that a gang that a plugin calls urgent is placed before all others: that gang, up to its
-// minimum, and nothing else of its queue.
-func TestUrgentGangs(t *testing.T) {
-	const upstream = "it knows no urgent gangs"
-	urgent := []framework.PluginSpec{plugin("urgent", nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "u" }))}
-	const tier = "\n- plugins:\n  - name: urgent\n"
+// TestGangsThatArePlacedFirst checks that a gang that a plugin selects to be placed first is placed before all others:
+// that gang, up to its minimum, and nothing else of its queue.
+func TestGangsThatArePlacedFirst(t *testing.T) {
+	const upstream = "it places no gangs first"
+	first := []framework.PluginSpec{plugin("first", nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "u" }))}
+	const tier = "\n- plugins:\n  - name: first\n"
 	conf := shares + tier
 	// Queue q1 precedes q2 by name, since both use no resources.
 	queues := []*v1beta1.Queue{schedtest.MakeQueue().Name("q1").Obj(), schedtest.MakeQueue().Name("q2").Obj()}
@@ -33,7 +33,7 @@ func TestUrgentGangs(t *testing.T) {
 	}
 	runTable(t, map[string]behaviour{
 		"it goes before a queue that comes first": {
-			conf: conf, plugins: urgent, upstreamDiffers: upstream,
+			conf: conf, plugins: first, upstreamDiffers: upstream,
 			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 2), group("u", "q2", 2)},
@@ -42,7 +42,7 @@ func TestUrgentGangs(t *testing.T) {
 			binds: map[string]string{"u-0": "n1", "u-1": "n1"},
 		},
 		"another gang of its queue does not": {
-			conf: conf, plugins: urgent, upstreamDiffers: upstream,
+			conf: conf, plugins: first, upstreamDiffers: upstream,
 			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("b", "q2", 1), group("u", "q2", 1)},
@@ -51,7 +51,7 @@ func TestUrgentGangs(t *testing.T) {
 			binds: map[string]string{"u-0": "n1", "a-0": "n1"},
 		},
 		"its further members do not": {
-			conf: conf, plugins: urgent, upstreamDiffers: upstream,
+			conf: conf, plugins: first, upstreamDiffers: upstream,
 			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 1)},
@@ -60,7 +60,7 @@ func TestUrgentGangs(t *testing.T) {
 			binds: map[string]string{"u-0": "n1", "a-0": "n1"},
 		},
 		"when it fits nowhere its queue has its usual place": {
-			conf: conf, plugins: urgent, upstreamDiffers: upstream,
+			conf: conf, plugins: first, upstreamDiffers: upstream,
 			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("b", "q2", 1), group("u", "q2", 5)},
@@ -69,7 +69,7 @@ func TestUrgentGangs(t *testing.T) {
 			binds: map[string]string{"a-0": "n1"},
 		},
 		"its queue's limit holds": {
-			conf: plain + tier, plugins: urgent, upstreamDiffers: upstream,
+			conf: plain + tier, plugins: first, upstreamDiffers: upstream,
 			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				Queues:    []*v1beta1.Queue{queues[0], schedtest.MakeQueue().Name("q2").Capability(schedtest.Resources{"cpu": "1", "memory": "1Gi", "pods": "10"}).Obj()},
@@ -78,8 +78,8 @@ func TestUrgentGangs(t *testing.T) {
 			},
 			binds: map[string]string{"a-0": "n1"},
 		},
-		"a plugin that panics calls nothing urgent": {
-			conf: conf, plugins: []framework.PluginSpec{plugin("urgent", nothing, sessiontest.PlaceFirstFn(func(*api.JobInfo) bool { panic("test") }))},
+		"a plugin that panics calls nothing first": {
+			conf: conf, plugins: []framework.PluginSpec{plugin("first", nothing, sessiontest.PlaceFirstFn(func(*api.JobInfo) bool { panic("test") }))},
 			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 1)},
@@ -90,10 +90,10 @@ func TestUrgentGangs(t *testing.T) {
 	})
 }
 
-// TestTheOrderOfUrgentGangs: The urgent gangs of plugins that come first in the configuration are placed first.
-// Urgent gangs of one plugin keep the usual order.
-func TestTheOrderOfUrgentGangs(t *testing.T) {
-	urgent := func(by string, gangs ...string) framework.PluginSpec {
+// TestTheOrderOfGangsThatArePlacedFirst checks that among the gangs that plugins select to be placed first, those of
+// plugins that come first in the configuration come first. Gangs that one plugin selects keep the usual order.
+func TestTheOrderOfGangsThatArePlacedFirst(t *testing.T) {
+	first := func(by string, gangs ...string) framework.PluginSpec {
 		return plugin(by, nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return slices.Contains(gangs, job.Name) }))
 	}
 	world := sessiontest.ClusterSpec{
@@ -103,16 +103,16 @@ func TestTheOrderOfUrgentGangs(t *testing.T) {
 			each(schedtest.MakePod().Group("c").Priority(10).Req(cores("1")), "c-0")),
 	}
 	cases := map[string]behaviour{
-		"the first plugin's gang": {plugins: []framework.PluginSpec{urgent("first", "b"), urgent("second", "a", "c")}, binds: map[string]string{"b-0": "n1"}},
+		"the first plugin's gang": {plugins: []framework.PluginSpec{first("first", "b"), first("second", "a", "c")}, binds: map[string]string{"b-0": "n1"}},
 		"of one plugin's gangs that of the highest priority": {
-			plugins: []framework.PluginSpec{urgent("first", "a", "b", "c"), urgent("second")}, binds: map[string]string{"c-0": "n1"},
+			plugins: []framework.PluginSpec{first("first", "a", "b", "c"), first("second")}, binds: map[string]string{"c-0": "n1"},
 		},
 		"of one plugin's gangs of one priority the first": {
-			plugins: []framework.PluginSpec{urgent("first"), urgent("second", "b", "a")}, binds: map[string]string{"a-0": "n1"},
+			plugins: []framework.PluginSpec{first("first"), first("second", "b", "a")}, binds: map[string]string{"a-0": "n1"},
 		},
 	}
 	for name, tc := range cases {
-		tc.world, tc.conf, tc.upstreamDiffers = world, plain+"- plugins:\n  - name: first\n  - name: second\n", "it knows no urgent gangs"
+		tc.world, tc.conf, tc.upstreamDiffers = world, plain+"- plugins:\n  - name: first\n  - name: second\n", "it places no gangs first"
 		cases[name] = tc
 	}
 	runTable(t, cases)

@@ -101,7 +101,7 @@ func TestTheFirstAdmissionOfAGroupCounts(t *testing.T) {
 	if _, first, since := l.clock(nil, now); first != l.gangs[1] || now.Sub(since) != time.Hour {
 		t.Errorf("the group has waited for %s, want an hour", now.Sub(since))
 	}
-	l.gangs[1].sendBack()
+	l.gangs[1].returnToPending()
 	if _, first, since := l.clock(nil, now); first != l.gangs[2] || now.Sub(since) != time.Minute || l.gangs[1].limit != nil {
 		t.Errorf("the group has waited for %s, and the pending gang has the limit %v, want a minute and none", now.Sub(since), l.gangs[1].limit)
 	}

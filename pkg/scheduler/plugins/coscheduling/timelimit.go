@@ -94,7 +94,7 @@ func (s *session) holdBack() {
 				message = g.limit.message
 			}
 			g.waits = &api.ValidateResult{Reason: timedOut, Message: message}
-			g.sendBack()
+			g.returnToPending()
 		}
 	}
 	if held {
@@ -185,8 +185,8 @@ func (s *session) mayEnter(obj any) int {
 	return util.Abstain
 }
 
-// sendBack returns the gang's PodGroup to phase Pending, so that the gang must be admitted again.
-func (g *gang) sendBack() { g.PodGroup.Status.Phase = scheduling.PodGroupPending }
+// returnToPending returns the gang's PodGroup to phase Pending, so that the gang must be admitted again.
+func (g *gang) returnToPending() { g.PodGroup.Status.Phase = scheduling.PodGroupPending }
 
 // limitWaits times out the gang groups whose waiting time has ended. It saves for the next session when each gang was
 // admitted or timed out. It returns when the next waiting time or backoff ends; zero if there is none.
@@ -220,7 +220,7 @@ func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 		return time.Time{}
 	case !l.until.IsZero():
 		for _, g := range l.gangs {
-			g.sendBack() // again in each session: upstream admits a gang without minResources without calling the plugin
+			g.returnToPending() // again in each session: upstream admits a gang without minResources without calling the plugin
 		}
 		return l.until
 	}
@@ -297,7 +297,7 @@ func (s *session) timeOut(l *admissionDeadline, first *gang, waited time.Duratio
 		state, waited.Round(time.Second), l.tries, clockTime(now.Add(l.backoff())), why))
 	for _, g := range l.gangs {
 		s.setLimit(g, timedOut, message, now)
-		g.sendBack()
+		g.returnToPending()
 		s.ssn.TimedOut(g.UID)
 		s.ssn.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, timedOut, message)
 	}

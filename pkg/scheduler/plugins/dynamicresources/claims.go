@@ -31,7 +31,7 @@ func tooMany(pod *v1.Pod) bool { return len(pod.Spec.ResourceClaims) > mostClaim
 // claimsOf returns the pod's claims without duplicates. The error says why the pod cannot be placed now.
 func (d *devices) claimsOf(pod *v1.Pod) ([]podClaim, error) {
 	if tooMany(pod) {
-		return nil, fmt.Errorf("the pod has %d resource claims, must be at most %d", len(pod.Spec.ResourceClaims), mostClaims)
+		return nil, fmt.Errorf("spec.resourceClaims has %d claims, must have at most %d", len(pod.Spec.ResourceClaims), mostClaims)
 	}
 	var claims []podClaim
 	for i := range pod.Spec.ResourceClaims {

@@ -61,7 +61,7 @@ func TestAPodWithVeryManyClaims(t *testing.T) {
 		objects = append(objects, schedtest.DeviceClaim(names[i], one()))
 	}
 	run(t, objects, func(w *testCluster) {
-		if got, want := w.fits(member("p", names...), "n"), "the pod has 129 resource claims, must be at most 128"; got != want {
+		if got, want := w.fits(member("p", names...), "n"), "spec.resourceClaims has 129 claims, must have at most 128"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if got := w.fits(member("q", names[1:]...), "n"); strings.Contains(got, "at most") {

@@ -26,7 +26,7 @@ func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	if s.requests[job.UID] == nil {
 		return nil, nil
 	}
-	if message, never := s.neverFits[job.UID]; never {
+	if message, never := s.infeasible[job.UID]; never {
 		return nil, errors.New(message)
 	}
 	p := s.scopeOf(job)

@@ -41,7 +41,7 @@ func (p *plugin) Infeasible(ssn *framework.Session, job *api.JobInfo) bool {
 	if last, held := p.holdable[job.UID]; held && time.Since(last) < outage {
 		return false
 	}
-	s.neverFits[job.UID] = message
+	s.infeasible[job.UID] = message
 	return true
 }
 

@@ -37,9 +37,9 @@ type session struct {
 	groupsRead bool
 	// votes reports whether the configuration enables the plugin's votes on admission.
 	votes bool
-	// neverFits has the admitted gangs that no node group could hold even if it were empty, with a message that says
+	// infeasible has the admitted gangs that no node group could hold even if it were empty, with a message that says
 	// why.
-	neverFits map[api.JobID]string
+	infeasible map[api.JobID]string
 
 	// mu guards the fields below, because upstream's actions call predicates from several goroutines.
 	mu sync.RWMutex
@@ -65,7 +65,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 	s := &session{
 		plugin: p, ssn: ssn,
 		requests: map[api.JobID]*request{}, malformed: map[api.JobID]string{},
-		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, neverFits: map[api.JobID]string{},
+		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, infeasible: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
 	option, _ := ssn.PluginOption(Name) // read now: ssn.PredicateFirst later puts an entry without this option before the conf's entry of the plugin

@@ -69,7 +69,7 @@ func (w *weights) arguments() []weightArgument {
 	return []weightArgument{
 		{upstream.LeastRequestedWeight, 1, &w.leastRequested, "Weight of having much CPU and memory left unrequested."},
 		{upstream.MostRequestedWeight, 0, &w.mostRequested, "Weight of having little CPU and memory left unrequested."},
-		{upstream.BalancedResourceWeight, 1, &w.balancedResource, "Weight of an even use of CPU, memory and, for pods that ask for it, `nvidia.com/gpu`."},
+		{upstream.BalancedResourceWeight, 1, &w.balancedResource, "Weight of the score for balanced use of a node's CPU, memory and, for pods that request it, `nvidia.com/gpu`."},
 		{upstream.NodeAffinityWeight, 2, &w.nodeAffinity, "Weight of the pod's preferred node affinity."},
 		{upstream.PodAffinityWeight, 2, &w.podAffinity, "Weight of preferred pod affinity and anti-affinity, of the pod and of the pods on the node."},
 		{upstream.TaintTolerationWeight, 3, &w.taintToleration, "Weight of having few `PreferNoSchedule` taints that the pod does not tolerate."},

@@ -27,9 +27,9 @@ func asking(namespace, name, queue string, needs v1.ResourceList, phase v1beta1.
 	return group
 }
 
-type neverFits api.JobID
+type infeasible api.JobID
 
-func (gang neverFits) Infeasible(_ *framework.Session, job *api.JobInfo) bool {
+func (gang infeasible) Infeasible(_ *framework.Session, job *api.JobInfo) bool {
 	return job.UID == api.JobID(gang)
 }
 
@@ -134,7 +134,7 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 				c.AddQueueV1beta1(queue)
 			}
 			if tt.never {
-				c.part = neverFits("ns/g")
+				c.part = infeasible("ns/g")
 			}
 			orDefault := func(s, other string) string {
 				if s == "" {

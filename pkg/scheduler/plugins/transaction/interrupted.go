@@ -16,8 +16,8 @@ import (
 
 // Only the members of a partially bound gang whose bind was interrupted go first: the same pods (UID), which the
 // scheduler was binding when it crashed or a Binding failed, with requests no larger than then. They go first only if
-// they complete the gang. A gang that lost a running member waits in its usual order, whatever the cause: its owner can delete members, and
-// preempt and reclaim evict members for other gangs.
+// they complete the gang. A gang that lost a running member waits in its usual order, whatever the cause: its owner can
+// delete members, and preempt and reclaim evict members for other gangs.
 //
 //   - A leader remembers the members that its sessions handed over to be bound while no member held a node. It forgets
 //     them when the gang has its minimum, when no member of the gang or its group holds a node or is being bound, when

@@ -170,8 +170,8 @@ func dropCondition(job *api.JobInfo) {
 func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
 // OnSessionClose remembers the members that are being bound. It evicts gangs that have been partially bound for longer
-// than evictAfter and that this session could not complete. It also evicts partially bound gangs whose other members have been in a transaction for longer than
-// evictAfter, for example because a rollback is stuck.
+// than evictAfter and that this session could not complete. It also evicts partially bound gangs whose other members have
+// been in a transaction for longer than evictAfter, for example because a rollback is stuck.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.rememberBinding(ssn)
 	if p.evictAfter <= 0 {

@@ -34,8 +34,8 @@ func (v *volumes) await(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	}
 }
 
-// waiting returns the pod's claims that are not bound yet. It returns an error if one of these claims can no longer be bound, or
-// if the pod was deleted.
+// waiting returns the pod's claims that are not bound yet. It returns an error if one of these claims can no longer be bound, if
+// the node no longer exists, or if the pod was deleted or recreated.
 func (o *objects) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeClaim, error) {
 	node, err := o.nodes.Get(a.node)
 	if err != nil {

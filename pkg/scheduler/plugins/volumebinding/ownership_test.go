@@ -26,8 +26,8 @@ func withData(claim string) *v1.PersistentVolume {
 	return v
 }
 
-// TestAVolumeWithDataStaysReserved: a volume with data that an administrator reserved for a claim of this name stays
-// reserved whatever happens to the pod. Otherwise another claim would get the data.
+// TestAVolumeWithDataStaysReserved: a volume with data that an administrator reserved for a claim by name stays
+// reserved for that name when the pod is not bound or the claim is deleted. Otherwise another claim would get the data.
 func TestAVolumeWithDataStaysReserved(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()

@@ -146,7 +146,7 @@ func (g *planRun) place() trial.PartResult {
 		if !lower(slots, took) {
 			break
 		}
-		klog.V(4).InfoS("Nodes fit fewer members than counted, planning the gang again", "podGroup", klog.KRef(g.attempt.Job.Namespace, g.attempt.Job.Name))
+		klog.V(4).InfoS("Nodes fit fewer members than computed; planning the gang again", "podGroup", klog.KRef(g.attempt.Job.Namespace, g.attempt.Job.Name))
 	}
 	return failed
 }

@@ -13,13 +13,13 @@ type Failures struct {
 // NotePlaced records that tasks were placed permanently, were placed in a trial of a gang group, or were taken back.
 func (f *Failures) NotePlaced() { f.placed++ }
 
-// Has reports whether Note was called with this text of everything that decides whether a gang fits, and nothing was
-// placed or taken back since.
-func (f *Failures) Has(gang string) bool { return gang != "" && f.at[gang] == f.placed+1 }
+// Has reports whether Note was called with this key, and no task was placed or taken back since. The key describes
+// everything that decides whether a gang fits.
+func (f *Failures) Has(key string) bool { return key != "" && f.at[key] == f.placed+1 }
 
-// Note records that a gang fits nowhere. The gang is given by a text of everything that decides whether it fits.
-func (f *Failures) Note(gang string) {
-	if gang != "" {
-		setIn(&f.at, gang, f.placed+1)
+// Note records that a gang fits nowhere. The key describes everything that decides whether it fits.
+func (f *Failures) Note(key string) {
+	if key != "" {
+		setIn(&f.at, key, f.placed+1)
 	}
 }

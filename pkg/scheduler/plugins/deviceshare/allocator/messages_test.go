@@ -58,7 +58,7 @@ func TestRefusals(t *testing.T) {
 		want    Refusal
 	}{
 		"the node has more than are used": {NewState(crowded), gpus("65", ""), Options{},
-			Refusal{"Insufficient gpu devices: 65 requested, 64 of 64 GPUs free, 8 ignored beyond the limit of 64 for a Device object", true}},
+			Refusal{"Insufficient gpu devices: 65 requested, 64 of 64 GPUs free, 8 ignored because a Device object may list at most 64", true}},
 		"others have the GPUs": {node.With(whole(0, 1, 2, 3, 4)), gpus("4", ""), Options{},
 			Refusal{"Insufficient gpu devices: 4 requested, 3 of 8 GPUs free, 5 without room", false}},
 		"the node has fewer": {node.With(whole(0)), gpus("9", ""), Options{},

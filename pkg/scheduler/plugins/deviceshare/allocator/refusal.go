@@ -97,7 +97,7 @@ func reasonTooFew(x *search, t Type) string {
 		}
 	}
 	if more := x.q.s.LeftOut[t]; more > 0 {
-		fmt.Fprintf(&b, ", %d ignored beyond the limit of %d for a Device object", more, maxDevices)
+		fmt.Fprintf(&b, ", %d ignored because a Device object may list at most %d", more, maxDevices)
 	}
 	return b.String()
 }

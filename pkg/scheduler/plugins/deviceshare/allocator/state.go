@@ -42,8 +42,8 @@ type Device struct {
 	Labels  map[string]string
 	// PCIe and NUMA are the indexes of the PCIe root and the NUMA node of the device; -1 if the Device object has none.
 	PCIe, NUMA int
-	// affinity is the number, from 1, of the group of devices that replaces the device's PCIe root in joint allocation; 0
-	// if the root is not replaced.
+	// affinity is 1 plus the index of the device's value of the label in nicTopologyKey, which replaces its PCIe root in
+	// joint allocation; 0 if the root is not replaced.
 	affinity int
 	// VFGroups are the virtual functions of the device.
 	VFGroups []VFGroup
