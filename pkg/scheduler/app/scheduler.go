@@ -82,7 +82,7 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.registry.OnJob(s.watchdog.beat)
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictionbackoff.Spec())
-	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))
+	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial), allocate.WithAttemptLimit()))
 }
 
 // use puts a configuration into effect from the next cycle on. It also lets gangs that wait after failures retry at

@@ -43,7 +43,7 @@ func NewSides() (upstream, ours *Side) {
 	}
 	ours.take(specs)
 	ours.NewAction = func() vcframework.Action {
-		ours.Registry.RegisterAction(allocate.New())
+		ours.Registry.RegisterAction(allocate.New(allocate.WithAttemptLimit()))
 		action, _ := vcframework.GetAction("allocate")
 		return action
 	}

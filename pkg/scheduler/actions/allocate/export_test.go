@@ -3,6 +3,8 @@
 package allocate
 
 import (
+	"time"
+
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -38,11 +40,12 @@ func (a *Action) ExecuteByTurns(ssn *framework.Session, packings bool) {
 	newScheduler(state.NewRun(ssn, a.crossSession, a.defaults, a.observe)).placeJobs()
 }
 
-// ChargeNamespace counts the looks as used by attempts to place a gang of the namespace that no longer exists.
-func (a *Action) ChargeNamespace(namespace string, looks int) {
-	a.crossSession.Turns.SetAlone(false)
-	a.crossSession.Turns.Charge(namespace, "gone", looks)
+// SetAttemptTime sets how much time failed attempts to place gangs of the namespace may still take.
+func (a *Action) SetAttemptTime(namespace string, left time.Duration) {
+	a.crossSession.Turns.SetLeft(namespace, left)
 }
 
-// LooksOf returns how many looks failed attempts to place gangs of the namespace have used.
-func (a *Action) LooksOf(namespace string) int { return a.crossSession.Turns.Looks(namespace) }
+// AttemptTime returns how much time failed attempts to place gangs of the namespace may still take.
+func (a *Action) AttemptTime(namespace string) time.Duration {
+	return a.crossSession.Turns.Left(namespace)
+}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
@@ -25,8 +25,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// overLimit is far more than failed attempts for gangs of one namespace may cost in a session, and less than in three.
-const overLimit = 2_400_000
+// noTime is a debt of time for failed attempts that a test does not repay. someTime is more than its attempts take.
+const noTime, someTime = -20 * time.Second, 500 * time.Millisecond
 
 // newShared returns a cluster with gang other/y, which fits, and namespace ns, and the action that runs in it.
 func newShared(t *testing.T, w sessiontest.ClusterSpec) (*counting, *allocate.Action) {
@@ -35,7 +35,7 @@ func newShared(t *testing.T, w sessiontest.ClusterSpec) (*counting, *allocate.Ac
 	w.Pods, w.PodGroups = append(w.Pods, pods...), append(w.PodGroups, podGroup)
 	c := newGroup(t, nil, nil)
 	c.world = w
-	action := allocate.New()
+	action := allocate.New(allocate.WithAttemptLimit())
 	c.registry.RegisterAction(action)
 	c.action, _ = vcframework.GetAction("allocate")
 	return c, action
@@ -50,23 +50,24 @@ func messagesOf(job *api.JobInfo) map[string]string {
 	return messages
 }
 
-// TestANamespaceOverItsLimitWaits checks that a gang of a namespace whose failed attempts exceed the limit is not tried
-// until later sessions have made up for it. Another namespace's gang is bound in each session.
+// TestANamespaceOverItsLimitWaits checks that a gang of a namespace whose failed attempts have used up their time is not
+// tried until there is time again. Another namespace's gang is bound in each session.
 func TestANamespaceOverItsLimitWaits(t *testing.T) {
 	pods, podGroup := gang("x", "1")
 	c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
-	action.ChargeNamespace(schedtest.Namespace, overLimit)
+	action.SetAttemptTime(schedtest.Namespace, noTime)
 	want := []map[string]string{{"other/y-0": "n1"}, {"ns/x-0": "n1", "other/y-0": "n1"}, {"ns/x-0": "n1", "other/y-0": "n1"}}
 	for i, want := range want {
 		c.look(func(ssn *sessiontest.Session) {
 			if diff := cmp.Diff(want, ssn.Binds()); diff != "" {
 				t.Errorf("bound in session %d (-want +got):\n%s", i, diff)
 			}
-			said := "not tried in this cycle: gangs of namespace ns that fit nowhere have used up the namespace's search budget; it has its turn in a later cycle"
+			said := "not tried in this cycle: gangs of namespace ns that fit nowhere have used up the namespace's time for failed attempts; it has its turn in a later cycle"
 			if got := ssn.Jobs["ns/x"].JobFitErrors; i == 0 && got != said {
 				t.Errorf("in session %d, the gang said %q, want %q", i, got, said)
 			}
 		})
+		action.SetAttemptTime(schedtest.Namespace, someTime)
 	}
 }
 
@@ -96,7 +97,7 @@ func TestAGangThatIsNotTriedKeepsItsReason(t *testing.T) {
 			var reports []map[string]string
 			report := func(ssn *sessiontest.Session) { reports = append(reports, messagesOf(ssn.Jobs["ns/x"])) }
 			c.look(report)
-			action.ChargeNamespace(schedtest.Namespace, overLimit)
+			action.SetAttemptTime(schedtest.Namespace, noTime)
 			c.world.Nodes = append(c.world.Nodes, node("n2", "ib-a", "30"))
 			c.look(report)
 			if reports[0][""] == "" || reports[0]["x-0"] == "" {
@@ -108,6 +109,7 @@ func TestAGangThatIsNotTriedKeepsItsReason(t *testing.T) {
 			if diff := cmp.Diff(reports[0], reports[1]); diff != "" {
 				t.Errorf("reported without a turn (-first session +second session):\n%s", diff)
 			}
+			action.SetAttemptTime(schedtest.Namespace, someTime)
 			c.look(func(ssn *sessiontest.Session) {
 				if binds := ssn.Binds(); binds["ns/x-0"] == "" || binds["ns/x-1"] == "" {
 					t.Errorf("with a second node, %v are bound", binds)
@@ -134,7 +136,7 @@ func TestAPlannedGangThatIsNotTriedKeepsTheMessagesOfItsPods(t *testing.T) {
 	if len(want) != 3 {
 		t.Fatalf("the first session reports %q, want messages of the gang and of two pods", want)
 	}
-	action.ChargeNamespace(schedtest.Namespace, overLimit)
+	action.SetAttemptTime(schedtest.Namespace, noTime)
 	c.look(func(ssn *sessiontest.Session) {
 		if diff := cmp.Diff(want, messagesOf(ssn.Jobs["ns/x"])); diff != "" {
 			t.Errorf("reported without a turn (-first session +second session):\n%s", diff)
@@ -159,7 +161,7 @@ func TestAGangThatIsCreatedAgainHasNoFormerReason(t *testing.T) {
 	small, podGroup := gang("x", "1")
 	small[0].UID, podGroup.UID = "new-x-0", "new-x"
 	c.world.Pods[0], c.world.PodGroups[0] = small[0], podGroup
-	action.ChargeNamespace(schedtest.Namespace, overLimit)
+	action.SetAttemptTime(schedtest.Namespace, noTime)
 	expect(framework.NotTried)
 }
 
@@ -169,7 +171,7 @@ func TestAJobThatIsPlacedFirstNeedsNoTurn(t *testing.T) {
 	pods, podGroup := gang("x", "1")
 	c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "1")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
 	c.helped(nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "x" }))
-	action.ChargeNamespace(schedtest.Namespace, overLimit)
+	action.SetAttemptTime(schedtest.Namespace, noTime)
 	c.look(func(ssn *sessiontest.Session) {
 		if diff := cmp.Diff(map[string]string{"ns/x-0": "n1"}, ssn.Binds()); diff != "" {
 			t.Errorf("bound (-want +got):\n%s", diff)
@@ -178,37 +180,37 @@ func TestAJobThatIsPlacedFirstNeedsNoTurn(t *testing.T) {
 }
 
 // TestJobsThatArePlacedFirstDoNotUseUpTheLimit checks that attempts to place a job that a plugin places first do not
-// count towards the limit of its namespace. It is tried in each session, so other gangs might never be tried.
+// count towards the limit of its namespace's other jobs. It is tried in each session, so others might never be tried.
 func TestJobsThatArePlacedFirstDoNotUseUpTheLimit(t *testing.T) {
-	pods, podGroup := gang("x", "9")
-	c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
-	first := true
-	c.helped(nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "x" && first }))
-	for _, want := range []int{0, 1} {
+	for _, first := range []bool{true, false} {
+		pods, podGroup := gang("x", "9")
+		c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+		c.helped(nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "x" && first }))
+		before := action.AttemptTime(schedtest.Namespace)
 		c.look(func(*sessiontest.Session) {})
-		if got := action.LooksOf(schedtest.Namespace); got != want {
-			t.Errorf("placed first: %t, the gang's attempt counts as %d looks, want %d", first, got, want)
+		if got := action.AttemptTime(schedtest.Namespace); (got == before) != first {
+			t.Errorf("placed first: %t, the time left after the attempt is %s, before it %s", first, got, before)
 		}
-		first = false
-		c.world.Nodes = []*v1.Node{node("n2", "ib-a", "8")} // so that the former result is not reused
 	}
 }
 
-// TestJobsThatCannotBePlacedAreNoCompetitors checks that the limit does not apply if the pods of other namespaces are not
-// to be placed in the session, such as gated pods.
+// TestJobsThatCannotBePlacedAreNoCompetitors checks that the gangs of a namespace have all time of a session if the pods
+// of other namespaces are not to be placed in it, such as gated pods.
 func TestJobsThatCannotBePlacedAreNoCompetitors(t *testing.T) {
-	for gated, want := range map[bool]int{true: 0, false: 1} {
-		pods, podGroup := gang("x", "9")
+	for gated, want := range map[bool]string{true: "n1", false: ""} {
+		pods, podGroup := gang("x", "1")
 		c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
 		for _, pod := range c.world.Pods {
 			if gated && pod.Namespace == "other" {
 				pod.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "later"}}
 			}
 		}
-		c.look(func(*sessiontest.Session) {})
-		if got := action.LooksOf(schedtest.Namespace); got != want {
-			t.Errorf("with a gated pod in the other namespace: %t, the attempt counts as %d looks, want %d", gated, got, want)
-		}
+		action.SetAttemptTime(schedtest.Namespace, noTime)
+		c.look(func(ssn *sessiontest.Session) {
+			if got := ssn.Binds()["ns/x-0"]; got != want {
+				t.Errorf("with a gated pod in the other namespace: %t, the gang is bound to %q, want %q", gated, got, want)
+			}
+		})
 	}
 }
 
@@ -235,11 +237,14 @@ func TestAGroupThatIsNotTriedDoesNotRepeatAFormerState(t *testing.T) {
 		}
 	})
 	full = false
-	action.ChargeNamespace(schedtest.Namespace, overLimit)
+	action.SetAttemptTime(schedtest.Namespace, noTime)
 	c.look(func(ssn *sessiontest.Session) {
 		for _, gang := range []api.JobID{"ns/x", "ns/z"} {
 			if got, _ := ssn.PendingReason(gang); got.Reason != framework.NotTried {
 				t.Errorf("gang %s reports %q, want reason %s", gang, got, framework.NotTried)
+			}
+			if !ssn.Placements.IsUntried(gang) {
+				t.Errorf("gang %s counts as tried", gang)
 			}
 		}
 	})
@@ -249,12 +254,12 @@ func TestAGroupThatIsNotTriedDoesNotRepeatAFormerState(t *testing.T) {
 // idle node, but not for a gang without a turn, which may fit.
 func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
 	tests := map[string]struct {
-		nodes   []*v1.Node
-		charged int
-		want    int
+		nodes []*v1.Node
+		left  time.Duration
+		want  int
 	}{
-		"a gang that was tried":     {nodes: []*v1.Node{node("n1", "ib-a", "8")}, want: 4},
-		"a gang that was not tried": {nodes: []*v1.Node{node("n1", "ib-a", "8"), node("n2", "ib-a", "8")}, charged: overLimit},
+		"a gang that was tried":     {nodes: []*v1.Node{node("n1", "ib-a", "8")}, left: someTime, want: 4},
+		"a gang that was not tried": {nodes: []*v1.Node{node("n1", "ib-a", "8"), node("n2", "ib-a", "8")}, left: noTime},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +285,7 @@ func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
 					return 0, nil
 				})
 			})
-			action.ChargeNamespace(schedtest.Namespace, tt.charged)
+			action.SetAttemptTime(schedtest.Namespace, tt.left)
 			c.look(func(ssn *sessiontest.Session) {
 				ssn.Run(vcreclaim.New())
 				if got := ssn.Evicts(); len(got) != tt.want {
@@ -291,37 +296,25 @@ func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
 	}
 }
 
-// TestAttemptsThatBindNothingCount checks how many checks of nodes count towards the limit of a namespace: those of failed
-// attempts and of attempts that wait for resources being released.
+// TestAttemptsThatBindNothingCount checks which attempts count towards the time of a namespace: failed ones, and those
+// that wait for resources being released.
 func TestAttemptsThatBindNothingCount(t *testing.T) {
 	tests := map[string]struct {
-		cpus      []string
+		cpu       string
 		partner   string // the request of another gang of the gang group, if it is a group
 		releasing bool   // a pod that terminates fills the larger node n4
-		apart     bool   // the pods exclude each other, so that nodes are checked and scored again for each pod
-		want      int
+		want      bool
 	}{
-		"a gang that is placed":                                {cpus: []string{"2", "1"}},
-		"one class that no node takes":                         {cpus: []string{"9"}, want: 3},
-		"two classes, of which one fits":                       {cpus: []string{"9", "1"}, want: 3},
-		"pods that exclude each other, one more than nodes":    {cpus: []string{"2", "2", "2", "2"}, apart: true, want: 40},
-		"a gang group of which a gang fits not":                {cpus: []string{"9"}, partner: "9", want: 3},
-		"a gang that waits for resources being released":       {cpus: []string{"9"}, releasing: true, want: 4},
-		"a gang group that is placed":                          {cpus: []string{"2"}, partner: "1"},
-		"a gang group that waits for resources being released": {cpus: []string{"9"}, partner: "1", releasing: true, want: 4},
+		"a gang that is placed":                                {cpu: "2"},
+		"a gang that no node takes":                            {cpu: "9", want: true},
+		"a gang group of which a gang fits not":                {cpu: "9", partner: "9", want: true},
+		"a gang that waits for resources being released":       {cpu: "9", releasing: true, want: true},
+		"a gang group that waits for resources being released": {cpu: "9", partner: "1", releasing: true, want: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			pods, podGroup := gang("x", tt.cpus...)
+			pods, podGroup := gang("x", tt.cpu)
 			w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8"), node("n2", "ib-a", "8"), node("n3", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
-			for _, pod := range pods {
-				if tt.apart {
-					pod.Labels = map[string]string{"app": "x"}
-					pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
-						{LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}, TopologyKey: v1.LabelHostname},
-					}}}
-				}
-			}
 			if tt.partner != "" {
 				more, second := gang("z", tt.partner)
 				w.Pods, w.PodGroups = append(w.Pods, more...), append(w.PodGroups, second)
@@ -334,35 +327,63 @@ func TestAttemptsThatBindNothingCount(t *testing.T) {
 				w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves").Node("n4").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "9"}).Terminating().Obj())
 			}
 			c, action := newShared(t, w)
+			full := action.AttemptTime(schedtest.Namespace)
 			c.look(func(ssn *sessiontest.Session) {
 				if got := len(ssn.Pipelined()); (got > 0) != tt.releasing {
 					t.Errorf("%d pods wait for resources being released, want some: %t", got, tt.releasing)
 				}
 			})
-			// Attempts that wait for resources being released check each node at least once.
-			if got := action.LooksOf(schedtest.Namespace); got < tt.want || got > tt.want && !tt.releasing {
-				t.Errorf("%d looks, want %d", got, tt.want)
+			if left := action.AttemptTime(schedtest.Namespace); (left < full) != tt.want {
+				t.Errorf("%s of %s are left, want less than all: %t", left, full, tt.want)
 			}
-			if got := action.LooksOf("other"); got != 0 {
-				t.Errorf("%d looks of the other namespace, whose gang is placed, want 0", got)
+			if left := action.AttemptTime("other"); left != full {
+				t.Errorf("%s of %s are left to the other namespace, whose gang is placed, want all", left, full)
 			}
 		})
 	}
 }
 
-// TestAGangThatWaitsForReleasesKeepsItsPlace checks that a gang that waits for a terminating pod is tried also after its
-// namespace has exceeded its limit: another gang would get the room that it holds.
+// TestAGangThatWaitsForReleasesKeepsItsPlace checks that a gang or gang group that waits for a terminating pod is tried
+// also after other gangs of its namespace have used up their time: another gang would get the room that it holds.
 func TestAGangThatWaitsForReleasesKeepsItsPlace(t *testing.T) {
-	pods, podGroup := gang("x", "9")
-	c, action := newShared(t, sessiontest.ClusterSpec{
-		Nodes: []*v1.Node{node("n1", "ib-a", "9")}, Pods: append(pods, leaver("n1", "9")), PodGroups: []*v1beta1.PodGroup{podGroup},
-	})
-	for session := range 3 {
-		c.look(func(ssn *sessiontest.Session) {
-			if _, waits := ssn.Pipelined()["ns/x-0"]; !waits {
-				t.Errorf("in session %d, only %v wait for releases", session, ssn.Pipelined())
+	for _, grouped := range []bool{false, true} {
+		pods, podGroup := gang("x", "9")
+		w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "10")}, Pods: append(pods, leaver("n1", "10")), PodGroups: []*v1beta1.PodGroup{podGroup}}
+		if grouped {
+			more, second := gang("z", "1")
+			w.Pods, w.PodGroups = append(w.Pods, more...), append(w.PodGroups, second)
+			for _, podGroup := range w.PodGroups {
+				podGroup.Annotations = map[string]string{gangs.GroupsAnnotation: `["ns/x","ns/z"]`}
 			}
-		})
-		action.ChargeNamespace(schedtest.Namespace, overLimit)
+		}
+		c, action := newShared(t, w)
+		for session := range 3 {
+			c.look(func(ssn *sessiontest.Session) {
+				if _, waits := ssn.Pipelined()["ns/x-0"]; !waits {
+					t.Errorf("grouped: %t, in session %d only %v wait for releases", grouped, session, ssn.Pipelined())
+				}
+			})
+			action.SetAttemptTime(schedtest.Namespace, noTime)
+		}
 	}
+}
+
+// TestAGroupIsPlacedFirstIfOneOfItsGangsIs checks that a gang group has a turn if a plugin places one of its gangs first,
+// after other gangs of its namespace have used up their time.
+func TestAGroupIsPlacedFirstIfOneOfItsGangsIs(t *testing.T) {
+	pods, podGroup := gang("x", "1")
+	more, second := gang("z", "1")
+	for _, podGroup := range []*v1beta1.PodGroup{podGroup, second} {
+		podGroup.Annotations = map[string]string{gangs.GroupsAnnotation: `["ns/x","ns/z"]`}
+	}
+	c, action := newShared(t, sessiontest.ClusterSpec{
+		Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: append(pods, more...), PodGroups: []*v1beta1.PodGroup{podGroup, second},
+	})
+	c.helped(nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "z" }))
+	action.SetAttemptTime(schedtest.Namespace, noTime)
+	c.look(func(ssn *sessiontest.Session) {
+		if binds := ssn.Binds(); binds["ns/x-0"] == "" || binds["ns/z-0"] == "" {
+			t.Errorf("%v are bound, want both gangs", binds)
+		}
+	})
 }

@@ -33,6 +33,7 @@ func (s *scheduler) scheduleGangGroup(job *api.JobInfo) (taken bool) {
 // placeGangGroup places the gangs of the gang group that lack members, and hands their tasks over to be bound. If one
 // of the gangs cannot be placed now, it places none of them.
 func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
+	began := s.run.Now()
 	u := search.NewGroupSearch(s.run, gangGroup, s.waiting.pending)
 	for _, terms := range gangGroup.Gangs {
 		job := s.run.Session.Jobs[terms.Gang]
@@ -57,15 +58,14 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 		u.Repeat()
 		return groupWaits
 	}
-	looks := s.run.Finder.Looks
 	placed, failed := u.Solve()
 	switch {
 	case placed == nil:
 		u.Explain(failed)
-		s.run.ChargeAttempt(u.Gangs, looks)
+		s.run.ChargeAttempt(u.Gangs, began)
 		return groupWaits
 	case placed.Outcome() == trial.Pipelined:
-		s.run.ChargeAttempt(u.Gangs, looks)
+		s.run.ChargeAttempt(u.Gangs, began)
 		s.run.NoteWaiting(u.Gangs)
 		noteHolds(s.run, placed, false)
 		return groupWaits

@@ -26,7 +26,7 @@ type scheduler struct {
 // newScheduler returns a scheduler for the jobs that are to be placed in the run.
 func newScheduler(run *state.Run) *scheduler {
 	s := &scheduler{run: run, waiting: newJobQueues(run), gangGroups: map[*binding.GangGroup]groupResult{}}
-	run.CrossSession.Turns.SetAlone(s.waiting.inOneNamespace())
+	run.CrossSession.Turns.BeginSession(run.Now(), s.waiting.inOneNamespace())
 	return s
 }
 
@@ -34,6 +34,7 @@ func newScheduler(run *state.Run) *scheduler {
 // whether no other job is left to be placed. placeJob reports whether tasks were handed over to be bound; if not, the
 // caller does not try the job again in this session.
 func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone bool) bool {
+	began := s.run.Now()
 	r, err := state.NewAttempt(s.run, job, pending, alone)
 	if err != nil {
 		klog.V(3).InfoS("Job could not be placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)
@@ -48,11 +49,10 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 		explain.Repeat(r)
 		return false
 	}
-	looks := s.run.Finder.Looks
 	result := search.Solve(r)
 	handed := finish(r, result)
 	if !handed {
-		s.run.ChargeAttempt([]*api.JobInfo{job}, looks)
+		s.run.ChargeAttempt([]*api.JobInfo{job}, began)
 	}
 	if result.Outcome == trial.Pipelined {
 		s.run.NoteWaiting([]*api.JobInfo{job})

@@ -233,11 +233,11 @@ func (t *trial) prepare() error {
 	return nil
 }
 
-// classOf returns a key for the properties of the task that decide which nodes can take it: its role, its requests, and
-// its rules about nodes and other pods.
+// classOf returns a key for the properties of the task that decide which nodes can take it: its role, its requests, its
+// rules about nodes and other pods, its volumes and its claims.
 func classOf(task *api.TaskInfo) (string, error) {
 	spec := task.Pod.Spec
-	rules, err := json.Marshal([]any{spec.NodeSelector, spec.Affinity, spec.Tolerations, spec.TopologySpreadConstraints})
+	rules, err := json.Marshal([]any{spec.NodeSelector, spec.Affinity, spec.Tolerations, spec.TopologySpreadConstraints, spec.Volumes, spec.ResourceClaims})
 	if err != nil {
 		return "", fmt.Errorf("pod %s: %w", task.Name, err)
 	}

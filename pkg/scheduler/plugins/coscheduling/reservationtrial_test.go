@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -69,6 +70,39 @@ func TestUnlikeMembersGetUnlikeNodes(t *testing.T) {
 			t.Errorf("the reserved nodes %v are of kinds %v, want one of each", w.reserved(), kinds)
 		}
 	})
+}
+
+// TestUnlikeMembersAreOfUnlikeClasses checks which differences between two members make them different for a trial.
+func TestUnlikeMembersAreOfUnlikeClasses(t *testing.T) {
+	claim := "own"
+	tests := map[string]func(*v1.Pod){
+		"role": func(pod *v1.Pod) { pod.Annotations["volcano.sh/task-spec"] = "other" },
+		"request": func(pod *v1.Pod) {
+			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}
+		},
+		"node selector":      func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"kind": "x"} },
+		"affinity":           func(pod *v1.Pod) { pod.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{}} },
+		"toleration":         func(pod *v1.Pod) { pod.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}} },
+		"spread constraints": func(pod *v1.Pod) { pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1}} },
+		"volume":             func(pod *v1.Pod) { pod.Spec.Volumes = []v1.Volume{{Name: "data"}} },
+		"claim": func(pod *v1.Pod) {
+			pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}
+		},
+	}
+	class := func(change func(*v1.Pod)) string {
+		pod := small().Name("a-0").Group("a").Obj()
+		change(pod)
+		class, err := classOf(api.NewTaskInfo(pod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return class
+	}
+	for name, change := range tests {
+		if plain := class(func(*v1.Pod) {}); class(change) == plain || plain != class(func(pod *v1.Pod) { pod.Name = "a-1" }) {
+			t.Errorf("a member with another %s is of the same class, or one with another name is not", name)
+		}
+	}
 }
 
 // TestAHigherPriorityReservesOtherNodes checks that a gang of a higher priority gets other nodes, although its pods may

@@ -28,15 +28,25 @@ import (
 //     before the first Binding.
 
 // absentFor is how long the members of a gang are remembered that sessions do not have.
-const absentFor = 10 * time.Minute
+const absentFor = time.Minute
 
 // interruptedBind has the members of a gang that the leader handed over to be bound.
 type interruptedBind struct {
-	// tasks are the members, by UID, as they were when they were first handed over.
-	tasks map[api.TaskID]*api.TaskInfo
+	// tasks are the requests of the members, by UID, when they were first handed over.
+	tasks map[api.TaskID]request
 	// seen is when a session last had the gang, whose PodGroup has this UID.
 	seen     time.Time
 	podGroup types.UID
+}
+
+// request is what a member requests: resources, and all devices of a node by an annotation.
+type request struct {
+	resources *api.Resource
+	devices   string
+}
+
+func requestOf(pod *v1.Pod) request {
+	return request{api.GetPodResourceRequest(pod), pod.Annotations[v1alpha1.DeviceAllocateHintAnnotation]}
 }
 
 // forgetInterrupted drops the members that no longer count as interrupted. A new leader first finds the members that a
@@ -78,10 +88,11 @@ func (p *plugin) rememberBinding(ssn *framework.Session) {
 		}
 		for task, info := range job.TaskStatusIndex[api.Binding] {
 			if p.memory.interrupted[uid] == nil {
-				p.memory.interrupted[uid] = &interruptedBind{tasks: map[api.TaskID]*api.TaskInfo{}, seen: time.Now(), podGroup: job.PodGroup.UID}
+				p.memory.interrupted[uid] = &interruptedBind{tasks: map[api.TaskID]request{}, seen: time.Now(), podGroup: job.PodGroup.UID}
 			}
-			if tasks := p.memory.interrupted[uid].tasks; tasks[task] == nil {
-				tasks[task] = info
+			tasks := p.memory.interrupted[uid].tasks
+			if _, known := tasks[task]; !known {
+				tasks[task] = requestOf(info.Pod)
 			}
 		}
 	}
@@ -106,20 +117,20 @@ func isBinding(job *api.JobInfo) bool { return len(job.TaskStatusIndex[api.Bindi
 // was bound. It returns none if as many members are bound as the gang needed when they were bound: a tenant can change
 // the minimum later, and have a spare pod that is older. This number does not decide if roles or sub-groups have minima,
 // because the members that a crash left out may be all of a role.
-func (p *plugin) interruptedByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) map[api.TaskID]*api.TaskInfo {
+func (p *plugin) interruptedByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) map[api.TaskID]request {
+	interrupted := map[api.TaskID]request{}
 	byNumber := len(binding.RoleMinima(&job.PodGroup.Spec)) == 0 && len(job.MinSubJobs) == 0
 	if least := binding.BoundFor(job); byNumber && least > 0 && binding.BoundMembers(job) >= least {
-		return nil
+		return interrupted
 	}
 	bound := boundTasks(job)
 	for _, other := range p.boundWith(jobs, job) {
 		bound = append(bound, boundTasks(other)...)
 	}
 	first, known := firstBind(bound)
-	interrupted := map[api.TaskID]*api.TaskInfo{}
 	for uid, task := range job.TaskStatusIndex[api.Pending] {
 		if !known || !task.Pod.CreationTimestamp.After(first) {
-			interrupted[uid] = task
+			interrupted[uid] = requestOf(task.Pod)
 		}
 	}
 	return interrupted
@@ -144,8 +155,8 @@ func (p *plugin) completing(job *api.JobInfo) map[api.TaskID]bool {
 	if interrupted == nil {
 		return nil
 	}
-	for uid, task := range interrupted.tasks {
-		if now := job.TaskStatusIndex[api.Pending][uid]; now != nil && !isLarger(now, task) {
+	for uid, before := range interrupted.tasks {
+		if now := job.TaskStatusIndex[api.Pending][uid]; now != nil && !isLarger(requestOf(now.Pod), before) {
 			completing[uid] = true
 		}
 	}
@@ -156,9 +167,8 @@ func (p *plugin) completing(job *api.JobInfo) map[api.TaskID]bool {
 	return completing
 }
 
-// isLarger reports whether the task may get more now than before. Its resources may have been resized, and its
-// annotation may ask for all devices of a node. Volumes do not count: the task's own pre-bind steps may have bound claims.
-func isLarger(now, before *api.TaskInfo) bool {
-	return !api.GetPodResourceRequest(now.Pod).LessEqual(api.GetPodResourceRequest(before.Pod), api.Zero) ||
-		now.Pod.Annotations[v1alpha1.DeviceAllocateHintAnnotation] != before.Pod.Annotations[v1alpha1.DeviceAllocateHintAnnotation]
+// isLarger reports whether a task may get more now than before. Its resources may have been resized, and its annotation
+// may ask for all devices of a node. Volumes do not count: the task's own pre-bind steps may have bound claims.
+func isLarger(now, before request) bool {
+	return !now.resources.LessEqual(before.resources, api.Zero) || now.devices != before.devices
 }

@@ -307,14 +307,13 @@ func TestInterruptedMembersGoFirst(t *testing.T) {
 // TestAbsentGangsAreRemembered checks that interrupted members still go first after sessions that did not have their gang,
 // as while the quarantine searches for an object that makes sessions panic, and that they are forgotten in the end.
 func TestAbsentGangsAreRemembered(t *testing.T) {
-	for absent, want := range map[time.Duration][]string{time.Minute: {"g-1"}, absentFor: nil} {
+	for absent, want := range map[time.Duration][]string{absentFor / 2: {"g-1"}, absentFor: nil} {
 		w := newBindWorld(t)
-		w.needs(2)
-		w.waits("g-0", "g-1")
-		w.binds("g-0", "g-1")
-		w.bound("g-0")
 		synctest.Test(t, func(t *testing.T) {
-			w.session(nil)
+			w.needs(2)
+			w.waits("g-0", "g-1")
+			w.binds("g-0", "g-1")
+			w.bound("g-0")
 			group := w.Jobs["ns/g"]
 			delete(w.Jobs, "ns/g")
 			time.Sleep(absent)
@@ -324,6 +323,24 @@ func TestAbsentGangsAreRemembered(t *testing.T) {
 				t.Errorf("after %s without the gang, %v go first, want %v", absent, got, want)
 			}
 		})
+	}
+}
+
+// TestABindThatLosesAllBoundMembers checks a gang that had its minimum when the scheduler started, and was raised to three.
+// Its third member is being bound when its owner deletes the other two.
+func TestABindThatLosesAllBoundMembers(t *testing.T) {
+	w := &bindWorld{fakeCache: newCache(t), pods: map[string]*v1.Pod{}}
+	w.needs(3)
+	w.runs("g-0", "g-1")
+	w.waits("g-2")
+	w.session = sessions(t, w.fakeCache, 0)
+	w.session(nil)
+	w.setStatus("g", "2", api.Binding)
+	w.session(nil)
+	w.remove("g-0")
+	w.remove("g-1")
+	if got, _ := w.first("g"); got != nil {
+		t.Errorf("members that go first: %q, want none", got)
 	}
 }
 
@@ -477,7 +494,7 @@ func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
 func TestAClaimThatIsBoundMeanwhile(t *testing.T) {
 	before, now := api.NewTaskInfo(member("g-1").Obj()), api.NewTaskInfo(member("g-1").Obj())
 	now.InitResreq.AddScalar("attachable-volumes-csi-x", 1)
-	if isLarger(now, before) {
+	if isLarger(requestOf(now.Pod), requestOf(before.Pod)) {
 		t.Error("the member counts as resized")
 	}
 }

@@ -30,7 +30,7 @@ type Cache struct {
 	// Packing is the budget of searches for packing plans. Orders is the budget of further trials after a first trial of
 	// a gang has failed, such as trials of other orders of its tasks.
 	Packing, Orders Budget
-	// Turns limits the attempts to place gangs of one namespace that fail.
+	// Turns limits the time of attempts to place gangs of one namespace that fail.
 	Turns Turns
 	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything on which the result depends.
 	// formerGangs are the reasons of the last session.
@@ -78,7 +78,6 @@ func (m *Cache) BeginSession() {
 	m.former, m.solutions = m.solutions, map[uint64]Solution{}
 	m.Packing.beginSession(sessionPackingSteps)
 	m.Orders.beginSession(sessionLooks)
-	m.Turns.beginSession()
 	m.formerLast, m.last = m.last, map[gangKey]Explanation{}
 	m.formerGangs, m.Gangs = m.Gangs, map[uint64]Explanation{}
 	m.FormerGangGroups, m.GangGroups = m.GangGroups, map[string]GangGroupReasons{}

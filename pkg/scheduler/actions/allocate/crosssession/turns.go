@@ -2,131 +2,187 @@
 
 package crosssession
 
-import "maps"
-
-const (
-	// namespaceLooks bounds the looks (MaxFurtherLooks) in one session of attempts to place gangs of one namespace that
-	// do not lead to a bind. 1,000,000 looks take about two seconds.
-	namespaceLooks = 1_000_000
-	// maxDebt bounds how many looks beyond the limit are subtracted in later sessions. So an attempt delays the
-	// namespace's other gangs by four sessions at most.
-	maxDebt = 4 * namespaceLooks
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
 )
 
-// Turns limits how much time the gangs of a namespace that find no room take from the gangs of other namespaces. The
-// limit is namespaceLooks. It applies only if gangs of several namespaces wait. An attempt that has begun is not ended
-// early. What it uses beyond the limit is subtracted in the next sessions, up to maxDebt.
-//
-// The attempts of gangs that hold resources are not limited and do not count towards the limit (Hold). Otherwise they
-// could use it up in each session, and the namespace's other gangs would never be tried.
-//
-// The gangs of a namespace take turns in rounds. If gangs were not tried because of the limit, only these gangs may be
-// tried in the next sessions, until each of them was tried. Gangs that ask meanwhile are the next round, unless the
-// namespace stays below the limit.
+// Attempts to place gangs that find no room take time from the gangs of other namespaces. So each namespace has a token
+// bucket of time for such attempts. The bucket holds attemptTime. It is full in each session if no gang of another
+// namespace waits. Otherwise it is refilled in the time without attempts, at a third (1/restsFor) of the rate. So
+// attempts take a quarter of the time at most. An attempt that has begun is completed, and may leave the bucket in debt,
+// of maxDebt at most. So a namespace waits for a minute at most after a long attempt.
+const (
+	attemptTime = 500 * time.Millisecond
+	restsFor    = 3
+	maxDebt     = 20 * time.Second
+	// absentFor is how long a gang that does not ask for its turn keeps its position among the gangs that wait.
+	absentFor = time.Minute
+)
+
+// Turns limits the time of attempts to place gangs of one namespace that do not lead to a bind. If the time does not
+// suffice for all gangs, a session tries the gangs that have waited longest for an attempt.
 type Turns struct {
-	session int
-	// alone reports whether all gangs that wait are in one namespace.
-	alone bool
-	// looks has how many looks each namespace has used in this session, including its debt from former sessions.
-	looks map[string]int
-	// waiting has, for each namespace with an unfinished round, the gangs that are still to be tried. next has the gangs of
-	// the next round.
-	waiting, next map[string]askedIn
-	// unfinished are the namespaces whose round was unfinished when the session began.
-	unfinished map[string]bool
-	// admitted are the gangs that had their turn in this session, by namespace and name.
-	admitted map[[2]string]bool
-	// held has, for gangs that held resources at the end of their last attempt, the session of that attempt.
-	held map[[2]string]int
+	// unlimited reports whether all gangs may be tried.
+	unlimited bool
+	session   uint64
+	// at is when the session began. clock is a logical clock: it advances when a gang begins to wait, and with each
+	// attempt.
+	at      time.Time
+	clock   uint64
+	buckets map[bucketKey]*bucket
+	gangs   map[gangName]*turn
 }
 
-// askedIn has, for each gang, the session in which it last asked for its turn.
-type askedIn map[string]int
+// gangName is the namespace of a gang, and the name of its gang group, or its own name if it has none.
+type gangName struct{ namespace, name string }
 
-// beginSession starts a session. It forgets gangs that did not ask for their turn in the last two sessions. A gang may
-// miss one session, for example because its queue was overused.
-func (t *Turns) beginSession() {
-	t.session++
-	t.admitted, t.unfinished = map[[2]string]bool{}, map[string]bool{}
-	maps.DeleteFunc(t.held, func(_ [2]string, held int) bool { return held < t.session-1 })
-	for namespace, round := range t.waiting {
-		next := t.recent(t.next[namespace])
-		if t.recent(round); len(round) == 0 {
-			delete(t.next, namespace)
-			if round = next; len(round) == 0 || t.looks[namespace] < namespaceLooks {
-				delete(t.waiting, namespace)
-				continue
-			}
-			t.waiting[namespace] = round
+// bucketKey identifies a token bucket. Gangs that hold resources, or were promised some, have a bucket of their own for
+// each namespace. They need a turn in each session to keep the resources, and would keep all others from theirs.
+type bucketKey struct {
+	namespace string
+	holds     bool
+}
+
+// bucket is a token bucket.
+type bucket struct {
+	// left is the time that attempts may take; negative for a debt. spent is the time of this session's attempts.
+	left, spent time.Duration
+	// most is how many gangs the session tries at most; 0 for all. until is since when these gangs wait at least.
+	most  int
+	until uint64
+	// tried counts the gangs of this session. emptied reports whether a gang was refused because no time was left.
+	tried   int
+	emptied bool
+}
+
+// turn is the turn of a gang.
+type turn struct {
+	// since is when the gang began to wait, or was last tried, in the logical time Turns.clock.
+	since uint64
+	// session is the last session in which the gang asked for its turn, at the time asked. has is the answer, and of is
+	// the gang's bucket.
+	session uint64
+	asked   time.Time
+	has     bool
+	of      *bucket
+	// held is the last session at whose end the gang held resources, or in which such a gang had no turn.
+	held uint64
+}
+
+// BeginSession starts a session at the given time. alone reports whether all gangs that wait are in one namespace.
+func (t *Turns) BeginSession(now time.Time, alone bool) {
+	if t.at.IsZero() {
+		t.at = now
+	}
+	waiting := map[*bucket][]uint64{}
+	maps.DeleteFunc(t.gangs, func(_ gangName, g *turn) bool { return g.session < t.session && now.Sub(g.asked) > absentFor })
+	for _, g := range t.gangs {
+		waiting[g.of] = append(waiting[g.of], g.since)
+	}
+	for key, b := range t.buckets {
+		b.choose(waiting[b])
+		b.left = min(attemptTime, b.left+max(0, now.Sub(t.at)-b.spent)/restsFor)
+		if alone {
+			b.left = attemptTime
 		}
-		t.unfinished[namespace] = true
-	}
-	for namespace, looks := range t.looks {
-		if t.looks[namespace] = min(looks-namespaceLooks, maxDebt); looks <= namespaceLooks {
-			delete(t.looks, namespace)
+		if b.left == attemptTime && b.most == 0 {
+			delete(t.buckets, key)
 		}
+		b.spent, b.tried, b.emptied = 0, 0, false
 	}
+	t.session, t.at = t.session+1, now
 }
 
-// recent removes the gangs that did not ask in the last two sessions.
-func (t *Turns) recent(gangs askedIn) askedIn {
-	maps.DeleteFunc(gangs, func(_ string, asked int) bool { return asked < t.session-2 })
-	return gangs
-}
-
-// SetAlone says whether all gangs that wait in the session are in one namespace, so that no limit applies.
-func (t *Turns) SetAlone(alone bool) { t.alone = alone }
-
-// Has reports whether the gang may be tried now. gang is the name of its gang group, or of the gang itself if it has
-// none.
-func (t *Turns) Has(namespace, gang string) bool {
-	key := [2]string{namespace, gang}
-	if _, held := t.held[key]; held || t.alone || t.admitted[key] {
-		return true
+// choose decides how many gangs the next session tries: as many as this session if these have emptied the bucket, else
+// twice as many. waiting has since when each gang of the bucket waits. Gangs count that did not ask in this session: they
+// may ask in the next one.
+func (b *bucket) choose(waiting []uint64) {
+	switch {
+	case b.emptied && b.tried > 0:
+		b.most = b.tried
+	case !b.emptied:
+		b.most *= 2
 	}
-	if _, waits := t.waiting[namespace][gang]; t.unfinished[namespace] && !waits {
-		t.note(&t.next, namespace, gang)
-		return false
-	}
-	if t.looks[namespace] < namespaceLooks {
-		delete(t.waiting[namespace], gang)
-		t.admitted[key] = true
-		return true
-	}
-	t.note(&t.waiting, namespace, gang)
-	return false
-}
-
-// note records in one of the rounds that the gang has asked for its turn.
-func (t *Turns) note(rounds *map[string]askedIn, namespace, gang string) {
-	if *rounds == nil {
-		*rounds = map[string]askedIn{}
-	}
-	if (*rounds)[namespace] == nil {
-		(*rounds)[namespace] = askedIn{}
-	}
-	(*rounds)[namespace][gang] = t.session
-}
-
-// Hold records that the gang holds resources until the end of the session, while it waits for others to be released. It
-// may be tried in the next session, because it would lose these resources otherwise.
-func (t *Turns) Hold(namespace, gang string) {
-	if t.held == nil {
-		t.held = map[[2]string]int{}
-	}
-	t.held[[2]string{namespace, gang}] = t.session
-}
-
-// Charge counts the looks of an attempt to place the gang that did not lead to a bind.
-func (t *Turns) Charge(namespace, gang string, looks int) {
-	if _, held := t.held[[2]string{namespace, gang}]; held || t.alone || looks == 0 {
+	if b.most == 0 || b.most >= len(waiting) {
+		b.most, b.until = 0, math.MaxUint64
 		return
 	}
-	if t.looks == nil {
-		t.looks = map[string]int{}
-	}
-	t.looks[namespace] += looks
+	slices.Sort(waiting)
+	b.until = waiting[b.most-1]
 }
 
-// Looks returns how many looks the namespace has used in this session, including its debt from former sessions.
-func (t *Turns) Looks(namespace string) int { return t.looks[namespace] }
+// Has reports whether the gang may be tried in this session. gang is the name of its gang group, or of the gang itself
+// if it has none. promised reports whether a plugin selects the gang to be placed first.
+func (t *Turns) Has(namespace, gang string, promised bool) bool {
+	if t.unlimited {
+		return true
+	}
+	name := gangName{namespace, gang}
+	g := t.gangs[name]
+	switch {
+	case g == nil:
+		if t.gangs == nil {
+			t.gangs = map[gangName]*turn{}
+		}
+		t.clock++
+		g = &turn{since: t.clock}
+		t.gangs[name] = g
+	case g.session == t.session:
+		return g.has
+	}
+	b := t.bucketOf(bucketKey{namespace, promised || g.held > 0 && g.held+1 == t.session})
+	b.emptied = b.emptied || b.left <= 0
+	g.session, g.asked, g.of, g.has = t.session, t.at, b, b.left > 0 && g.since <= b.until
+	if g.has {
+		b.tried++
+		t.clock++
+		g.since = t.clock
+	} else if b == t.buckets[bucketKey{namespace, true}] {
+		g.held = t.session
+	}
+	return g.has
+}
+
+func (t *Turns) bucketOf(key bucketKey) *bucket {
+	b := t.buckets[key]
+	if b == nil {
+		if t.buckets == nil {
+			t.buckets = map[bucketKey]*bucket{}
+		}
+		b = &bucket{left: attemptTime, until: math.MaxUint64}
+		t.buckets[key] = b
+	}
+	return b
+}
+
+// Hold records that the gang, which had its turn, holds resources until the end of the session, while it waits for others
+// to be released.
+func (t *Turns) Hold(namespace, gang string) {
+	if g := t.gangs[gangName{namespace, gang}]; g != nil {
+		g.held = t.session
+	}
+}
+
+// Charge counts the time of an attempt to place the gang, which had its turn, that did not lead to a bind.
+func (t *Turns) Charge(namespace, gang string, took time.Duration) {
+	if g := t.gangs[gangName{namespace, gang}]; g != nil {
+		g.of.left = max(g.of.left-took, -maxDebt)
+		g.of.spent += took
+	}
+}
+
+// SetUnlimited says whether all gangs may be tried.
+func (t *Turns) SetUnlimited(unlimited bool) { t.unlimited = unlimited }
+
+// Left returns how much time failed attempts to place gangs of the namespace may still take; negative for a debt.
+func (t *Turns) Left(namespace string) time.Duration {
+	return t.bucketOf(bucketKey{namespace: namespace}).left
+}
+
+// SetLeft sets the time that Left returns.
+func (t *Turns) SetLeft(namespace string, left time.Duration) {
+	t.bucketOf(bucketKey{namespace: namespace}).left = left
+}

@@ -4,180 +4,185 @@ package crosssession
 
 import (
 	"fmt"
-	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
+	"time"
 )
 
-// tryInSessions runs sessions in which the gangs ask for their turn in the given order, and find no room. costs has the
-// looks of an attempt, by gang; a gang is given as namespace/name. It returns the gangs that were tried in each session.
-func tryInSessions(t *Turns, sessions int, costs map[string]int, order ...string) (tried [][]string) {
-	for range sessions {
-		t.beginSession()
-		tried = append(tried, tryNow(t, costs, order...))
-	}
-	return tried
+// attempts runs sessions, one after the other, in which gangs ask for their turn and find no room.
+type attempts struct {
+	Turns
+	now time.Time
+	// alone reports whether no gang of another namespace waits.
+	alone bool
+	// costs has how long an attempt takes, by gang.
+	costs map[string]time.Duration
+	// tried counts the attempts, by gang.
+	tried map[string]int
 }
 
-func tryNow(t *Turns, costs map[string]int, order ...string) (tried []string) {
-	for _, gang := range order {
-		if namespace := gang[:1]; t.Has(namespace, gang) {
+func newAttempts(costs map[string]time.Duration) *attempts {
+	return &attempts{now: time.Unix(1_000_000, 0), costs: costs, tried: map[string]int{}}
+}
+
+// session runs a session, a second after the end of the last one, and returns how long it took and which gangs it tried.
+func (a *attempts) session(gangs ...string) (took time.Duration, tried []string) {
+	a.now = a.now.Add(time.Second)
+	a.BeginSession(a.now, a.alone)
+	for _, gang := range gangs {
+		if a.Has("a", gang, false) {
+			a.Charge("a", gang, a.costs[gang])
+			a.tried[gang]++
+			took += a.costs[gang]
 			tried = append(tried, gang)
-			t.Charge(namespace, gang, costs[gang])
 		}
 	}
-	return tried
+	a.now = a.now.Add(took)
+	return took, tried
 }
 
-// TestTurnsLimitFailedAttempts checks in which sessions gangs are tried that always fail.
-func TestTurnsLimitFailedAttempts(t *testing.T) {
-	const limit = namespaceLooks
+// TestTurnsLimitTheTimeOfFailedAttempts checks how much of the time attempts take: in one session, and in 1,000.
+func TestTurnsLimitTheTimeOfFailedAttempts(t *testing.T) {
 	tests := map[string]struct {
-		costs map[string]int
-		order []string
-		alone bool
-		want  [][]string
+		gangs  int
+		cost   time.Duration
+		alone  bool
+		most   time.Duration // in one session
+		share  [2]float64    // of the time of all sessions, from and to
+		waited int           // the most sessions between two attempts for the same gang
 	}{
-		"within the limit, all are tried in each session": {
-			costs: map[string]int{"a/1": limit / 2, "a/2": limit / 4}, order: []string{"a/1", "a/2"},
-			want: [][]string{{"a/1", "a/2"}, {"a/1", "a/2"}, {"a/1", "a/2"}},
-		},
-		"beyond the limit, gangs that were not tried come first": {
-			costs: map[string]int{"a/1": limit, "a/2": limit, "a/3": limit}, order: []string{"a/1", "a/2", "a/3"},
-			want: [][]string{{"a/1"}, {"a/2"}, {"a/3"}, {"a/1"}},
-		},
-		"the costs of a round are spread over sessions": {
-			costs: map[string]int{"a/1": limit / 2, "a/2": limit / 2, "a/3": limit / 2, "a/4": 1}, order: []string{"a/1", "a/2", "a/3", "a/4"},
-			want: [][]string{{"a/1", "a/2"}, {"a/3", "a/4"}, {"a/1", "a/2"}, {"a/3", "a/4"}},
-		},
-		"a huge attempt delays others by four sessions": {
-			costs: map[string]int{"a/1": 100 * limit, "a/2": 1}, order: []string{"a/1", "a/2"},
-			want: [][]string{{"a/1"}, nil, nil, nil, nil, {"a/2"}, {"a/1"}},
-		},
-		"another namespace has a limit of its own": {
-			costs: map[string]int{"a/1": limit, "a/2": limit, "b/1": limit}, order: []string{"a/1", "a/2", "b/1"},
-			want: [][]string{{"a/1", "b/1"}, {"a/2", "b/1"}},
-		},
-		"an attempt beyond the limit is paid in the next sessions": {
-			costs: map[string]int{"a/1": 3 * limit, "b/1": 1}, order: []string{"a/1", "b/1"},
-			want: [][]string{{"a/1", "b/1"}, {"b/1"}, {"b/1"}, {"a/1", "b/1"}},
-		},
-		"without other namespaces there is no limit": {
-			costs: map[string]int{"a/1": 3 * limit, "a/2": limit}, order: []string{"a/1", "a/2"}, alone: true,
-			want: [][]string{{"a/1", "a/2"}, {"a/1", "a/2"}},
-		},
+		"cheap attempts":           {gangs: 10, cost: time.Millisecond, most: 10 * time.Millisecond, share: [2]float64{0.009, 0.01}, waited: 1},
+		"many attempts":            {gangs: 100, cost: 50 * time.Millisecond, most: 550 * time.Millisecond, share: [2]float64{0.24, 0.26}, waited: 20},
+		"many attempts, if alone":  {gangs: 100, cost: 50 * time.Millisecond, alone: true, most: 550 * time.Millisecond, share: [2]float64{0.32, 0.34}, waited: 11},
+		"long attempts":            {gangs: 20, cost: 4 * time.Second, most: 4 * time.Second, share: [2]float64{0.24, 0.26}, waited: 260},
+		"attempts beyond the debt": {gangs: 2, cost: 60 * time.Second, most: 60 * time.Second, share: [2]float64{0.45, 0.5}, waited: 130},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			turns := &Turns{}
-			turns.SetAlone(tt.alone)
-			if diff := cmp.Diff(tt.want, tryInSessions(turns, len(tt.want), tt.costs, tt.order...)); diff != "" {
-				t.Errorf("gangs that were tried, by session (-want +got):\n%s", diff)
+			a := newAttempts(map[string]time.Duration{})
+			a.alone = tt.alone
+			var gangs []string
+			for i := range tt.gangs {
+				gangs = append(gangs, fmt.Sprint("gang-", i))
+				a.costs[gangs[i]] = tt.cost
+			}
+			began, spent, last := a.now, time.Duration(0), map[string]int{}
+			for session := range 3000 {
+				took, tried := a.session(gangs...)
+				if spent += took; took > tt.most {
+					t.Fatalf("session %d takes %s, want %s at most", session, took, tt.most)
+				}
+				for _, gang := range tried {
+					if waited := session - last[gang]; waited > tt.waited {
+						t.Fatalf("%s waited for %d sessions, want %d at most", gang, waited, tt.waited)
+					}
+					last[gang] = session
+				}
+			}
+			for _, gang := range gangs {
+				if a.tried[gang] == 0 {
+					t.Errorf("%s is never tried", gang)
+				}
+			}
+			if share := float64(spent) / float64(a.now.Sub(began)); share < tt.share[0] || share > tt.share[1] {
+				t.Errorf("attempts take %.3f of the time, want %v", share, tt.share)
 			}
 		})
 	}
 }
 
-// TestTurnsAllowFurtherAttempts checks that a gang that had its turn may be tried again in the same session, for other
-// tasks, also in an unfinished round and beyond the limit.
-func TestTurnsAllowFurtherAttempts(t *testing.T) {
-	turns := &Turns{}
-	tryInSessions(turns, 1, map[string]int{"a/1": namespaceLooks}, "a/1", "a/2")
-	turns.beginSession()
-	if got := tryNow(turns, map[string]int{"a/2": namespaceLooks}, "a/2", "a/2"); !slices.Equal(got, []string{"a/2", "a/2"}) {
-		t.Errorf("the gang was tried %d times, want 2", len(got))
-	}
-}
-
-// TestTurnsEndRounds checks that gangs that come or go do not keep the other gangs of their namespace from their turns.
-func TestTurnsEndRounds(t *testing.T) {
-	turns, tried := &Turns{}, 0
-	for i := range 100 {
-		turns.beginSession()
-		comes, goes := fmt.Sprint("a/comes-", i), fmt.Sprint("a/goes-", i)
-		now := tryNow(turns, map[string]int{comes: namespaceLooks}, comes, "a/old", goes)
-		if slices.Contains(now, "a/old") {
-			tried++
-		}
-		if got := len(turns.waiting["a"]); got > 3 {
-			t.Fatalf("session %d remembers %d gangs that wait, want at most 3", i, got)
-		}
-	}
-	if tried < 25 {
-		t.Errorf("the old gang was tried in %d of 100 sessions, want 25 at least", tried)
-	}
-	tryInSessions(turns, 10, nil)
-	if len(turns.waiting)+len(turns.looks)+len(turns.unfinished) > 0 {
-		t.Errorf("without gangs, turns still has %v, %v and %v", turns.waiting, turns.looks, turns.unfinished)
-	}
-}
-
-// TestTurnsWithoutDebtOfANamespaceThatWasAlone checks that attempts in sessions without gangs of other namespaces do not
-// count later.
-func TestTurnsWithoutDebtOfANamespaceThatWasAlone(t *testing.T) {
-	turns := &Turns{}
-	turns.SetAlone(true)
-	tryInSessions(turns, 60, map[string]int{"a/1": 10 * namespaceLooks}, "a/1")
-	turns.beginSession()
-	turns.SetAlone(false)
-	if got := tryNow(turns, nil, "a/new"); len(got) == 0 {
-		t.Error("a gang is not tried when gangs of another namespace come")
-	}
-}
-
-// TestTurnsOfGangsThatHold checks that a gang that held resources in the last session may be tried whatever its namespace
-// has used, and that a gang of the same name in another namespace may not.
-func TestTurnsOfGangsThatHold(t *testing.T) {
-	turns := &Turns{}
-	tryInSessions(turns, 1, map[string]int{"a/1": 3 * namespaceLooks}, "a/1")
-	turns.Charge("b", "1", 3*namespaceLooks)
-	turns.Hold("a", "group")
-	for session, want := range []bool{true, false} {
-		turns.beginSession()
-		if got := turns.Has("a", "group"); got != want {
-			t.Errorf("session %d after the hold, the gang may be tried: %t, want %t", session+1, got, want)
-		}
-		if turns.Has("b", "group") {
-			t.Error("the gang of another namespace may be tried")
-		}
-	}
-}
-
-// TestTurnsBesideGangsThatHold checks that a gang that holds resources in each session does not use up the limit of its
-// namespace.
-func TestTurnsBesideGangsThatHold(t *testing.T) {
-	turns := &Turns{}
-	for session := range 20 {
-		turns.beginSession()
-		tryNow(turns, map[string]int{"a/holds": 3 * namespaceLooks}, "a/holds")
-		turns.Hold("a", "a/holds")
-		if tried := tryNow(turns, nil, "a/other"); session > 4 && len(tried) == 0 {
-			t.Errorf("in session %d, the other gang of the namespace is not tried", session)
-		}
-	}
-}
-
-// TestTurnsOfGangsThatMissSessions checks that a gang that asks only in every second session is tried, however large its
-// cost and that of the other gangs of its namespace.
+// TestTurnsOfGangsThatMissSessions checks that gangs are tried in whatever sessions they ask, such as in each third
+// session, and that a long attempt does not keep others from theirs.
 func TestTurnsOfGangsThatMissSessions(t *testing.T) {
-	for _, cost := range []int{1, namespaceLooks} {
-		for parity := range 2 {
-			turns, tried := &Turns{}, 0
-			costs := map[string]int{"a/1": namespaceLooks, "a/2": namespaceLooks, "a/3": namespaceLooks, "a/some": cost}
-			for session := range 1000 {
-				order := []string{"a/1", "a/2", "a/3"}
-				if session%2 == parity {
-					order = append(order, "a/some")
-				}
-				turns.beginSession()
-				if slices.Contains(tryNow(turns, costs, order...), "a/some") {
-					tried++
-				}
-			}
-			if tried < 100 {
-				t.Errorf("with cost %d and in sessions of parity %d, the gang is tried in %d of 1000 sessions, want 100 at least", cost, parity, tried)
+	for every := 2; every <= 6; every++ {
+		costs := map[string]time.Duration{"long": 2 * time.Second, "rare": time.Millisecond}
+		gangs := []string{"long"}
+		for i := range 30 {
+			gangs = append(gangs, fmt.Sprint("gang-", i))
+			costs[gangs[i+1]] = 100 * time.Millisecond
+		}
+		a := newAttempts(costs)
+		for session := range 3000 {
+			if session%every == 0 {
+				a.session(append(gangs, "rare")...)
+			} else {
+				a.session(gangs...)
 			}
 		}
+		for gang := range costs {
+			if a.tried[gang] < 10 {
+				t.Errorf("beside a gang that asks in every session of %d, %s is tried in %d sessions of 3,000, want 10 at least", every, gang, a.tried[gang])
+			}
+		}
+	}
+}
+
+// TestTurnsRecover checks that all gangs of a namespace are tried in each session again once their attempts are cheap, and
+// that nothing is remembered then.
+func TestTurnsRecover(t *testing.T) {
+	a := newAttempts(map[string]time.Duration{})
+	var gangs []string
+	for i := range 50 {
+		gangs = append(gangs, fmt.Sprint("gang-", i))
+		a.costs[gangs[i]] = time.Second
+	}
+	for range 100 {
+		a.session(gangs...)
+	}
+	clear(a.costs)
+	for range 100 {
+		a.session(gangs...)
+	}
+	if _, tried := a.session(gangs...); len(tried) != len(gangs) {
+		t.Errorf("%d gangs are tried, want %d", len(tried), len(gangs))
+	}
+	a.session()
+	a.now = a.now.Add(2 * absentFor)
+	if a.session(); len(a.buckets)+len(a.gangs) > 0 {
+		t.Errorf("without gangs, %d buckets and %d gangs are remembered", len(a.buckets), len(a.gangs))
+	}
+}
+
+// TestTurnsOfGangsThatHold checks that gangs that hold resources, or were promised some, have a bucket of their own: they
+// do not use up the time of the namespace's other gangs, nor have their own used up, and their time is limited, too.
+func TestTurnsOfGangsThatHold(t *testing.T) {
+	for _, promised := range []bool{true, false} {
+		a := newAttempts(nil)
+		tried := map[string]int{}
+		for range 200 {
+			a.now = a.now.Add(time.Second)
+			a.BeginSession(a.now, false)
+			for _, gang := range []string{"x", "waits", "y"} {
+				holds := gang != "waits"
+				if !a.Has("a", gang, holds && promised) {
+					continue
+				}
+				tried[gang]++
+				a.Charge("a", gang, 400*time.Millisecond)
+				if holds && !promised {
+					a.Hold("a", gang)
+				}
+			}
+		}
+		if tried["waits"] < 100 {
+			t.Errorf("promised: %t, beside gangs that hold, another is tried in %d sessions of 200, want half of them at least", promised, tried["waits"])
+		}
+		if holders := tried["x"] + tried["y"]; holders < 100 || holders > 150 {
+			t.Errorf("promised: %t, two gangs that hold are tried %d times in 200 sessions, want 100 to 150", promised, holders)
+		}
+	}
+}
+
+// TestTurnsAreByNamespace checks that a gang has its turn whatever other namespaces have used, and that gangs have the
+// same answer again in the same session.
+func TestTurnsAreByNamespace(t *testing.T) {
+	a := newAttempts(map[string]time.Duration{"x": time.Minute})
+	a.session("x")
+	a.now = a.now.Add(time.Second)
+	a.BeginSession(a.now, false)
+	for range 2 {
+		if a.Has("a", "x", false) || !a.Has("b", "x", false) {
+			t.Error("want no turn in the namespace that has a debt, and a turn in the other one")
+		}
+		a.Charge("b", "x", time.Minute)
 	}
 }

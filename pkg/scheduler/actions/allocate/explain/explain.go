@@ -304,7 +304,7 @@ func Reuse(r *state.Attempt) bool {
 }
 
 // Repeat records for the gang why it was not placed when it was last tried. The gang is not tried in this session,
-// because attempts for other gangs of its namespace have used up the limit (crosssession.Turns).
+// because failed attempts for other gangs of its namespace have used up their time (crosssession.Turns).
 func Repeat(r *state.Attempt) {
 	found, ok := r.Run.CrossSession.LastExplanation(r.Job)
 	if !ok {
@@ -315,10 +315,10 @@ func Repeat(r *state.Attempt) {
 }
 
 // NotTried is the reason of a gang whose last reason is not known and that is not tried in this session, because
-// attempts for other gangs of its namespace have used up the limit of the session.
+// failed attempts for other gangs of its namespace have used up their time.
 func NotTried(namespace string) framework.PendingReason {
 	return framework.PendingReason{Reason: framework.NotTried,
-		Message: fmt.Sprintf("not tried in this cycle: gangs of namespace %s that fit nowhere have used up the namespace's search budget; it has its turn in a later cycle", namespace)}
+		Message: fmt.Sprintf("not tried in this cycle: gangs of namespace %s that fit nowhere have used up the namespace's time for failed attempts; it has its turn in a later cycle", namespace)}
 }
 
 // repeat records for the gang an explanation of an earlier attempt.

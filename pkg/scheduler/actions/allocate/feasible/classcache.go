@@ -96,7 +96,6 @@ func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 	}
 	info := f.index.Nodes[node]
 	*v = NodeFilterResult{version: f.index.Version(node) + 1}
-	f.Looks++
 	if short := insufficient(c.task.InitResreq, info); len(short) > 0 {
 		v.err = c.shortage(short, info)
 		return v

@@ -54,10 +54,7 @@ type Finder struct {
 	sampled bool
 	// rareLooks counts the checks of nodes for tasks of rare classes: classes with few tasks (see enough). maxRareLooks
 	// bounds it.
-	rareLooks int
-	// Looks counts the checks and the scorings of nodes for task classes and tasks in the session that no cached result
-	// answers.
-	Looks       int
+	rareLooks   int
 	checks      checks
 	selection   selection
 	overNetwork networkRefusals
@@ -178,7 +175,6 @@ func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	if len(layer) == 0 {
 		return nil
 	}
-	f.Looks++
 	all := f.ssn.Tiers
 	f.ssn.Tiers = layer
 	defer func() { f.ssn.Tiers = all }()

@@ -56,7 +56,6 @@ func (f *Finder) uncachedFilterResults(task *api.TaskInfo, n *CandidateNodes, pl
 // askConcurrently calls the uncached plugins for several nodes concurrently, as upstream does with all predicates.
 // places are the nodes' indexes in the set's Nodes.
 func (f *Finder) askConcurrently(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
-	f.Looks += len(places)
 	errs := make([]error, len(places))
 	for i, place := range places {
 		errs[i] = f.antiAffinity.filterResult(task, f.index.Nodes[n.set.Nodes[place]])
@@ -87,7 +86,6 @@ func (f *Finder) bestByScore(task *api.TaskInfo, n *CandidateNodes, places []int
 		for i, place := range places {
 			nodes[i] = f.index.Nodes[n.set.Nodes[place]]
 		}
-		f.Looks += len(nodes)
 		f.ssn.WithTiers(uncached, func() { f.addScores(task, nodes, total) })
 		for i := range total {
 			total[i] = steady(total[i])

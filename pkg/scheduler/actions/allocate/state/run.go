@@ -66,19 +66,16 @@ func (s *Run) gangGroupOf(job *api.JobInfo) string {
 	return string(job.UID)
 }
 
-// HasTurn reports whether the jobs, which are placed together, may be tried in this session. Jobs that a plugin selects to
-// be placed first always may. Otherwise they may not if attempts for gangs of their namespace have used up their limit
-// (crosssession.Turns). No pods are evicted for jobs that may not be tried.
+// HasTurn reports whether the jobs, which are placed together, may be tried in this session. They may not if failed
+// attempts for gangs of their namespace have used up their time (crosssession.Turns). No pods are evicted for jobs that
+// may not be tried.
 func (s *Run) HasTurn(jobs []*api.JobInfo) bool {
-	has := s.isPlacedFirst(jobs) || s.CrossSession.Turns.Has(jobs[0].Namespace, s.gangGroupOf(jobs[0]))
+	promised := slices.ContainsFunc(jobs, s.Session.Placements.IsPlacedFirst)
+	has := s.CrossSession.Turns.Has(jobs[0].Namespace, s.gangGroupOf(jobs[0]), promised)
 	for _, job := range jobs {
 		s.Session.Placements.SetUntried(job.UID, !has)
 	}
 	return has
-}
-
-func (s *Run) isPlacedFirst(jobs []*api.JobInfo) bool {
-	return slices.ContainsFunc(jobs, s.Session.Placements.IsPlacedFirst)
 }
 
 // NoteWaiting records that the jobs, which are placed together, hold resources while they wait for others to be released.
@@ -86,13 +83,9 @@ func (s *Run) NoteWaiting(jobs []*api.JobInfo) {
 	s.CrossSession.Turns.Hold(jobs[0].Namespace, s.gangGroupOf(jobs[0]))
 }
 
-// ChargeAttempt counts an attempt to place the jobs, which are placed together, that did not lead to a bind. looks is the
-// value of Finder.Looks before the attempt. Jobs that a plugin selects to be placed first are not counted, because they
-// are tried in each session and would keep the other gangs of their namespace from being tried.
-func (s *Run) ChargeAttempt(jobs []*api.JobInfo, looks int) {
-	if !s.isPlacedFirst(jobs) {
-		s.CrossSession.Turns.Charge(jobs[0].Namespace, s.gangGroupOf(jobs[0]), s.Finder.Looks-looks)
-	}
+// ChargeAttempt counts the time of an attempt to place the jobs, which are placed together, that did not lead to a bind.
+func (s *Run) ChargeAttempt(jobs []*api.JobInfo, began time.Time) {
+	s.CrossSession.Turns.Charge(jobs[0].Namespace, s.gangGroupOf(jobs[0]), s.Now().Sub(began))
 }
 
 // ClassesOf returns the classes of the tasks, without duplicates.
