@@ -133,7 +133,10 @@ BENCHED = $(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' 
 
 .PHONY: bench
 bench: ## Run the in-process benchmarks: those of packages, our allocate beside upstream's (10 minutes), then bench-devices; ARGS are for allocate, and leave the last out.
-	go test -run '^$$' -bench . -benchmem $(BENCHED)
+	go test -run '^$$' -bench . -skip '^BenchmarkSession$$' -benchmem $(BENCHED)
+	@# Each size in a process of its own, whose resident memory counts.
+	@for size in 1000-5000 5000-50000 10000-100000; do for what in unchanged changing; do \
+		go test -run '^$$' -bench "^BenchmarkSession$$/^$$size$$/^$$what$$" ./pkg/scheduler/cache | grep '^Benchmark'; done; done
 	go run ./test/benchmark/allocate $(ARGS)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory bench-devices)
 

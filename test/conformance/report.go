@@ -101,7 +101,7 @@ func (r report) tallies() []tally {
 }
 
 // print writes the table, without the cases of unit tables that do not differ, and fails if a difference is not
-// accepted.
+// accepted, if no case ran, or if the accepted differences name a case that does not exist.
 func (r report) print(out io.Writer) error {
 	if len(r.rows) == 0 {
 		return errors.New("no case was run: none has a name that --focus matches")

@@ -337,8 +337,8 @@ func TestWhyItWaitsIsOnTheObject(t *testing.T) {
 	})
 }
 
-// TestTroubleOfTheAPIServer checks that the result is the same whichever request to the API server fails once or
-// twice.
+// TestTroubleOfTheAPIServer checks that the controller reaches the desired state although every second create or patch
+// fails with a conflict.
 func TestTroubleOfTheAPIServer(t *testing.T) {
 	withController(t, func(w *harness) {
 		var failures atomic.Int32

@@ -183,8 +183,8 @@ func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 	}
 }
 
-// TestCancelDuringTheVerdictJudgesAgain checks that the gate is called again if a pod is deleted while the gate
-// decides, because its result then counts a deleted member.
+// TestCancelDuringTheVerdictJudgesAgain checks that the gate is called again if a pod is deleted before the gate is
+// asked again after an error, because its result then counts a deleted member.
 func TestCancelDuringTheVerdictJudgesAgain(t *testing.T) {
 	for range 20 {
 		bubble(t, func(t *testing.T, w *harness) {

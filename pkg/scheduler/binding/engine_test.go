@@ -393,8 +393,8 @@ func TestUndoIsBounded(t *testing.T) {
 	})
 }
 
-// TestNoMemberPassesTheBarrierAfterAbort checks that no member passes the barrier after Abort, although Abort has not
-// failed the members yet: they have no binding to settle.
+// TestNoMemberPassesTheBarrierAfterAbort checks that no member passes the barrier once Abort has ended the engine's
+// context, even before Abort has failed the members.
 func TestNoMemberPassesTheBarrierAfterAbort(t *testing.T) {
 	bubble(t, func(t *testing.T, w *harness) {
 		r := newRun(w.engine, &Transaction{Gang: gang, Members: w.members(gang, script{})})

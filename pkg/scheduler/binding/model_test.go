@@ -28,8 +28,8 @@ var (
 // TestModel plays random sequences of step results, panics, timeouts, late returns, lost, late and rejected binds,
 // pod and node deletions, cancellations, drains and aborts. During and after each sequence it checks that
 //
-//   - no member is bound while the engine keeps a gang of its gang group below its minimum, or has lost a member of a
-//     strict gang,
+//   - at the first Binding of a transaction, the members that passed and were not cancelled reach the minimum of each of
+//     its gangs, and in a strict gang all members have passed,
 //   - each started step of an unbound member, and each step that reverts an effect from before the chain, was rolled
 //     back successfully exactly once, in reverse order and while no step ran, and that no step of a bound member was,
 //   - the members that hold resources are those bound or in flight,

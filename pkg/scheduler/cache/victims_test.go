@@ -129,8 +129,9 @@ func (s *sessions) settle(grace time.Duration, pods ...string) {
 }
 
 // TestATenantRunsNoMoreByEvictingItsOwnPods checks that a tenant does not run more pods by evicting its own. Each of
-// its running pods is evicted for another one of its own. The tenant deletes that pod, or the pod waits, also after
-// its minimum was raised so that it holds no resources. The victims run on for years or minutes.
+// its running pods is evicted for another one of its own. The tenant deletes the pod for which the eviction was made, or
+// the pod waits, also after its minimum was raised so that it holds no resources. The victims have a grace period of a
+// year or of some minutes.
 func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion"} {
 		for _, then := range []string{"is deleted", "waits", "waits for more members", "waits for a member that fits nowhere"} {

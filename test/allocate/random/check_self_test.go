@@ -20,7 +20,7 @@ import (
 // each.
 //
 // The cluster has node-0 and node-1 in zone-0 under leaf-0, and node-2 in zone-1 under leaf-1. Each node has 4 CPUs
-// and 2 pods. The two pods of the gang, a and b, are bound or pipelined as the case states.
+// and room for 2 pods. The two pods of the gang, a and b, are bound or pipelined as the case states.
 func TestFaults(t *testing.T) {
 	both := map[string]string{"ns/a": "node-0", "ns/b": "node-1"}
 	same := map[string]string{"ns/a": "node-0", "ns/b": "node-0"}

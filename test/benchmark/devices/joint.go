@@ -162,8 +162,8 @@ func askAll(ssn *sessiontest.Session, task *api.TaskInfo) (fits int) {
 	return fits
 }
 
-// jointWorld returns a cluster with the requests, each for 8 GPUs and 4 NICs but another share of the NICs, and pods
-// of other task classes.
+// jointWorld returns a cluster whose devices are in use as uses[at] says. Its gangs are one pod for each of jointShapes
+// requests, each for 8 GPUs and 4 NICs with a share of the NICs of its own, and pods of other task classes.
 func jointWorld(nodes, at int) sessiontest.ClusterSpec {
 	world := sessiontest.ClusterSpec{Nodes: nodeList(nodes, 0)}
 	for i, node := range world.Nodes {

@@ -16,8 +16,8 @@ import (
 )
 
 // TestAGangOfAGroupMakesWayToAnotherCluster checks that a gang of a group moves to another cluster. Gang a prefers
-// cluster ib-b, whose nodes b needs. Gang b prefers the node in ib-a that a needs. Host ports are not part of a
-// packing problem, so no packing finds these placements.
+// cluster ib-b, whose nodes b needs. Gang b prefers the node in ib-a that a needs. Gangs with host ports
+// get no packing for the whole group, so only the search finds these placements.
 func TestAGangOfAGroupMakesWayToAnotherCluster(t *testing.T) {
 	c := newGroup(t, []string{"3", "3"}, []string{"2", "2"},
 		node("n1", "ib-a", "6"), node("n2", "ib-b", "4"), node("n3", "ib-b", "3"), node("n4", "ib-a", "2"))

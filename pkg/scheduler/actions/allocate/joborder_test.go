@@ -108,8 +108,9 @@ func TestReturnedJobKeepsTheQueueOrder(t *testing.T) {
 	}
 }
 
-// TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder checks that plugins are called only for jobs that they may
-// order. Plugins gang and drf treat gangs without resources as equal, and the priority plugin orders them as usual.
+// TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder checks that plugins that treat the given jobs as equal are not
+// asked for their order: gang if all jobs are below their minimum, drf if all their tasks are pending. If only upstream's
+// priority is left, no plugin is asked, because the jobs already have its order.
 func TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder(t *testing.T) {
 	const gangAndDRF = "tiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: drf\n"
 	tests := map[string]struct {

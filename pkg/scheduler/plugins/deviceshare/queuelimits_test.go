@@ -56,8 +56,8 @@ var oneGPU = map[string]schedtest.Resources{
 	"nvidia":          {"nvidia.com/gpu": "1"},
 }
 
-// TestCapabilitiesHoldAcrossFormsOfAsking checks the limit in the session that places the pods, and in the next
-// session, in which they run.
+// TestCapabilitiesHoldAcrossFormsOfAsking checks that a queue's limit of two GPUs holds, whichever resource the limit
+// and the pods name, in the session that places the pods and in the next session, in which they run.
 func TestCapabilitiesHoldAcrossFormsOfAsking(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion"} {
 		for limit, capability := range twoGPUs {

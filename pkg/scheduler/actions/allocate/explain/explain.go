@@ -195,11 +195,12 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 }
 
 // explainedByNumbers returns the demand of the gang if arithmetic on resources can explain why the gang was not placed in
-// the set. It returns nil if tasks must be probed on nodes to find the reasons. Arithmetic suffices in two cases:
+// the set. It returns nil if tasks must be probed on nodes to find the reasons. Arithmetic suffices in these cases:
+//   - The gang has no packing problem, and arithmetic has excluded the set (excludedByNumbers).
 //   - Only resources and cached filter results decide which nodes take the tasks. After a trial in the set (attempted),
 //     the queue must also have room for all tasks.
-//   - No trial was made in the set, arithmetic proves that the set has no room, and the job has more tasks than are
-//     probed for explanations (maxProbedOfJob).
+//   - No trial was made in the set, arithmetic proves that the set has no room, and the gang is not probed for
+//     explanations: it has no node groups, it divides itself, or its tasks times its groups exceed maxProbedOfJob.
 func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) *state.PackingInput {
 	switch {
 	case state.Sharded():

@@ -58,8 +58,9 @@ func TestTasksThatShareAHostPortExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestTasksOfManyClassesWithHostPortsAreAlone checks that tasks of many classes with host ports are one class each. A
-// larger number of classes could only be merged, and merged classes may share nodes.
+// TestTasksOfManyClassesWithHostPortsAreAlone checks that no two tasks of a class with host ports may share a node,
+// however many classes there are. Tasks of different classes with the same port exclude each other only up to
+// MaxPackingClasses classes: more classes are merged, and merged classes may share nodes.
 func TestTasksOfManyClassesWithHostPortsAreAlone(t *testing.T) {
 	for classes, want := range map[int]bool{MaxPackingClasses: true, MaxPackingClasses + 1: false} {
 		ports := make([][]v1.ContainerPort, classes)
