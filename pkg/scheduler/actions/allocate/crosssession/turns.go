@@ -4,34 +4,33 @@ package crosssession
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"time"
 )
 
 // Attempts to place gangs that find no room take time from the gangs of other namespaces. So each namespace has a token
 // bucket of time for such attempts. The bucket holds attemptTime. It is full in each session if no gang of another
-// namespace waits. Otherwise it is refilled in the time without attempts, at a third (1/restsFor) of the rate. So
-// attempts take a quarter of the time at most. An attempt that has begun is completed, and may leave the bucket in debt,
-// of maxDebt at most. So a namespace waits for a minute at most after a long attempt.
+// namespace waits. Otherwise it is refilled in the time without attempts of the namespace, at a third (1/restsFor) of
+// the rate. So attempts take a quarter of the time at most. An attempt that has begun is completed, and may leave the
+// bucket in debt, of maxDebt at most. So a namespace waits for a minute at most after a long attempt.
 const (
 	attemptTime = 500 * time.Millisecond
 	restsFor    = 3
 	maxDebt     = 20 * time.Second
-	// absentFor is how long a gang that does not ask for its turn keeps its position among the gangs that wait.
+	// absentFor is how long the last attempt of a gang that does not ask for its turn is remembered. After that, it counts
+	// as waiting since it was created.
 	absentFor = time.Minute
 )
 
 // Turns limits the time of attempts to place gangs of one namespace that do not lead to a bind. If the time does not
-// suffice for all gangs, a session tries the gangs that have waited longest for an attempt.
+// suffice for all gangs, sessions try them by turns in the plugins' job order and by age: first the gangs that have
+// waited longest for an attempt.
 type Turns struct {
 	// unlimited reports whether all gangs may be tried.
 	unlimited bool
 	session   uint64
-	// at is when the session began. clock is a logical clock: it advances when a gang begins to wait, and with each
-	// attempt.
+	// at is when the session began.
 	at      time.Time
-	clock   uint64
 	buckets map[bucketKey]*bucket
 	gangs   map[gangName]*turn
 }
@@ -40,7 +39,8 @@ type Turns struct {
 type gangName struct{ namespace, name string }
 
 // bucketKey identifies a token bucket. Gangs that hold resources, or were promised some, have a bucket of their own for
-// each namespace. They need a turn in each session to keep the resources, and would keep all others from theirs.
+// each namespace. They need a turn in each session to keep the resources, and would keep all others from theirs. Gangs
+// with a promise, which expires, have a turn even if the bucket is empty.
 type bucketKey struct {
 	namespace string
 	holds     bool
@@ -50,9 +50,16 @@ type bucketKey struct {
 type bucket struct {
 	// left is the time that attempts may take; negative for a debt. spent is the time of this session's attempts.
 	left, spent time.Duration
-	// most is how many gangs the session tries at most; 0 for all. until is since when these gangs wait at least.
+	// most is how many gangs are tried in a session by age; 0 if the time suffices for all. byAge reports whether this is
+	// such a session. In it, only gangs are tried that wait since until, or longer.
 	most  int
-	until uint64
+	byAge bool
+	until time.Time
+	// spare reports whether the gang that has waited longest, since oldest, may still be tried if no time is left. That is
+	// so in each session that begins with time, because other gangs may come first and use it up, unless these take
+	// longer than twice attemptTime.
+	spare  bool
+	oldest time.Time
 	// tried counts the gangs of this session. emptied reports whether a gang was refused because no time was left.
 	tried   int
 	emptied bool
@@ -60,8 +67,8 @@ type bucket struct {
 
 // turn is the turn of a gang.
 type turn struct {
-	// since is when the gang began to wait, or was last tried, in the logical time Turns.clock.
-	since uint64
+	// since is when the gang was last tried, or else when it was created.
+	since time.Time
 	// session is the last session in which the gang asked for its turn, at the time asked. has is the answer, and of is
 	// the gang's bucket.
 	session uint64
@@ -77,46 +84,58 @@ func (t *Turns) BeginSession(now time.Time, alone bool) {
 	if t.at.IsZero() {
 		t.at = now
 	}
-	waiting := map[*bucket][]uint64{}
+	waiting, spent := map[*bucket][]time.Time{}, map[string]time.Duration{}
 	maps.DeleteFunc(t.gangs, func(_ gangName, g *turn) bool { return g.session < t.session && now.Sub(g.asked) > absentFor })
 	for _, g := range t.gangs {
 		waiting[g.of] = append(waiting[g.of], g.since)
 	}
 	for key, b := range t.buckets {
+		spent[key.namespace] += b.spent
+	}
+	for key, b := range t.buckets {
 		b.choose(waiting[b])
-		b.left = min(attemptTime, b.left+max(0, now.Sub(t.at)-b.spent)/restsFor)
+		b.left = min(attemptTime, b.left+max(0, now.Sub(t.at)-spent[key.namespace])/restsFor)
 		if alone {
 			b.left = attemptTime
 		}
 		if b.left == attemptTime && b.most == 0 {
 			delete(t.buckets, key)
 		}
+		b.spare = b.left > 0 && b.most > 0
 		b.spent, b.tried, b.emptied = 0, 0, false
 	}
 	t.session, t.at = t.session+1, now
 }
 
-// choose decides how many gangs the next session tries: as many as this session if these have emptied the bucket, else
-// twice as many. waiting has since when each gang of the bucket waits. Gangs count that did not ask in this session: they
-// may ask in the next one.
-func (b *bucket) choose(waiting []uint64) {
+// choose decides which gangs the next session tries. A session by age is to try as many as the last one if these have
+// emptied the bucket, else twice as many. waiting has since when each gang of the bucket waits. Gangs count that did not
+// ask in this session: they may ask in the next one.
+func (b *bucket) choose(waiting []time.Time) {
 	switch {
-	case b.emptied && b.tried > 0:
-		b.most = b.tried
-	case !b.emptied:
-		b.most *= 2
+	case b.emptied && b.tried == 0: // the session had no time, so the next one takes its place
+	case b.emptied:
+		if b.byAge || b.most == 0 {
+			b.most = b.tried
+		}
+		b.byAge = !b.byAge
+	case b.byAge:
+		b.most, b.byAge = 2*b.most, false
+	default: // all gangs were tried
+		b.most = 0
 	}
-	if b.most == 0 || b.most >= len(waiting) {
-		b.most, b.until = 0, math.MaxUint64
-		return
+	if b.most >= len(waiting) {
+		b.most = 0
 	}
-	slices.Sort(waiting)
-	b.until = waiting[b.most-1]
+	if b.byAge = b.byAge && b.most > 0; b.most > 0 {
+		slices.SortFunc(waiting, time.Time.Compare)
+		b.oldest, b.until = waiting[0], waiting[b.most-1]
+	}
 }
 
 // Has reports whether the gang may be tried in this session. gang is the name of its gang group, or of the gang itself
-// if it has none. promised reports whether a plugin selects the gang to be placed first.
-func (t *Turns) Has(namespace, gang string, promised bool) bool {
+// if it has none, and created is when it was created. promised reports whether a plugin selects the gang to be placed
+// first.
+func (t *Turns) Has(namespace, gang string, created time.Time, promised bool) bool {
 	if t.unlimited {
 		return true
 	}
@@ -127,19 +146,20 @@ func (t *Turns) Has(namespace, gang string, promised bool) bool {
 		if t.gangs == nil {
 			t.gangs = map[gangName]*turn{}
 		}
-		t.clock++
-		g = &turn{since: t.clock}
+		g = &turn{since: created}
 		t.gangs[name] = g
 	case g.session == t.session:
 		return g.has
 	}
 	b := t.bucketOf(bucketKey{namespace, promised || g.held > 0 && g.held+1 == t.session})
 	b.emptied = b.emptied || b.left <= 0
-	g.session, g.asked, g.of, g.has = t.session, t.at, b, b.left > 0 && g.since <= b.until
+	g.session, g.asked, g.of, g.has = t.session, t.at, b, promised || b.left > 0 && (!b.byAge || !g.since.After(b.until))
+	if !g.has && b.spare && b.spent <= 2*attemptTime && !g.since.After(b.oldest) {
+		g.has, b.spare = true, false
+	}
 	if g.has {
 		b.tried++
-		t.clock++
-		g.since = t.clock
+		g.since = t.at
 	} else if b == t.buckets[bucketKey{namespace, true}] {
 		g.held = t.session
 	}
@@ -152,7 +172,7 @@ func (t *Turns) bucketOf(key bucketKey) *bucket {
 		if t.buckets == nil {
 			t.buckets = map[bucketKey]*bucket{}
 		}
-		b = &bucket{left: attemptTime, until: math.MaxUint64}
+		b = &bucket{left: attemptTime}
 		t.buckets[key] = b
 	}
 	return b

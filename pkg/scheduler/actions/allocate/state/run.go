@@ -71,7 +71,8 @@ func (s *Run) gangGroupOf(job *api.JobInfo) string {
 // may not be tried.
 func (s *Run) HasTurn(jobs []*api.JobInfo) bool {
 	promised := slices.ContainsFunc(jobs, s.Session.Placements.IsPlacedFirst)
-	has := s.CrossSession.Turns.Has(jobs[0].Namespace, s.gangGroupOf(jobs[0]), promised)
+	oldest := slices.MinFunc(jobs, func(l, r *api.JobInfo) int { return l.CreationTimestamp.Compare(r.CreationTimestamp.Time) })
+	has := s.CrossSession.Turns.Has(jobs[0].Namespace, s.gangGroupOf(jobs[0]), oldest.CreationTimestamp.Time, promised)
 	for _, job := range jobs {
 		s.Session.Placements.SetUntried(job.UID, !has)
 	}
