@@ -120,8 +120,6 @@ func (b *bucket) choose(waiting []time.Time) {
 		b.byAge = !b.byAge
 	case b.byAge:
 		b.most, b.byAge = 2*b.most, false
-	default: // all gangs were tried
-		b.most = 0
 	}
 	if b.most >= len(waiting) {
 		b.most = 0

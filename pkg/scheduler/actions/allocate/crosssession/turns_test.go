@@ -62,7 +62,7 @@ func TestTurnsLimitTheTimeOfFailedAttempts(t *testing.T) {
 		"cheap attempts":           {gangs: 10, cost: time.Millisecond, most: 10 * time.Millisecond, share: [2]float64{0.009, 0.01}, waited: 1},
 		"many attempts":            {gangs: 100, cost: 50 * time.Millisecond, most: 600 * time.Millisecond, share: [2]float64{0.24, 0.26}, waited: 40},
 		"many attempts, if alone":  {gangs: 100, cost: 50 * time.Millisecond, alone: true, most: 600 * time.Millisecond, share: [2]float64{0.32, 0.36}, waited: 20},
-		"long attempts":            {gangs: 20, cost: 4 * time.Second, most: 4 * time.Second, share: [2]float64{0.24, 0.26}, waited: 400},
+		"long attempts":            {gangs: 20, cost: 4 * time.Second, most: 4 * time.Second, share: [2]float64{0.24, 0.26}, waited: 600},
 		"attempts beyond the debt": {gangs: 2, cost: 60 * time.Second, most: 60 * time.Second, share: [2]float64{0.45, 0.5}, waited: 190},
 	}
 	for name, tt := range tests {
@@ -144,6 +144,24 @@ func TestTurnsOfGangsThatAreAbsent(t *testing.T) {
 	}
 	if a.tried["rare"] < 5 {
 		t.Errorf("the gang is tried in %d of 10 times in which it asks, want 5 at least", a.tried["rare"])
+	}
+}
+
+// TestTurnsBesideALongAttempt checks that many cheap attempts are made between those for a gang that takes long.
+func TestTurnsBesideALongAttempt(t *testing.T) {
+	a := newAttempts(map[string]time.Duration{"long": 2 * time.Second})
+	gangs := []string{"long"}
+	for i := range 60 {
+		gangs = append(gangs, fmt.Sprint("gang-", i))
+		a.costs[gangs[i+1]] = 20 * time.Millisecond
+	}
+	for range 200 {
+		a.session(gangs...)
+	}
+	for _, gang := range gangs {
+		if a.tried[gang] < 5 {
+			t.Errorf("%s is tried in %d sessions of 200, want 5 at least", gang, a.tried[gang])
+		}
 	}
 }
 
