@@ -11,8 +11,9 @@ import (
 // Attempts to place gangs that find no room take time from the gangs of other namespaces. So each namespace has a token
 // bucket of time for such attempts. The bucket holds attemptTime. It is full in each session if no gang of another
 // namespace waits. Otherwise it is refilled in the time without attempts of the namespace, at a third (1/restsFor) of
-// the rate. So attempts take a quarter of the time at most. An attempt that has begun is completed, and may leave the
-// bucket in debt, of maxDebt at most. So a namespace waits for a minute at most after a long attempt.
+// the rate. So attempts take a quarter of the time at most. An empty bucket is used again when it is full. An attempt
+// that has begun is completed, and may leave the bucket in debt, of maxDebt at most. So a namespace waits for about a
+// minute at most after a long attempt.
 const (
 	attemptTime = 500 * time.Millisecond
 	restsFor    = 3
@@ -48,18 +49,15 @@ type bucketKey struct {
 
 // bucket is a token bucket.
 type bucket struct {
-	// left is the time that attempts may take; negative for a debt. spent is the time of this session's attempts.
+	// left is the time that attempts may take; negative for a debt. spent is the time of this session's attempts. rests
+	// reports whether the bucket was empty and is not full again yet.
 	left, spent time.Duration
+	rests       bool
 	// most is how many gangs are tried in a session by age; 0 if the time suffices for all. byAge reports whether this is
 	// such a session. In it, only gangs are tried that wait since until, or longer.
 	most  int
 	byAge bool
 	until time.Time
-	// spare reports whether the gang that has waited longest, since oldest, may still be tried if no time is left. That is
-	// so in each session that begins with time, because other gangs may come first and use it up, unless these take
-	// longer than twice attemptTime.
-	spare  bool
-	oldest time.Time
 	// tried counts the gangs of this session. emptied reports whether a gang was refused because no time was left.
 	tried   int
 	emptied bool
@@ -94,6 +92,7 @@ func (t *Turns) BeginSession(now time.Time, alone bool) {
 	}
 	for key, b := range t.buckets {
 		b.choose(waiting[b])
+		b.rests = b.rests || b.left <= 0
 		b.left = min(attemptTime, b.left+max(0, now.Sub(t.at)-spent[key.namespace])/restsFor)
 		if alone {
 			b.left = attemptTime
@@ -101,7 +100,7 @@ func (t *Turns) BeginSession(now time.Time, alone bool) {
 		if b.left == attemptTime && b.most == 0 {
 			delete(t.buckets, key)
 		}
-		b.spare = b.left > 0 && b.most > 0
+		b.rests = b.rests && b.left < attemptTime
 		b.spent, b.tried, b.emptied = 0, 0, false
 	}
 	t.session, t.at = t.session+1, now
@@ -124,9 +123,9 @@ func (b *bucket) choose(waiting []time.Time) {
 	if b.most >= len(waiting) {
 		b.most = 0
 	}
-	if b.byAge = b.byAge && b.most > 0; b.most > 0 {
+	if b.byAge = b.byAge && b.most > 0; b.byAge {
 		slices.SortFunc(waiting, time.Time.Compare)
-		b.oldest, b.until = waiting[0], waiting[b.most-1]
+		b.until = waiting[b.most-1]
 	}
 }
 
@@ -150,14 +149,12 @@ func (t *Turns) Has(namespace, gang string, created time.Time, promised bool) bo
 		return g.has
 	}
 	b := t.bucketOf(bucketKey{namespace, promised || g.held > 0 && g.held+1 == t.session})
-	b.emptied = b.emptied || b.left <= 0
-	g.session, g.asked, g.of, g.has = t.session, t.at, b, promised || b.left > 0 && (!b.byAge || !g.since.After(b.until))
-	if !g.has && b.spare && b.spent <= 2*attemptTime && !g.since.After(b.oldest) {
-		g.has, b.spare = true, false
-	}
+	open := b.left > 0 && !b.rests
+	b.emptied = b.emptied || !open
+	g.session, g.asked, g.of, g.has = t.session, t.at, b, promised || open && (!b.byAge || !g.since.After(b.until))
 	if g.has {
 		b.tried++
-		g.since = t.at
+		g.since = t.at.Add(time.Duration(b.tried)) // no two gangs wait since the same time
 	} else if b == t.buckets[bucketKey{namespace, true}] {
 		g.held = t.session
 	}

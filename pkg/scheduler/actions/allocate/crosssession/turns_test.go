@@ -60,9 +60,9 @@ func TestTurnsLimitTheTimeOfFailedAttempts(t *testing.T) {
 		waited int           // the most sessions between two attempts for the same gang
 	}{
 		"cheap attempts":           {gangs: 10, cost: time.Millisecond, most: 10 * time.Millisecond, share: [2]float64{0.009, 0.01}, waited: 1},
-		"many attempts":            {gangs: 100, cost: 50 * time.Millisecond, most: 600 * time.Millisecond, share: [2]float64{0.24, 0.26}, waited: 40},
+		"many attempts":            {gangs: 100, cost: 50 * time.Millisecond, most: 600 * time.Millisecond, share: [2]float64{0.2, 0.26}, waited: 40},
 		"many attempts, if alone":  {gangs: 100, cost: 50 * time.Millisecond, alone: true, most: 600 * time.Millisecond, share: [2]float64{0.32, 0.36}, waited: 20},
-		"long attempts":            {gangs: 20, cost: 4 * time.Second, most: 4 * time.Second, share: [2]float64{0.24, 0.26}, waited: 600},
+		"long attempts":            {gangs: 20, cost: 4 * time.Second, most: 4 * time.Second, share: [2]float64{0.22, 0.26}, waited: 600},
 		"attempts beyond the debt": {gangs: 2, cost: 60 * time.Second, most: 60 * time.Second, share: [2]float64{0.45, 0.5}, waited: 190},
 	}
 	for name, tt := range tests {
@@ -258,8 +258,8 @@ func TestTurnsOfGangsThatHold(t *testing.T) {
 		}
 		return share
 	}
-	if holders, other := share("x", "y"), share("waits"); holders < 0.15 || holders > 0.25 || other < 0.15 || other > 0.25 {
-		t.Errorf("gangs that hold take %.2f of the time, and another %.2f, want 0.15 to 0.25", holders, other)
+	if holders, other := share("x", "y"), share("waits"); holders < 0.15 || holders > 0.21 || other < 0.15 || other > 0.21 {
+		t.Errorf("gangs that hold take %.2f of the time, and another %.2f, want 0.15 to 0.21", holders, other)
 	}
 }
 
