@@ -33,8 +33,9 @@ func (ported) Name() string                        { return "ported" }
 func (ported) OnSessionOpen(*vcframework.Session)  {}
 func (ported) OnSessionClose(*vcframework.Session) {}
 
-// TestOnlySessionsOfKnownPluginsAreTrusted checks that only sessions of known plugins are trusted, once they have
-// closed.
+// TestOnlySessionsOfKnownPluginsAreTrusted checks that TrustSession is called, when a session has closed, only if all
+// its plugins and actions are known to change placed tasks by the methods of jobs and nodes. The next snapshot then
+// compares less with the session's copies.
 func TestOnlySessionsOfKnownPluginsAreTrusted(t *testing.T) {
 	tests := map[string]struct {
 		plugins, actions []string

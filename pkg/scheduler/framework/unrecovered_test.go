@@ -183,8 +183,9 @@ func TestClaimsAreRetriedWithGrowingPauses(t *testing.T) {
 	})
 }
 
-// TestTheFirstPassIsBounded checks that the first pass is bounded, per namespace and in total. A claim that does not
-// fit into the time limit costs no call, and is withdrawn later.
+// TestTheFirstPassIsBounded checks that the first recovery pass (Recover), which withdraws a former leader's writes before
+// the first session, takes a bounded time for each namespace and in total. A claim that does not fit into this time costs
+// no call then, and is withdrawn later in the background.
 func TestTheFirstPassIsBounded(t *testing.T) {
 	many := func(namespaces, claims int) (all []types.NamespacedName) {
 		for n := range namespaces {

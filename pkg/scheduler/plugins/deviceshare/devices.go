@@ -37,9 +37,9 @@ type clusterDevices struct {
 	// changes counts how often the informer has reported a change of a Device object.
 	changes atomic.Int64
 	counter *counter
-	// had has the names of nodes whose Device objects were deleted. Until the scheduler restarts, such a node takes no
-	// pods that only request a number of GPUs, because the kubelet would choose these GPUs. Names are few and small, so
-	// they are never removed.
+	// had has the names of nodes whose Device objects were deleted since this process started. While such a node has no
+	// Device object, it takes no pods that only request a number of GPUs, because the kubelet would choose these GPUs.
+	// Names are few and small, so they are never removed.
 	had sync.Map
 	// informer watches the Device objects.
 	informer cache.SharedIndexInformer

@@ -46,8 +46,8 @@ func classKeyOf(task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys)
 	return appendClassKey(nil, task, labels, claims, m.factsOf(task))
 }
 
-// taskFields fills and changes tasks. The class key does not cover volumes that kubelets create; other volumes stand
-// for all volumes.
+// taskFields fills and changes tasks. It leaves out the kinds of volumes that the kubelet can create on every node
+// (madeOnNode), because the class key does not cover them. The volume of the filled task has all other kinds.
 var taskFields = fields.Walk{Whole: map[reflect.Type][]fields.Value{
 	reflect.TypeFor[resource.Quantity](): {{Value: resource.MustParse("1")}, {Value: resource.MustParse("2")}},
 	reflect.TypeFor[metav1.Time]():       {{Value: metav1.Time{}}, {Value: metav1.Now()}},

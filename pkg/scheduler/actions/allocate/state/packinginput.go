@@ -238,8 +238,8 @@ func (in *PackingInput) merged() *PackingInput {
 }
 
 // Packable reports whether the set has room for the job's demand on nodes that the cached filter results accept. places
-// is how many node sets, including this one, share the rest of the job's search budget. The answer is Unknown for a job
-// with sub-groups.
+// is how many node sets the job still has to try, including this one: they share the search steps that the session has
+// left. The answer is Unknown for a job with sub-groups.
 func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	if r.Packing == nil || r.Job.ContainsSubJobPolicy() || r.Packing.FillCaches() != nil {
 		return packing.Unknown
