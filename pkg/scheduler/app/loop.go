@@ -100,8 +100,8 @@ func (l *loop) run(ctx context.Context) {
 			if start.Sub(last) < idleBefore {
 				rest = max(rest, time.Since(start))
 			}
-			last = start
 			rested = l.restAfterCycle(ctx, rest)
+			last = time.Now()
 		} else {
 			l.cycler.idle()
 		}

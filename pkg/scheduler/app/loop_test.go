@@ -87,6 +87,10 @@ func TestWhenCyclesRun(t *testing.T) {
 			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.WakeNow, 70 * ms: cache.WakeNow, 200 * ms: cache.WakeNow},
 			runs: 900 * ms, want: []time.Duration{0, 60 * ms, 165 * ms, 270 * ms},
 		},
+		"it rests also if cycles take longer than a quiet time": {
+			script: script{takes: 700 * ms}, runs: 4 * time.Second, want: []time.Duration{0, 710 * ms, 2115 * ms, 3520 * ms},
+			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.WakeNow, 800 * ms: cache.WakeNow, 1500 * ms: cache.WakeNow, 2200 * ms: cache.WakeNow, 2900 * ms: cache.WakeNow, 3200 * ms: cache.WakeNow},
+		},
 		"at every heartbeat while anything waits although nothing is left to do": {
 			script: script{waits: true}, runs: 40_500 * ms, want: []time.Duration{0, 15 * time.Second, 30 * time.Second}, idles: 38,
 		},

@@ -194,8 +194,8 @@ func TestJobsThatArePlacedFirstDoNotUseUpTheLimit(t *testing.T) {
 	}
 }
 
-// TestJobsThatCannotBePlacedAreNoCompetitors checks that the gangs of a namespace have all time of a session if the pods
-// of other namespaces are not to be placed in it, such as gated pods.
+// TestJobsThatCannotBePlacedAreNoCompetitors checks that a namespace without time for failed attempts has time again at once
+// if the pods of other namespaces are not to be placed, such as gated pods.
 func TestJobsThatCannotBePlacedAreNoCompetitors(t *testing.T) {
 	for gated, want := range map[bool]string{true: "n1", false: ""} {
 		pods, podGroup := gang("x", "1")
@@ -205,7 +205,7 @@ func TestJobsThatCannotBePlacedAreNoCompetitors(t *testing.T) {
 				pod.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "later"}}
 			}
 		}
-		action.SetAttemptTime(schedtest.Namespace, noTime)
+		action.SetAttemptTime(schedtest.Namespace, -someTime)
 		c.look(func(ssn *sessiontest.Session) {
 			if got := ssn.Binds()["ns/x-0"]; got != want {
 				t.Errorf("with a gated pod in the other namespace: %t, the gang is bound to %q, want %q", gated, got, want)

@@ -26,7 +26,7 @@ type scheduler struct {
 // newScheduler returns a scheduler for the jobs that are to be placed in the run.
 func newScheduler(run *state.Run) *scheduler {
 	s := &scheduler{run: run, waiting: newJobQueues(run), gangGroups: map[*binding.GangGroup]groupResult{}}
-	run.CrossSession.Turns.BeginSession(run.Now(), s.waiting.inOneNamespace())
+	run.CrossSession.Turns.BeginSession(run.Now(), s.waiting.inOneNamespace(), run.GangNames)
 	return s
 }
 

@@ -9,17 +9,19 @@ import (
 )
 
 // Attempts to place gangs that find no room take time from the gangs of other namespaces. So each namespace has a token
-// bucket of time for such attempts. The bucket holds attemptTime. It is full in each session if no gang of another
-// namespace waits. Otherwise it is refilled in the time without attempts of the namespace, at a third (1/restsFor) of
-// the rate. So attempts take a quarter of the time at most. An empty bucket is used again when it is full. An attempt
-// that has begun is completed, and may leave the bucket in debt, of maxDebt at most. So a namespace waits for about a
-// minute at most after a long attempt.
+// bucket of time for such attempts. The bucket holds attemptTime. It is refilled in the time without attempts of the
+// namespace, at a third (1/restsFor) of the rate. So attempts take a quarter of the time at most. An empty bucket is used
+// again when it is full. If no gang of another namespace waits, the bucket is full in each session, except after a debt
+// of more than forgiven. An attempt that has begun is completed, and may leave the bucket in debt, of maxDebt at most. So
+// a namespace waits for about a minute at most after a long attempt.
 const (
 	attemptTime = 500 * time.Millisecond
 	restsFor    = 3
+	forgiven    = time.Second
 	maxDebt     = 20 * time.Second
-	// absentFor is how long the last attempt of a gang that does not ask for its turn is remembered. After that, it counts
-	// as waiting since it was created.
+	// promiseDebt is the debt up to which gangs with a promise are tried in each session.
+	promiseDebt = 10 * time.Second
+	// absentFor is after how long it is checked whether a gang that does not ask for its turn still exists.
 	absentFor = time.Minute
 )
 
@@ -34,6 +36,8 @@ type Turns struct {
 	at      time.Time
 	buckets map[bucketKey]*bucket
 	gangs   map[gangName]*turn
+	// tries counts the turns of this session.
+	tries int
 }
 
 // gangName is the namespace of a gang, and the name of its gang group, or its own name if it has none.
@@ -41,7 +45,8 @@ type gangName struct{ namespace, name string }
 
 // bucketKey identifies a token bucket. Gangs that hold resources, or were promised some, have a bucket of their own for
 // each namespace. They need a turn in each session to keep the resources, and would keep all others from theirs. Gangs
-// with a promise, which expires, have a turn even if the bucket is empty.
+// with a promise have a turn even if the bucket is empty, up to promiseDebt. If the bucket is empty, the others use the
+// namespace's usual one.
 type bucketKey struct {
 	namespace string
 	holds     bool
@@ -58,6 +63,11 @@ type bucket struct {
 	most  int
 	byAge bool
 	until time.Time
+	// spare reports whether the gang that has waited longest, since oldest, may still be tried if no time is left. That is
+	// so in each session that begins with time, because other gangs may come first and use it up, unless these take
+	// longer than twice attemptTime.
+	spare  bool
+	oldest time.Time
 	// tried counts the gangs of this session. emptied reports whether a gang was refused because no time was left.
 	tried   int
 	emptied bool
@@ -73,17 +83,18 @@ type turn struct {
 	asked   time.Time
 	has     bool
 	of      *bucket
-	// held is the last session at whose end the gang held resources, or in which such a gang had no turn.
+	// held is the last session at whose end the gang held resources.
 	held uint64
 }
 
-// BeginSession starts a session at the given time. alone reports whether all gangs that wait are in one namespace.
-func (t *Turns) BeginSession(now time.Time, alone bool) {
+// BeginSession starts a session at the given time. alone reports whether all gangs that wait are in one namespace. exist
+// returns the names of all gangs, by namespace and name, whether they may be placed in this session or not.
+func (t *Turns) BeginSession(now time.Time, alone bool, exist func() map[[2]string]bool) {
 	if t.at.IsZero() {
 		t.at = now
 	}
 	waiting, spent := map[*bucket][]time.Time{}, map[string]time.Duration{}
-	maps.DeleteFunc(t.gangs, func(_ gangName, g *turn) bool { return g.session < t.session && now.Sub(g.asked) > absentFor })
+	t.forgetDeleted(now, exist)
 	for _, g := range t.gangs {
 		waiting[g.of] = append(waiting[g.of], g.since)
 	}
@@ -94,16 +105,32 @@ func (t *Turns) BeginSession(now time.Time, alone bool) {
 		b.choose(waiting[b])
 		b.rests = b.rests || b.left <= 0
 		b.left = min(attemptTime, b.left+max(0, now.Sub(t.at)-spent[key.namespace])/restsFor)
-		if alone {
+		if alone && b.left > -forgiven {
 			b.left = attemptTime
 		}
 		if b.left == attemptTime && b.most == 0 {
 			delete(t.buckets, key)
 		}
 		b.rests = b.rests && b.left < attemptTime
+		b.spare = !b.rests && b.most > 0
 		b.spent, b.tried, b.emptied = 0, 0, false
 	}
-	t.session, t.at = t.session+1, now
+	t.session, t.at, t.tries = t.session+1, now, 0
+}
+
+// forgetDeleted drops gangs that no longer exist. It checks gangs that have not asked for their turn for a while.
+func (t *Turns) forgetDeleted(now time.Time, exist func() map[[2]string]bool) {
+	var existing map[[2]string]bool
+	maps.DeleteFunc(t.gangs, func(name gangName, g *turn) bool {
+		if now.Sub(g.asked) <= absentFor {
+			return false
+		}
+		if existing == nil {
+			existing = exist()
+		}
+		g.asked = now
+		return !existing[[2]string{name.namespace, name.name}]
+	})
 }
 
 // choose decides which gangs the next session tries. A session by age is to try as many as the last one if these have
@@ -123,9 +150,9 @@ func (b *bucket) choose(waiting []time.Time) {
 	if b.most >= len(waiting) {
 		b.most = 0
 	}
-	if b.byAge = b.byAge && b.most > 0; b.byAge {
+	if b.byAge = b.byAge && b.most > 0; b.most > 0 {
 		slices.SortFunc(waiting, time.Time.Compare)
-		b.until = waiting[b.most-1]
+		b.oldest, b.until = waiting[0], waiting[b.most-1]
 	}
 }
 
@@ -149,17 +176,26 @@ func (t *Turns) Has(namespace, gang string, created time.Time, promised bool) bo
 		return g.has
 	}
 	b := t.bucketOf(bucketKey{namespace, promised || g.held > 0 && g.held+1 == t.session})
-	open := b.left > 0 && !b.rests
-	b.emptied = b.emptied || !open
-	g.session, g.asked, g.of, g.has = t.session, t.at, b, promised || open && (!b.byAge || !g.since.After(b.until))
+	if !promised && !b.open() {
+		b = t.bucketOf(bucketKey{namespace: namespace})
+	}
+	b.emptied = b.emptied || !b.open()
+	g.session, g.asked, g.of, g.has = t.session, t.at, b, promised && b.left > -promiseDebt || b.open() && (!b.byAge || !g.since.After(b.until))
+	if !g.has && b.spare && b.spent <= 2*attemptTime && !g.since.After(b.oldest) {
+		g.has, b.spare = true, false
+	}
 	if g.has {
+		t.tries++
+		g.since = t.at.Add(time.Duration(t.tries)) // no two gangs wait since the same time
+	}
+	if g.has && !promised {
 		b.tried++
-		g.since = t.at.Add(time.Duration(b.tried)) // no two gangs wait since the same time
-	} else if b == t.buckets[bucketKey{namespace, true}] {
-		g.held = t.session
 	}
 	return g.has
 }
+
+// open reports whether the bucket has time for attempts.
+func (b *bucket) open() bool { return b.left > 0 && !b.rests }
 
 func (t *Turns) bucketOf(key bucketKey) *bucket {
 	b := t.buckets[key]

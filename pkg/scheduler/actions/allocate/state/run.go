@@ -79,6 +79,15 @@ func (s *Run) HasTurn(jobs []*api.JobInfo) bool {
 	return has
 }
 
+// GangNames returns the names under which the session's gangs ask for their turns, by namespace and name.
+func (s *Run) GangNames() map[[2]string]bool {
+	names := map[[2]string]bool{}
+	for _, job := range s.Session.Jobs {
+		names[[2]string{job.Namespace, s.gangGroupOf(job)}] = true
+	}
+	return names
+}
+
 // NoteWaiting records that the jobs, which are placed together, hold resources while they wait for others to be released.
 func (s *Run) NoteWaiting(jobs []*api.JobInfo) {
 	s.CrossSession.Turns.Hold(jobs[0].Namespace, s.gangGroupOf(jobs[0]))
