@@ -519,6 +519,8 @@ func TestNetworkRulesOfGangs(t *testing.T) {
 			want: asked{Rules: plain(), Err: unknownRow}},
 		"multiples of one": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 2}},
 			want: asked{Rules: plain(), Err: unknownRow}},
+		"no layers are read for a preference": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 1}}, unread: errors.New("not yet"),
+			want: asked{Rules: plain(), Invalid: []string{gangs.TopologyAnnotation + ": layer \"Row\" of the network cannot be used: not yet; the rule is ignored"}}},
 		"no layers are read": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}}, unread: errors.New("not yet"),
 			want: asked{Rules: plain(), Err: "layer \"Row\" of the network cannot be used: not yet"}},
 		"beside a hard topology": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},

@@ -134,9 +134,11 @@ func (n *network) request(g *gang) *gathered {
 			}
 			a.multiple = a.multiple || rule.Multiple > 1
 		case !rule.Must && rule.Multiple <= 1:
-			g.invalid = append(slices.Clip(g.invalid), gangs.InvalidSetting{
-				Field: gangs.TopologyAnnotation, Problem: fmt.Sprintf("layer %s is unknown, must be one of %s", brief.Value(rule.Layer), strings.Join(names, ", ")), Effect: "the rule is ignored",
-			})
+			problem := fmt.Sprintf("layer %s is unknown, must be one of %s", brief.Value(rule.Layer), strings.Join(names, ", "))
+			if n.unread != nil {
+				problem = fmt.Sprintf("layer %s of the network cannot be used: %v", brief.Value(rule.Layer), n.unread)
+			}
+			g.invalid = append(slices.Clip(g.invalid), gangs.InvalidSetting{Field: gangs.TopologyAnnotation, Problem: problem, Effect: "the rule is ignored"})
 		case n.unread != nil:
 			a.err = fmt.Errorf("layer %s of the network cannot be used: %w", brief.Value(rule.Layer), n.unread)
 		default:
