@@ -77,6 +77,16 @@ func (p *plugin) closeClaims(ssn *framework.Session) {
 	}
 }
 
+// keepUntried keeps the claims of gangs open that had a promise in this session and were not tried. Otherwise others would
+// get the victims' resources.
+func (p *plugin) keepUntried(ssn *framework.Session) {
+	for uid := range p.promised {
+		if c := p.claims[uid]; c != nil && ssn.Placements.IsUntried(uid) {
+			c.open = true
+		}
+	}
+}
+
 // waits reports whether the job still has a pending task that is a nominee of the claim: a task to be placed once the
 // victims have terminated.
 func (c *claim) waits(job *api.JobInfo) bool {

@@ -222,3 +222,20 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 		}
 	})
 }
+
+// TestClaimsOfUntriedGangsStayOpen checks that a gang whose victims have terminated keeps its promise if allocate did not try
+// it in the session.
+func TestClaimsOfUntriedGangsStayOpen(t *testing.T) {
+	ssn, p := &framework.Session{}, newPlugin()
+	for _, gang := range []api.JobID{"ns/tried", "ns/untried", "ns/unpromised"} {
+		p.claims[gang] = newClaim()
+		ssn.Placements.SetUntried(gang, gang != "ns/tried")
+	}
+	p.promised = map[api.JobID]map[api.TaskID]bool{"ns/tried": {}, "ns/untried": {}, "ns/gone": {}}
+	p.keepUntried(ssn)
+	for gang, c := range p.claims {
+		if want := gang == "ns/untried"; c.open != want {
+			t.Errorf("the claim of %s is open: %t, want %t", gang, c.open, want)
+		}
+	}
+}

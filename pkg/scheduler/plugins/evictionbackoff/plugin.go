@@ -145,6 +145,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
 	p.ssn = nil
+	p.keepUntried(ssn)
 	for uid, nominees := range ssn.CancelledEvictions() {
 		if p.claims[uid] == nil {
 			p.claims[uid] = newClaim()

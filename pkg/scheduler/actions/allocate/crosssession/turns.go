@@ -68,9 +68,13 @@ type bucket struct {
 	// longer than twice attemptTime.
 	spare  bool
 	oldest time.Time
-	// tried counts the gangs of this session. emptied reports whether a gang was refused because no time was left.
-	tried   int
-	emptied bool
+	// tried counts the gangs of this session. asked reports whether gangs asked for their turn, and emptied whether one was
+	// refused because no time was left.
+	tried          int
+	asked, emptied bool
+	// refused is since when the gang with a promise waits that has waited longest of those refused in this session, and
+	// before in the last session; zero for none. In debt, only this gang and older ones have a turn, so that they rotate.
+	refused, before time.Time
 }
 
 // turn is the turn of a gang.
@@ -81,6 +85,8 @@ type turn struct {
 	// the gang's bucket.
 	session uint64
 	asked   time.Time
+	// checked is when the gang was last known to exist.
+	checked time.Time
 	has     bool
 	of      *bucket
 	// held is the last session at whose end the gang held resources.
@@ -95,14 +101,17 @@ func (t *Turns) BeginSession(now time.Time, alone bool, exist func() map[[2]stri
 	}
 	waiting, spent := map[*bucket][]time.Time{}, map[string]time.Duration{}
 	t.forgetDeleted(now, exist)
+	used := map[*bucket]bool{}
 	for _, g := range t.gangs {
-		waiting[g.of] = append(waiting[g.of], g.since)
+		if used[g.of] = true; g.session == t.session || now.Sub(g.asked) <= absentFor {
+			waiting[g.of] = append(waiting[g.of], g.since)
+		}
 	}
 	for key, b := range t.buckets {
 		spent[key.namespace] += b.spent
 	}
 	for key, b := range t.buckets {
-		b.choose(waiting[b])
+		b.choose(waiting[b], used[b])
 		b.rests = b.rests || b.left <= 0
 		b.left = min(attemptTime, b.left+max(0, now.Sub(t.at)-spent[key.namespace])/restsFor)
 		if alone && b.left > -forgiven {
@@ -113,7 +122,8 @@ func (t *Turns) BeginSession(now time.Time, alone bool, exist func() map[[2]stri
 		}
 		b.rests = b.rests && b.left < attemptTime
 		b.spare = !b.rests && b.most > 0
-		b.spent, b.tried, b.emptied = 0, 0, false
+		b.spent, b.tried, b.asked, b.emptied = 0, 0, false, false
+		b.refused, b.before = time.Time{}, b.refused
 	}
 	t.session, t.at, t.tries = t.session+1, now, 0
 }
@@ -122,21 +132,24 @@ func (t *Turns) BeginSession(now time.Time, alone bool, exist func() map[[2]stri
 func (t *Turns) forgetDeleted(now time.Time, exist func() map[[2]string]bool) {
 	var existing map[[2]string]bool
 	maps.DeleteFunc(t.gangs, func(name gangName, g *turn) bool {
-		if now.Sub(g.asked) <= absentFor {
+		if now.Sub(g.checked) <= absentFor {
 			return false
 		}
 		if existing == nil {
 			existing = exist()
 		}
-		g.asked = now
+		g.checked = now
 		return !existing[[2]string{name.namespace, name.name}]
 	})
 }
 
 // choose decides which gangs the next session tries. A session by age is to try as many as the last one if these have
-// emptied the bucket, else twice as many. waiting has since when each gang of the bucket waits. Gangs count that did not
-// ask in this session: they may ask in the next one.
-func (b *bucket) choose(waiting []time.Time) {
+// emptied the bucket, else twice as many. waiting has since when each gang of the bucket waits that has asked for its turn
+// lately: it may ask in the next session. used reports whether any gang of the bucket still exists.
+func (b *bucket) choose(waiting []time.Time, used bool) {
+	if !b.asked && used {
+		return
+	}
 	switch {
 	case b.emptied && b.tried == 0: // the session had no time, so the next one takes its place
 	case b.emptied:
@@ -179,8 +192,13 @@ func (t *Turns) Has(namespace, gang string, created time.Time, promised bool) bo
 	if !promised && !b.open() {
 		b = t.bucketOf(bucketKey{namespace: namespace})
 	}
-	b.emptied = b.emptied || !b.open()
-	g.session, g.asked, g.of, g.has = t.session, t.at, b, promised && b.left > -promiseDebt || b.open() && (!b.byAge || !g.since.After(b.until))
+	b.asked, b.emptied = true, b.emptied || !b.open()
+	g.session, g.asked, g.checked, g.of = t.session, t.at, t.at, b
+	g.has = b.open() && (promised || !b.byAge || !g.since.After(b.until)) ||
+		promised && b.left > -promiseDebt && (b.before.IsZero() || !g.since.After(b.before))
+	if promised && !g.has && (b.refused.IsZero() || g.since.Before(b.refused)) {
+		b.refused = g.since
+	}
 	if !g.has && b.spare && b.spent <= 2*attemptTime && !g.since.After(b.oldest) {
 		g.has, b.spare = true, false
 	}

@@ -4,6 +4,7 @@ package crosssession
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -162,24 +163,74 @@ func TestTurnsOfGangsThatAreAbsent(t *testing.T) {
 // TestTurnsOfAQueueThatIsFull checks that a gang behind costly ones is tried if all gangs ask only at times, for example
 // because their queue is full meanwhile.
 func TestTurnsOfAQueueThatIsFull(t *testing.T) {
-	a := newAttempts(map[string]time.Duration{})
-	var gangs []string
-	for i := range 10 {
-		gangs = append(gangs, fmt.Sprint("gang-", i))
-		a.costs[gangs[i]] = 2 * time.Second
-	}
-	gangs = append(gangs, "last")
-	for range 20 {
-		for began := a.now; a.now.Sub(began) < 40*time.Second; {
-			a.session(gangs...)
+	for open, full := range map[time.Duration]time.Duration{40 * time.Second: 70 * time.Second, 20 * time.Second: 100 * time.Second} {
+		a := newAttempts(map[string]time.Duration{})
+		var gangs []string
+		for i := range 10 {
+			gangs = append(gangs, fmt.Sprint("gang-", i))
+			a.costs[gangs[i]] = 2 * time.Second
 		}
-		for range 70 {
-			a.session()
+		gangs = append(gangs, "last")
+		for range 60 {
+			for began := a.now; a.now.Sub(began) < open; {
+				a.session(gangs...)
+			}
+			for began := a.now; a.now.Sub(began) < full; {
+				a.session()
+			}
+		}
+		for _, gang := range gangs {
+			if a.tried[gang] == 0 {
+				t.Errorf("with a queue that is open for %s and full for %s, %s is never tried", open, full, gang)
+			}
+		}
+	}
+}
+
+// TestTurnsBesideFinishedGangs checks that gangs that were tried once, and then run, do not keep the last gangs of a namespace
+// from their turns.
+func TestTurnsBesideFinishedGangs(t *testing.T) {
+	a := newAttempts(map[string]time.Duration{})
+	var finished, gangs []string
+	for i := range 30 {
+		finished = append(finished, fmt.Sprint("finished-", i))
+	}
+	for i := range 40 {
+		gangs = append(gangs, fmt.Sprint("gang-", i))
+		a.costs[gangs[i]] = 200 * time.Millisecond
+	}
+	for range 20 {
+		a.session(append(slices.Clone(finished), gangs...)...)
+	}
+	for range 2000 {
+		a.session(gangs...)
+	}
+	for _, gang := range gangs {
+		if a.tried[gang] < 20 {
+			t.Errorf("%s is tried in %d sessions, want 20 at least", gang, a.tried[gang])
+		}
+	}
+}
+
+// TestTurnsOfSeveralGangsWithAPromise checks that gangs with a promise have their turns one after the other if they use up
+// their time.
+func TestTurnsOfSeveralGangsWithAPromise(t *testing.T) {
+	a := newAttempts(nil)
+	gangs := []string{"promised-0", "promised-1", "promised-2"}
+	for range 600 {
+		a.now = a.now.Add(time.Second)
+		a.BeginSession(a.now, false, a.exist)
+		for _, gang := range gangs {
+			if a.Has("a", gang, a.created(gang), true) {
+				a.tried[gang]++
+				a.Charge("a", gang, time.Second)
+				a.now = a.now.Add(time.Second)
+			}
 		}
 	}
 	for _, gang := range gangs {
-		if a.tried[gang] == 0 {
-			t.Errorf("%s is never tried", gang)
+		if a.tried[gang] < 50 {
+			t.Errorf("%s has its turn in %d sessions of 600, want 50 at least", gang, a.tried[gang])
 		}
 	}
 }
