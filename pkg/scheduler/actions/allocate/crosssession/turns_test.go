@@ -235,6 +235,29 @@ func TestTurnsOfSeveralGangsWithAPromise(t *testing.T) {
 	}
 }
 
+// TestTurnsOfAQueueThatOpensBriefly checks that gangs have their turns by age in a queue that is open for one session in ten.
+func TestTurnsOfAQueueThatOpensBriefly(t *testing.T) {
+	a := newAttempts(map[string]time.Duration{})
+	var gangs []string
+	for i := range 4 {
+		gangs = append(gangs, fmt.Sprint("gang-", i))
+		a.costs[gangs[i]] = 3 * time.Second
+	}
+	for session := range 2000 {
+		a.now = a.now.Add(14 * time.Second)
+		if session%10 == 0 {
+			a.session(gangs...)
+		} else {
+			a.session()
+		}
+	}
+	for _, gang := range gangs {
+		if a.tried[gang] < 20 {
+			t.Errorf("%s is tried in %d of 200 sessions in which it asks, want 20 at least", gang, a.tried[gang])
+		}
+	}
+}
+
 // TestTurnsInStep checks that a gang that asks in every second session is tried, although its namespace's sessions by age are
 // always the others.
 func TestTurnsInStep(t *testing.T) {
