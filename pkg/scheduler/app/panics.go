@@ -30,9 +30,8 @@ func keepGoing() {
 }
 
 // panicked handles a cycle that panicked. turn is the gang that was being scheduled; empty if unknown. what is the value
-// of the panic, as text. Tasks that were
-// already handed over are bound or rolled back as in any other transaction, and other placements are undone. Then the
-// search for the object that caused the panic begins.
+// of the panic, as text. Tasks that were already handed over are bound or rolled back as in any other transaction, and
+// other placements are undone. Then the search for the object that caused the panic begins.
 func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	what = describePanic(s.registry.Action(), what, stack)
 	klog.ErrorS(nil, "Scheduling cycle panicked", "panic", what, "turn", turn, "stack", string(stack))

@@ -26,7 +26,8 @@ const (
 	SchedulingGated = "SchedulingGated"
 	// NotEnqueued means that the PodGroup is Pending because a plugin did not admit it.
 	NotEnqueued = "NotEnqueued"
-	// NotTried means that no action has tried to place the gang in this session, because failed attempts for gangs of its namespace have used up their time.
+	// NotTried means that no action has tried to place the gang in this session, because failed attempts for gangs of its
+	// namespace have used up their time.
 	NotTried = "NotTried"
 	// QueueFull means that the gang's queue is at its limit.
 	QueueFull = "QueueFull"

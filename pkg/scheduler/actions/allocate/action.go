@@ -35,13 +35,12 @@ func WithTrialObserver(observe func(result string)) Option {
 // WithAttemptLimit limits the time of attempts to place gangs of one namespace that find no room (crosssession.Turns).
 // Without it, results do not depend on the speed of the machine.
 func WithAttemptLimit() Option {
-	return func(a *Action) { a.crossSession.Turns.SetUnlimited(false) }
+	return func(a *Action) { a.crossSession.Turns.Limit() }
 }
 
 // New returns an allocate action with the options.
 func New(opts ...Option) *Action {
 	a := &Action{observe: func(string) {}, defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
-	a.crossSession.Turns.SetUnlimited(true)
 	for _, opt := range opts {
 		opt(a)
 	}

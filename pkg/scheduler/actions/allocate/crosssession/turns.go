@@ -29,9 +29,9 @@ const (
 // suffice for all gangs, sessions try them by turns in the plugins' job order and by age: first the gangs that have
 // waited longest for an attempt.
 type Turns struct {
-	// unlimited reports whether all gangs may be tried.
-	unlimited bool
-	session   uint64
+	// limited reports whether the time is limited at all.
+	limited bool
+	session uint64
 	// at is when the session began.
 	at      time.Time
 	buckets map[bucketKey]*bucket
@@ -173,7 +173,7 @@ func (b *bucket) choose(waiting []time.Time, used bool) {
 // if it has none, and created is when it was created. promised reports whether a plugin selects the gang to be placed
 // first.
 func (t *Turns) Has(namespace, gang string, created time.Time, promised bool) bool {
-	if t.unlimited {
+	if !t.limited {
 		return true
 	}
 	name := gangName{namespace, gang}
@@ -243,8 +243,8 @@ func (t *Turns) Charge(namespace, gang string, took time.Duration) {
 	}
 }
 
-// SetUnlimited says whether all gangs may be tried.
-func (t *Turns) SetUnlimited(unlimited bool) { t.unlimited = unlimited }
+// Limit limits the time of attempts. Without it, all gangs may be tried.
+func (t *Turns) Limit() { t.limited = true }
 
 // Left returns how much time failed attempts to place gangs of the namespace may still take; negative for a debt.
 func (t *Turns) Left(namespace string) time.Duration {

@@ -25,7 +25,7 @@ type attempts struct {
 }
 
 func newAttempts(costs map[string]time.Duration) *attempts {
-	return &attempts{now: time.Unix(1_000_000, 0), costs: costs, tried: map[string]int{}, asked: map[string]time.Time{}}
+	return &attempts{Turns: Turns{limited: true}, now: time.Unix(1_000_000, 0), costs: costs, tried: map[string]int{}, asked: map[string]time.Time{}}
 }
 
 // created returns when the gang was created: when it first asked for its turn.
@@ -34,6 +34,15 @@ func (a *attempts) created(gang string) time.Time {
 		a.asked[gang] = a.now
 	}
 	return a.asked[gang]
+}
+
+// gangsOf returns the names of n gangs whose attempts take as long.
+func (a *attempts) gangsOf(n int, took time.Duration) (gangs []string) {
+	for i := range n {
+		gangs = append(gangs, fmt.Sprint("gang-", i))
+		a.costs[gangs[i]] = took
+	}
+	return gangs
 }
 
 // exist returns all gangs that have asked for their turn, unless they were deleted.
@@ -82,11 +91,7 @@ func TestTurnsLimitTheTimeOfFailedAttempts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempts(map[string]time.Duration{})
 			a.alone = tt.alone
-			var gangs []string
-			for i := range tt.gangs {
-				gangs = append(gangs, fmt.Sprint("gang-", i))
-				a.costs[gangs[i]] = tt.cost
-			}
+			gangs := a.gangsOf(tt.gangs, tt.cost)
 			began, spent, last := a.now, time.Duration(0), map[string]int{}
 			for session := range 3000 {
 				took, tried := a.session(gangs...)
@@ -142,11 +147,7 @@ func TestTurnsOfGangsThatMissSessions(t *testing.T) {
 // is tried between costly attempts when it asks again.
 func TestTurnsOfGangsThatAreAbsent(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{})
-	var gangs []string
-	for i := range 10 {
-		gangs = append(gangs, fmt.Sprint("gang-", i))
-		a.costs[gangs[i]] = 2 * time.Second
-	}
+	gangs := a.gangsOf(10, 2*time.Second)
 	for range 10 {
 		for range 40 {
 			a.session(append(gangs, "rare")...)
@@ -165,11 +166,7 @@ func TestTurnsOfGangsThatAreAbsent(t *testing.T) {
 func TestTurnsOfAQueueThatIsFull(t *testing.T) {
 	for open, full := range map[time.Duration]time.Duration{40 * time.Second: 70 * time.Second, 20 * time.Second: 100 * time.Second} {
 		a := newAttempts(map[string]time.Duration{})
-		var gangs []string
-		for i := range 10 {
-			gangs = append(gangs, fmt.Sprint("gang-", i))
-			a.costs[gangs[i]] = 2 * time.Second
-		}
+		gangs := a.gangsOf(10, 2*time.Second)
 		gangs = append(gangs, "last")
 		for range 60 {
 			for began := a.now; a.now.Sub(began) < open; {
@@ -238,11 +235,7 @@ func TestTurnsOfSeveralGangsWithAPromise(t *testing.T) {
 // TestTurnsOfAQueueThatOpensBriefly checks that gangs have their turns by age in a queue that is open for one session in ten.
 func TestTurnsOfAQueueThatOpensBriefly(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{})
-	var gangs []string
-	for i := range 4 {
-		gangs = append(gangs, fmt.Sprint("gang-", i))
-		a.costs[gangs[i]] = 3 * time.Second
-	}
+	gangs := a.gangsOf(4, 3*time.Second)
 	for session := range 2000 {
 		a.now = a.now.Add(14 * time.Second)
 		if session%10 == 0 {
@@ -299,11 +292,7 @@ func TestTurnsBesideALongAttempt(t *testing.T) {
 // namespace have waited longer.
 func TestTurnsOfUrgentGangs(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{})
-	var gangs []string
-	for i := range 100 {
-		gangs = append(gangs, fmt.Sprint("gang-", i))
-		a.costs[gangs[i]] = 100 * time.Millisecond
-	}
+	gangs := a.gangsOf(100, 100*time.Millisecond)
 	for range 50 {
 		a.session(gangs...)
 	}
@@ -348,11 +337,7 @@ func TestTurnsOfGangsWithAPromise(t *testing.T) {
 // that nothing is remembered then.
 func TestTurnsRecover(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{})
-	var gangs []string
-	for i := range 50 {
-		gangs = append(gangs, fmt.Sprint("gang-", i))
-		a.costs[gangs[i]] = time.Second
-	}
+	gangs := a.gangsOf(50, time.Second)
 	for range 100 {
 		a.session(gangs...)
 	}
