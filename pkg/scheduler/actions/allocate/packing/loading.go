@@ -6,8 +6,8 @@ import "slices"
 
 // loading is one node of a problem, with the tasks that are placed on it so far.
 type loading struct {
-	*Problem
-	node *Node
+	problem *Problem
+	node    *Node
 	// left is how many tasks of each class are to be placed on this node or others. taken is how many of these are on
 	// this node.
 	left, taken []int
@@ -16,15 +16,15 @@ type loading struct {
 }
 
 func (p *Problem) newLoading(node *Node, left []int) loading {
-	return loading{Problem: p, node: node, left: left, taken: make([]int, len(p.Classes)), room: slices.Clone(node.Room),
+	return loading{problem: p, node: node, left: left, taken: make([]int, len(p.Classes)), room: slices.Clone(node.Room),
 		slots: min(node.Slots, p.Tasks())}
 }
 
 // The method most returns how many more tasks of class k fit on the node.
 func (l *loading) most(k int) int {
-	class := &l.Classes[k]
+	class := &l.problem.Classes[k]
 	most := min(l.left[k]-l.taken[k], l.slots)
-	if !l.node.Takes[k] || l.Excluded(k, l.taken) {
+	if !l.node.Takes[k] || l.problem.Excluded(k, l.taken) {
 		return 0
 	}
 	if class.Alone {
@@ -45,7 +45,7 @@ func (l *loading) place(k, count int) {
 	}
 	l.taken[k] += count
 	l.slots -= count
-	for r, value := range l.Classes[k].Request {
+	for r, value := range l.problem.Classes[k].Request {
 		l.room[r] -= float64(count) * value
 	}
 }

@@ -23,7 +23,7 @@ const (
 // emptied nodes and the tasks without a node (minimum bin slack, Gupta and Ho, 1999). The new plan replaces the old
 // plan unless its tasks without a node are larger in total.
 type repacking struct {
-	*Problem
+	problem *Problem
 	// whole is a search of the whole problem. Only its weights of the resources and its order of classes are used.
 	whole *search
 	plan  Plan
@@ -32,12 +32,14 @@ type repacking struct {
 	lacking []int
 	waste   []float64
 	dice    *rand.Rand
+	// scratch finds the ways to fill a node, for one node after the other.
+	scratch enumeration
 }
 
 // repack places all tasks, starting from a plan that places some of them. It subtracts its steps from left, and returns
 // nil if no steps are left.
 func (p *Problem) repack(plan Plan, left *int) Plan {
-	r := &repacking{Problem: p, whole: p.newSearch(leastWaste, 0), plan: plan, lacking: p.counts(), waste: make([]float64, len(p.Nodes)),
+	r := &repacking{problem: p, whole: p.newSearch(leastWaste, 0), plan: plan, lacking: p.counts(), waste: make([]float64, len(p.Nodes)),
 		dice: rand.New(rand.NewPCG(1, 2))}
 	for n, taken := range plan {
 		for k, count := range taken {
@@ -56,9 +58,9 @@ func (p *Problem) repack(plan Plan, left *int) Plan {
 
 // weigh recomputes the waste of node n: its unused room, weighted by the scarcity of each resource.
 func (r *repacking) weigh(n int) {
-	e := enumeration{loading: r.newLoading(&r.Nodes[n], r.counts()), s: r.whole}
+	e := enumeration{search: r.whole, node: r.problem.newLoading(&r.problem.Nodes[n], r.problem.counts())}
 	for k, count := range r.plan[n] {
-		e.place(k, count)
+		e.node.place(k, count)
 	}
 	r.waste[n] = e.waste()
 }
@@ -72,8 +74,8 @@ func (r *repacking) choose() (nodes []int) {
 			wasteful = append(wasteful, n)
 		}
 	}
-	for most := min(2+r.dice.IntN(mostEmptied-1), len(r.Nodes)); len(nodes) < most; {
-		n := r.dice.IntN(len(r.Nodes))
+	for most := min(2+r.dice.IntN(mostEmptied-1), len(r.problem.Nodes)); len(nodes) < most; {
+		n := r.dice.IntN(len(r.problem.Nodes))
 		if len(wasteful) > 0 && r.dice.IntN(3) > 0 {
 			n = wasteful[r.dice.IntN(len(wasteful))]
 		}
@@ -86,29 +88,29 @@ func (r *repacking) choose() (nodes []int) {
 
 // try empties the nodes, and fills them again. It subtracts its steps from left.
 func (r *repacking) try(nodes []int, left *int) {
-	sub := &Problem{Classes: slices.Clone(r.Classes)}
+	sub := &Problem{Classes: slices.Clone(r.problem.Classes)}
 	for k := range sub.Classes {
 		sub.Classes[k].Count, sub.Classes[k].Role = r.lacking[k], -1
 	}
 	for _, n := range nodes {
-		sub.Nodes = append(sub.Nodes, r.Nodes[n])
+		sub.Nodes = append(sub.Nodes, r.problem.Nodes[n])
 		for k, count := range r.plan[n] {
 			sub.Classes[k].Count += count
 		}
 	}
-	*left -= 1 + len(r.Nodes)/8 + len(nodes)*len(r.Classes)
-	s := &search{Problem: sub, steps: max(*left, 0), looks: repackLooks, classes: r.whole.classes, left: sub.counts(),
+	*left -= 1 + len(r.problem.Nodes)/8 + len(nodes)*len(r.problem.Classes)
+	s := &search{problem: sub, steps: max(*left, 0), looks: repackLooks, classes: r.whole.classes, left: sub.counts(),
 		scale: r.whole.scale, tight: r.whole.tight, plan: make(Plan, len(nodes))}
 	*left -= s.steps
 	for n := range nodes {
 		s.nodes = append(s.nodes, n)
-		fills := s.fills(n)
+		fills := s.fillsIn(&r.scratch, n)
 		chosen := 0
 		for chosen+1 < len(fills) && r.dice.IntN(2) == 0 {
 			chosen++
 		}
 		if len(fills) > 0 {
-			s.plan[n] = fills[chosen].taken
+			s.plan[n] = slices.Clone(fills[chosen].taken)
 			for k, count := range s.plan[n] {
 				s.left[k] -= count
 			}
@@ -129,7 +131,7 @@ func (r *repacking) try(nodes []int, left *int) {
 // number of tasks of each class.
 func (r *repacking) sizeOf(tasks []int) (sum float64) {
 	for k, count := range tasks {
-		for i, value := range r.Classes[k].Request {
+		for i, value := range r.problem.Classes[k].Request {
 			sum += float64(count) * r.whole.tight[i] * value / r.whole.scale[i]
 		}
 	}

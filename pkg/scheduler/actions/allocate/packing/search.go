@@ -29,7 +29,7 @@ const (
 // search fills node by node, depth first. It fills each node until no remaining task fits. No solution is missed by
 // that: a task that a solution has on a later node can be moved to an earlier node where it fits.
 type search struct {
-	*Problem
+	problem  *Problem
 	strategy strategy
 	steps    int
 	// looks bounds the steps spent on finding the ways to fill one node.
@@ -59,7 +59,7 @@ type totals struct {
 }
 
 func (p *Problem) newSearch(st strategy, steps int) *search {
-	s := &search{Problem: p, strategy: st, steps: steps, looks: maxLooks, scale: p.scale(), plan: make(Plan, len(p.Nodes)), failed: map[string]bool{}}
+	s := &search{problem: p, strategy: st, steps: steps, looks: maxLooks, scale: p.scale(), plan: make(Plan, len(p.Nodes)), failed: map[string]bool{}}
 	s.tight = make([]float64, len(s.scale))
 	for k := range p.Classes {
 		s.left = append(s.left, p.Classes[k].Count)
@@ -81,11 +81,11 @@ func (p *Problem) newSearch(st strategy, steps int) *search {
 // orderNodes orders nodes by their amount of scarce resources, the smallest first, or the largest first with strategy
 // largestNodes. Equal nodes are adjacent.
 func (s *search) orderNodes() {
-	sizes, keys := make([]float64, len(s.Nodes)), make([]string, len(s.Nodes))
-	for n := range s.Nodes {
+	sizes, keys := make([]float64, len(s.problem.Nodes)), make([]string, len(s.problem.Nodes))
+	for n := range s.problem.Nodes {
 		s.nodes = append(s.nodes, n)
-		keys[n] = s.Nodes[n].Key()
-		for r, value := range s.Nodes[n].Room {
+		keys[n] = s.problem.Nodes[n].Key()
+		for r, value := range s.problem.Nodes[n].Room {
 			sizes[n] += s.tight[r] * value / s.scale[r]
 		}
 	}
@@ -99,18 +99,18 @@ func (s *search) orderNodes() {
 
 func (s *search) sumUp() {
 	s.rest = make([]totals, len(s.nodes)+1)
-	s.rest[len(s.nodes)] = totals{supply: make([]float64, len(s.scale)), copies: make([]int, len(s.Classes))}
+	s.rest[len(s.nodes)] = totals{supply: make([]float64, len(s.scale)), copies: make([]int, len(s.problem.Classes))}
 	for i, n := range slices.Backward(s.nodes) {
 		rest := totals{slices.Clone(s.rest[i+1].supply), s.rest[i+1].slots, slices.Clone(s.rest[i+1].copies)}
 		some := false
-		for k := range s.Classes {
-			copies := s.copies(k, n)
+		for k := range s.problem.Classes {
+			copies := s.problem.copies(k, n)
 			rest.copies[k] += copies
 			some = some || copies > 0
 		}
 		if some {
-			rest.slots += min(s.Nodes[n].Slots, s.Wanted)
-			for r, value := range s.Nodes[n].Room {
+			rest.slots += min(s.problem.Nodes[n].Slots, s.problem.Wanted)
+			for r, value := range s.problem.Nodes[n].Room {
 				rest.supply[r] += max(value, 0)
 			}
 		}
@@ -121,7 +121,7 @@ func (s *search) sumUp() {
 // The method from fills the nodes from the i-th on, and reports whether the plan is complete. placed is the number of
 // tasks on the nodes before the i-th.
 func (s *search) from(i, placed int) bool {
-	if placed >= s.Wanted && s.rolesMet() {
+	if placed >= s.problem.Wanted && s.rolesMet() {
 		return true
 	}
 	if i == len(s.nodes) || !s.mayFitFrom(i, placed) {
@@ -158,13 +158,13 @@ func (s *search) from(i, placed int) bool {
 }
 
 func (s *search) rolesMet() bool {
-	if len(s.Roles) == 0 {
+	if len(s.problem.Roles) == 0 {
 		return true
 	}
-	lacking := slices.Clone(s.Roles)
-	for k := range s.Classes {
-		if role := s.Classes[k].Role; role >= 0 {
-			lacking[role] -= s.Classes[k].Count - s.left[k]
+	lacking := slices.Clone(s.problem.Roles)
+	for k := range s.problem.Classes {
+		if role := s.problem.Classes[k].Role; role >= 0 {
+			lacking[role] -= s.problem.Classes[k].Count - s.left[k]
 		}
 	}
 	return !slices.ContainsFunc(lacking, func(n int) bool { return n > 0 })
@@ -173,13 +173,13 @@ func (s *search) rolesMet() bool {
 // mayFitFrom reports whether the total room of the nodes from the i-th on may suffice for the wanted tasks that are not
 // on earlier nodes.
 func (s *search) mayFitFrom(i, placed int) bool {
-	need := max(s.Wanted-placed, 0)
-	rest, can, roles := &s.rest[i], 0, slices.Clone(s.Roles)
-	for k := range s.Classes {
+	need := max(s.problem.Wanted-placed, 0)
+	rest, can, roles := &s.rest[i], 0, slices.Clone(s.problem.Roles)
+	for k := range s.problem.Classes {
 		takes := min(s.left[k], rest.copies[k])
 		can += takes
-		if role := s.Classes[k].Role; role >= 0 {
-			roles[role] -= s.Classes[k].Count - s.left[k] + takes
+		if role := s.problem.Classes[k].Role; role >= 0 {
+			roles[role] -= s.problem.Classes[k].Count - s.left[k] + takes
 		}
 	}
 	if can < need || rest.slots < need || slices.ContainsFunc(roles, func(lacking int) bool { return lacking > 0 }) {
@@ -189,7 +189,7 @@ func (s *search) mayFitFrom(i, placed int) bool {
 		missing, sum := need, 0.0
 		for _, k := range s.ascending[r] {
 			takes := min(missing, s.left[k], rest.copies[k])
-			sum += float64(takes) * s.Classes[k].Request[r]
+			sum += float64(takes) * s.problem.Classes[k].Request[r]
 			missing -= takes
 		}
 		if sum > rest.supply[r]+Tolerance*float64(1+need) {
@@ -207,9 +207,13 @@ type fill struct {
 }
 
 // fills returns ways to fill the i-th node of the search, in the order in which they are tried.
-func (s *search) fills(i int) []fill {
-	e := &enumeration{s: s, loading: s.newLoading(&s.Nodes[s.nodes[i]], s.left), looks: min(s.steps, s.looks)}
-	if s.Wanted == s.Tasks() && s.rest[i].slots > s.rest[i+1].slots {
+func (s *search) fills(i int) []fill { return s.fillsIn(&enumeration{}, i) }
+
+// fillsIn is like fills, but uses the memory of e again: it invalidates the ways that an earlier call with e returned.
+func (s *search) fillsIn(e *enumeration, i int) []fill {
+	*e = enumeration{search: s, node: s.problem.newLoading(&s.problem.Nodes[s.nodes[i]], s.left), looks: min(s.steps, s.looks),
+		found: e.found[:0], counts: e.counts[:0]}
+	if s.problem.Wanted == s.problem.Tasks() && s.rest[i].slots > s.rest[i+1].slots {
 		e.spare = s.spare(i)
 	}
 	e.from(0)
@@ -224,7 +228,7 @@ func (s *search) fills(i int) []fill {
 func (s *search) spare(i int) []float64 {
 	spare := slices.Clone(s.rest[i].supply)
 	for k, left := range s.left {
-		for r, value := range s.Classes[k].Request {
+		for r, value := range s.problem.Classes[k].Request {
 			spare[r] -= float64(left) * value
 		}
 	}
@@ -233,56 +237,64 @@ func (s *search) spare(i int) []float64 {
 
 // enumeration enumerates the ways to fill a node. It begins with the way that has the most of the largest tasks.
 type enumeration struct {
-	loading
-	s *search
+	search *search
+	node   loading
 	// spare is how much of each resource may remain unused on the node; nil for any amount.
 	spare []float64
 	found []fill
-	looks int
+	// counts has the numbers of tasks of all found ways, one after the other (fill.taken).
+	counts []int
+	looks  int
 }
 
 func (e *enumeration) from(i int) {
 	e.looks--
 	if e.looks <= 0 {
-		e.s.cut = true
+		e.search.cut = true
 		return
 	}
-	if i == len(e.s.classes) {
+	if i == len(e.search.classes) {
 		if e.tolerable() && e.maximal() {
-			tasks := 0
-			for _, count := range e.taken {
-				tasks += count
-			}
-			e.found = append(e.found, fill{slices.Clone(e.taken), tasks, e.waste()})
+			e.note()
 		}
 		return
 	}
-	k := e.s.classes[i]
-	most, least := e.most(k), 0
-	if i == len(e.s.classes)-1 {
+	k := e.search.classes[i]
+	most, least := e.node.most(k), 0
+	if i == len(e.search.classes)-1 {
 		least = most // with fewer tasks of the last class, one more task of that class would fit, but the node must be full
 	}
 	for count := most; count >= least; count-- {
-		e.place(k, count)
+		e.node.place(k, count)
 		e.from(i + 1)
-		e.place(k, -count)
+		e.node.place(k, -count)
 		if len(e.found) == maxFills {
-			e.s.cut = true
+			e.search.cut = true
 			return
 		}
 	}
 }
 
+// note adds the present way to fill the node to those found.
+func (e *enumeration) note() {
+	tasks, first := 0, len(e.counts)
+	for _, count := range e.node.taken {
+		tasks += count
+	}
+	e.counts = append(e.counts, e.node.taken...)
+	e.found = append(e.found, fill{e.counts[first:len(e.counts):len(e.counts)], tasks, e.waste()})
+}
+
 // maximal reports whether no further task fits on the node.
 func (e *enumeration) maximal() bool {
-	return !slices.ContainsFunc(e.s.classes, func(k int) bool { return e.most(k) > 0 })
+	return !slices.ContainsFunc(e.search.classes, func(k int) bool { return e.node.most(k) > 0 })
 }
 
 // tolerable reports whether, with this filling of the node, the later nodes have enough room in total for the remaining
 // tasks.
 func (e *enumeration) tolerable() bool {
 	for r, spare := range e.spare {
-		if e.room[r] > spare+Tolerance*float64(1+e.Wanted) {
+		if e.node.room[r] > spare+Tolerance*float64(1+e.search.problem.Wanted) {
 			return false
 		}
 	}
@@ -292,8 +304,8 @@ func (e *enumeration) tolerable() bool {
 // waste returns the node's unused resources as one number. A resource counts the more, the larger the part of it that
 // the problem's tasks request.
 func (e *enumeration) waste() (sum float64) {
-	for r, value := range e.room {
-		sum += e.s.tight[r] * max(value, 0) / e.s.scale[r]
+	for r, value := range e.node.room {
+		sum += e.search.tight[r] * max(value, 0) / e.search.scale[r]
 	}
 	return sum
 }

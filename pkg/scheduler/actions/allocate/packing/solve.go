@@ -8,13 +8,15 @@ import (
 )
 
 const (
-	// repackShare is the percentage of the steps left after the first, short search that repacking may use.
+	// repackShare is the percentage of the steps left after the first, short searches that repacking may use.
 	repackShare = 70
 	// searches is the number of long searches after repacking, one for each strategy. They share the steps that
 	// repacking has left.
 	searches = 3
-	// firstSteps bounds the first search for a plan, which suffices to try all plans of a small problem. coarseSteps
-	// bounds a search of a coarser problem: an easier problem with merged classes (coarser).
+	// greedySteps bounds the first search for a plan, which puts the largest tasks together. It finds plans for nodes
+	// that tasks fill without rest. firstSteps bounds the second search, which suffices to try all plans of a small problem.
+	// coarseSteps bounds a search of a coarser problem: an easier problem with merged classes (coarser).
+	greedySteps = 10_000
 	firstSteps  = 20_000
 	coarseSteps = 4_000
 	// mostCoarse bounds the number of classes of a coarser problem: an easier problem with merged classes (coarser).
@@ -36,6 +38,9 @@ func (p *Problem) solve(left *int) (Plan, Answer) {
 	plan := p.bestFit(left)
 	if p.enough(plan) {
 		return plan, Fits
+	}
+	if plan, answer := p.searched(largestTasks, greedySteps, left); answer != Unknown {
+		return plan, answer
 	}
 	if plan, answer := p.searched(leastWaste, firstSteps, left); answer != Unknown {
 		return plan, answer

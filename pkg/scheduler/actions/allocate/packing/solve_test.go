@@ -61,7 +61,7 @@ func exhaust(p *Problem, k, again int, f *filling) bool {
 // takeBack reverts put.
 func (f *filling) takeBack(n, k int) {
 	f.slots[n]++
-	for r, value := range f.Classes[k].Request {
+	for r, value := range f.problem.Classes[k].Request {
 		f.room[n][r] += value
 	}
 	f.plan[n][k]--
