@@ -94,31 +94,52 @@ type gangClass struct {
 }
 
 // placePacked places the gangs in the scopes to which they are assigned, if a packing plan for all of them exists and
-// every plugin accepts it.
+// every plugin accepts it. Each further plan leaves out the pair of node and class that was refused in the last one.
 func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 	problem, classes, nodes := u.problemOf(all)
 	if problem == nil {
 		return nil
 	}
-	found, done := u.run.CrossSession.Solve(problem, u.run.SearchOf(u.Gangs[0], "packed", u.idleOnly), maxAssignments)
-	u.cut = u.cut || !done
-	if found.Answer != packing.Fits {
-		return nil
+	for range maxPlans {
+		found, done := u.run.CrossSession.Solve(problem, u.run.SearchOf(u.Gangs[0], "packed", u.idleOnly), maxAssignments)
+		u.cut = u.cut || !done
+		if found.Answer != packing.Fits {
+			return nil
+		}
+		plan := planned{nodes: map[api.TaskID]int32{}, at: map[api.TaskID]trial.Refusal{}}
+		plan.assign(found.Plan, classes, nodes)
+		placed, refused := u.placeAs(all, plan)
+		if placed != nil || refused == nil {
+			return placed
+		}
+		problem = problem.Without(refused.Node, refused.Class)
 	}
-	planned := map[*packedGang]map[api.TaskID]int32{}
-	for n, taken := range found.Plan {
+	return nil
+}
+
+// planned is a packing plan by task.
+type planned struct {
+	nodes map[api.TaskID]int32
+	// at has the task's node and class in the packing problem.
+	at map[api.TaskID]trial.Refusal
+}
+
+// assign takes over the plan. nodes are the plan's nodes, by node number.
+func (p planned) assign(plan packing.Plan, classes []gangClass, nodes []int32) {
+	next := make([]int, len(classes))
+	for n, taken := range plan {
 		for k, count := range taken {
-			class := &classes[k]
-			if planned[class.gang] == nil {
-				planned[class.gang] = map[api.TaskID]int32{}
+			for _, task := range classes[k].tasks[next[k] : next[k]+count] {
+				p.nodes[task.UID], p.at[task.UID] = nodes[n], trial.Refusal{Node: n, Class: k}
 			}
-			for _, task := range class.tasks[:count] {
-				planned[class.gang][task.UID] = nodes[n]
-			}
-			class.tasks = class.tasks[count:]
+			next[k] += count
 		}
 	}
-	var placed PlacedGangs
+}
+
+// placeAs places the gangs by the plan. If plugins refuse a node for a task, placeAs places nothing, and returns the
+// node and the task's class; nil if a gang is not placed for another reason.
+func (u *GroupSearch) placeAs(all []*packedGang, plan planned) (placed PlacedGangs, refused *trial.Refusal) {
 	for _, g := range all {
 		u.run.Session.SetCurrentJob(g.attempt.Job.UID)
 		r := *g.attempt
@@ -127,17 +148,22 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 		result := withBestEffort(&r, opts, func() trial.Result {
 			subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]
 			part := trial.NewPart(&r, subJob, r.Pending.Tasks[subJob.UID], g.scope, u.idleOnly)
-			return trial.ResultOf(subJob, trial.TryPlanned(part, planned[g]))
+			done, task := trial.TryPlanned(part, plan.nodes)
+			if task != nil {
+				at := plan.at[task.UID]
+				refused = &at
+			}
+			return trial.ResultOf(subJob, done)
 		})
 		if result.Outcome == trial.NotPlaced {
 			u.cut = true // the plan fits the resources, so this failure has a cause outside of GroupSearch.fingerprint
 			placed.discard()
-			return nil
+			return nil, refused
 		}
 		u.run.Failed.NotePlaced()
 		placed = append(placed, PlacedGang{&r, result})
 	}
-	return placed
+	return placed, nil
 }
 
 // problemOf returns the packing problem of the gangs in the scopes to which they are assigned, the problem's classes,

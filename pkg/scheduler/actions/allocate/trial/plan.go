@@ -58,8 +58,9 @@ func (p *placer) placeOnNode(task *api.TaskInfo, cache *feasible.ClassCache, nod
 	return ok && p.placeOn(task, cache, c) == nil
 }
 
-// TryPlanned places the tasks that have a node in planned. If a plugin refuses a task on its node, nothing is placed.
-func TryPlanned(s *Part, planned map[api.TaskID]int32) PartResult {
+// TryPlanned places the tasks that have a node in planned. If a plugin refuses a task on its node, nothing is placed,
+// and the task is returned.
+func TryPlanned(s *Part, planned map[api.TaskID]int32) (PartResult, *api.TaskInfo) {
 	p := newPlacer(s)
 	for _, task := range s.Tasks {
 		node, known := planned[task.UID]
@@ -69,10 +70,10 @@ func TryPlanned(s *Part, planned map[api.TaskID]int32) PartResult {
 		cache, err := p.run.Finder.Cache(task)
 		if err != nil || !p.wanted(task) || p.run.Finder.PrePredicate(task) != nil || !p.placeOnNode(task, cache, node) {
 			p.changes.Discard()
-			return PartResult{Rest: s.Tasks}
+			return PartResult{Rest: s.Tasks}, task
 		}
 	}
-	return p.end(stillPending(s.Tasks))
+	return p.end(stillPending(s.Tasks)), nil
 }
 
 // stillPending returns the tasks that are not placed.
