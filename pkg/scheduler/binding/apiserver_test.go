@@ -312,7 +312,8 @@ func (w *harness) Delayed(m *Member, d Delay) {
 	p := w.pod(m)
 	w.at(p, func() {
 		what := fmt.Sprintf("%s in %s", d.Kind, d.Plugin)
-		w.expect(p, p.delayed != what, "told twice that it waits: %s", what)
+		w.expect(p, (p.delayed == what) == d.Again, "told that it waits (%s) after %q; again: %t", what, p.delayed, d.Again)
+		w.expect(p, !d.Again || d.Err != nil, "told again that it waits, without an error: %s", what)
 		p.delayed = what
 		w.delays = append(w.delays, d.String())
 		w.expect(p, !p.released && !p.bound, "told to wait after the end: %s", what)

@@ -33,6 +33,8 @@ type Delay struct {
 	Since time.Time
 	// Err is the last failure of the rollback, or of the call that the bind waits for; nil if no call has failed.
 	Err error
+	// Again reports whether the same wait has been reported before, without this Err.
+	Again bool
 }
 
 // String describes the delay for users. The text contains nothing that changes while the delay lasts, such as its age.
@@ -96,7 +98,7 @@ func (s *roster) setReady() *alarm {
 }
 
 // report reports a long wait of the member to the Observer, and later the end of that wait. While the same wait lasts,
-// it is not reported again, even if its Err changes.
+// it is reported once more if it had no Err at first and now has one, but not for further errors.
 func (s *roster) report(m *member) {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
@@ -107,8 +109,22 @@ func (s *roster) report(m *member) {
 	switch {
 	case now == nil && before != nil:
 		s.observer.DelayEnded(m.Member, cause)
-	case now != nil && (before == nil || before.Kind != now.Kind || before.Plugin != now.Plugin):
+	case now == nil:
+	case before == nil || before.Kind != now.Kind || before.Plugin != now.Plugin:
 		s.observer.Delayed(m.Member, *now)
+	case before.Err == nil && now.Err != nil:
+		now.Again = true
+		s.observer.Delayed(m.Member, *now)
+	}
+}
+
+// reportErr reports the member's wait once more, with its first Err, if the wait has been reported without one.
+func (s *roster) reportErr(m *member) {
+	s.mu.Lock()
+	reported := m.reported != nil && m.reported.Err == nil
+	s.mu.Unlock()
+	if reported {
+		s.report(m)
 	}
 }
 

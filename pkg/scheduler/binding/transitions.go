@@ -232,8 +232,9 @@ func (s *roster) abandon(m *member, err error) {
 // notBound records the last error of the member's Bindings and look-ups.
 func (s *roster) notBound(m *member, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	m.bindErr = err
+	s.mu.Unlock()
+	s.reportErr(m)
 }
 
 // takePendingRollbacks removes and returns the failed members that no goroutine rolls back yet. The caller must roll
@@ -270,6 +271,7 @@ func (s *roster) undone(m *member) {
 // notUndone records that a try of the member's rollback failed.
 func (s *roster) notUndone(m *member, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	m.undoErr = err
+	s.mu.Unlock()
+	s.reportErr(m)
 }

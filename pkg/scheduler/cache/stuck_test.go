@@ -4,6 +4,7 @@ package cache
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,6 +98,45 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 		}
 		if diff := cmp.Diff("False SchedulerError: "+stepSays, w.podScheduled("p0")); diff != "" {
 			t.Errorf("condition of the pod at the end (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestARollbackThatFailsLateIsReportedWithItsError checks that the first error of a rollback reaches the conditions
+// even if the rollback was reported before as not returning.
+func TestARollbackThatFailsLateIsReportedWithItsError(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.gangOf(2, 2)
+		goOn := make(chan struct{})
+		var tries atomic.Int32
+		step := binding.Step{Plugin: "storage", PreBind: func(context.Context, *api.TaskInfo, string) error { return errBroken }}
+		step.Rollback = func(_ context.Context, task *api.TaskInfo, _ string) error {
+			if task.Name == "p1" {
+				return nil
+			}
+			<-goOn
+			return fmt.Errorf("try %d: %w", tries.Add(1), errBroken)
+		}
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.SealTransactions()
+		time.Sleep(time.Minute)
+		w.catchUp()
+		const since = "rollback of pre-bind plugin storage on node n %s since 2000-01-01T00:00:00Z"
+		if want := fmt.Sprintf(since, "has not returned"); !strings.Contains(w.podScheduled("p0"), want) {
+			t.Errorf("condition of the pod is %q, want it to have %q", w.podScheduled("p0"), want)
+		}
+		close(goOn)
+		w.catchUp()
+		w.catchUp()
+		if tries.Load() < 2 {
+			t.Fatalf("the rollback was tried %d times, want further tries", tries.Load())
+		}
+		want := fmt.Sprintf(since, "failing") + ": try 1: it is broken; retrying, the pod's resources stay reserved"
+		if diff := cmp.Diff("True RollbackStuck: pod p0: "+want, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff("False RollbackStuck: "+want, w.podScheduled("p0")); diff != "" {
+			t.Errorf("condition of the pod (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -107,7 +107,7 @@ func (m *Metrics) RollbackDone(plugin string, err error) {
 
 // Delayed counts a task whose rollback keeps failing or does not return, or cannot begin because a step has not returned.
 func (m *Metrics) Delayed(_ *binding.Member, d binding.Delay) {
-	if d.Kind == binding.PreBindTimedOut || d.Kind == binding.RollbackStuck {
+	if !d.Again && (d.Kind == binding.PreBindTimedOut || d.Kind == binding.RollbackStuck) {
 		m.stuck.WithLabelValues(d.Plugin).Inc()
 	}
 }

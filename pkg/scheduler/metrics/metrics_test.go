@@ -63,6 +63,7 @@ func TestMetricsCountResults(t *testing.T) {
 			m.RollbackDone("p", failure)
 			m.RollbackDone("p", nil)
 			m.Delayed(nil, binding.Delay{Kind: binding.RollbackStuck, Plugin: "p"})
+			m.Delayed(nil, binding.Delay{Kind: binding.RollbackStuck, Plugin: "p", Again: true})
 			m.Delayed(nil, binding.Delay{Kind: binding.StepWaits, Plugin: "p"})
 		}, map[string]float64{
 			"volcano_prebind_rollback_total plugin=p result=ok":    1,
