@@ -165,8 +165,8 @@ func succeeded(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// TestRecover starts from the claims of a scheduler that died. Pod bound is on its node, half has a claim but is not
-// bound, gone was deleted, and done has finished.
+// TestRecover checks which claims of a scheduler that died are kept: only the claim of pod bound, which is on its node.
+// Pod half has a claim but is not bound, gone was deleted, and done has finished.
 func TestRecover(t *testing.T) {
 	client := fake.NewClientset(exclusivePod("bound", "n1"), exclusivePod("half", ""), exclusivePod("done", "n4"))
 	p := newPlugin(t, client)

@@ -83,7 +83,7 @@ func TestWhyAGangWaits(t *testing.T) {
 			plugins: []string{"capacity"}, objects: append(gpuNodes(1),
 				schedtest.MakeQueue().Name(schedtest.Queue).State(v1beta1.QueueStateClosed).Obj()),
 			group: minimum(1), pods: members(1, "1"),
-			want: "Unschedulable QueueNotOpen: queue default is Closed and accepts no pods",
+			want: "Unschedulable QueueNotOpen: queue default is Closed and accepts no pods; have it opened, or use another queue",
 		},
 		"its queue does not exist": {
 			objects: gpuNodes(1), group: minimum(1).Queue("nosuch"), pods: members(1, "1"),

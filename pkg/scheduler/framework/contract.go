@@ -49,10 +49,10 @@ type Starter interface {
 
 // Recoverer is a plugin that finds a former leader's writes for pods that were not bound, and undoes or adopts them.
 // Recover is called after the informers have synced and before the leader's first session, which waits for it. If
-// Recover returns an error, it is called again after a backoff. No session opens before every Recoverer has succeeded. So
-// an error means that the plugin cannot work at all. A plugin retries single objects in the background (Unrecovered).
-// Until it succeeds for an object, it refuses the pods that use this object. Tenants must not be able to delay Recover
-// by more than seconds.
+// Recover returns an error, it is called again after a backoff. No session opens before every Recoverer has succeeded.
+// So an error means that the plugin cannot work at all. A plugin retries single objects in the background
+// (Unrecovered). Until it succeeds for an object, it refuses the pods that use this object. Tenants must not be able to
+// delay Recover by more than seconds.
 type Recoverer interface {
 	Recover(ctx context.Context) error
 }
@@ -61,10 +61,10 @@ type Recoverer interface {
 // a goroutine or a handler of an informer.
 //
 // Close is called once. After a reload, it is called when another configuration is in use and no session is open, on
-// the goroutine of sessions. If the plugin's own configuration is rejected, Close is called at once. No session uses the
-// plugin afterwards. Close does not wait for members in flight. The plugin's steps, their rollbacks and the functions
-// set by WithBound may be called after Close, so Close must leave the data that they need. Close does not block. When
-// the scheduler ends, no plugin is closed.
+// the goroutine of sessions. If the plugin's own configuration is rejected, Close is called at once. No session uses
+// the plugin afterwards. Close does not wait for members in flight. The plugin's steps, their rollbacks and the
+// functions set by WithBound may be called after Close, so Close must leave the data that they need. Close does not
+// block. When the scheduler ends, no plugin is closed.
 type Closer interface {
 	Close()
 }
@@ -82,14 +82,14 @@ type Closer interface {
 type PreBinder interface {
 	// PreBind prepares the task for the node. An error, a panic or a missed deadline fails the task.
 	PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error
-	// Rollback undoes PreBind for a task that will not be bound, also if PreBind failed half-way. It is called after
-	// PreBind has returned. It is called again with backoff until it returns nil or a NotFound API error. If PreBind has
-	// not begun, Rollback is called only for a plugin that is a Reserver.
+	// Rollback undoes PreBind for a task that will not be bound, even if PreBind failed halfway. It is called after
+	// PreBind has returned. It is called again with backoff until it returns nil or a NotFound API error. If PreBind
+	// has not begun, Rollback is called only for a plugin that is a Reserver.
 	Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error
 }
 
-// PreBindOptioner is a PreBinder whose step has options: a deadline of its own (WithTimeout), a check before the gang is bound
-// (WithPreCommitCheck), or a function that is notified of each task that is bound (WithBound).
+// PreBindOptioner is a PreBinder whose step has options: a deadline of its own (WithTimeout), a check before the gang
+// is bound (WithPreCommitCheck), or a function that is notified of each task that is bound (WithBound).
 type PreBindOptioner interface {
 	PreBinder
 	// PreBindOptions returns the options of the plugin's step. It is called in each session.
@@ -182,7 +182,8 @@ type PlacementScorer interface {
 	BeforeTrial() bool
 }
 
-// GangGrouper forms gang groups: gangs that are placed and bound together. The first plugin that returns a gang group for a job decides.
+// GangGrouper forms gang groups: gangs that are placed and bound together. The first plugin that returns a gang group
+// for a job decides.
 type GangGrouper interface {
 	// GangGroup returns the gangs that are placed and bound together with the job's gang, and for each the conditions for
 	// binding it beside its minimum (binding.GangTerms); nil when the job's gang has no such conditions. All gangs of a
@@ -196,15 +197,16 @@ type GangGrouper interface {
 // reclaim choose their victims by this order. If several plugins select a job, the first in the conf decides.
 type Prioritizer interface {
 	// PlaceFirst reports whether the job holds, or has been promised, resources that are of no use before the job is
-	// placed. The result only has the tasks to place first; nil stands for all tasks that the job's minimum needs. The
+	// placed. The first result has the tasks to place first; nil stands for all tasks that the job's minimum needs. The
 	// job's other tasks are placed in the usual order of jobs.
 	PlaceFirst(job *api.JobInfo) (only map[api.TaskID]bool, first bool)
 }
 
-// Nominator names the tasks for which resources are being released, because pods were evicted. These tasks may hold idle
-// resources even while their gang is paused (Pauses). The plugin must limit how long it names them.
+// Nominator names the tasks for which resources are being released, because pods were evicted. These tasks may hold
+// idle resources even while their gang is paused (Pauses). The plugin must limit how long it names them.
 type Nominator interface {
-	// Nominees returns such tasks of the job. It may name tasks of other jobs, too, that are placed together with the job.
+	// Nominees returns the tasks of the job for which resources are being released. It may also name tasks of other
+	// jobs that are placed together with the job.
 	Nominees(job *api.JobInfo) map[api.TaskID]bool
 }
 

@@ -105,8 +105,8 @@ var (
 	_ Reserver           = answering{}
 )
 
-// whole is a plugin that implements the interfaces itself. scoped has a value for the session instead, and both has
-// both.
+// whole is a plugin that itself implements the interfaces. For a plugin of type scoped, its value for the session
+// implements them. For a plugin of type both, the plugin and its value implement them.
 type (
 	whole struct {
 		*fake
@@ -389,7 +389,8 @@ func (s starting) OnSessionStart(ssn *Session) {
 }
 func (s starting) Execute(*Session) {}
 
-// TestStarters: All plugins have opened before the first of them starts. Actions start last, sorted by name.
+// TestStarters checks that all plugins have opened before the first of them starts, and that actions start last, sorted
+// by name.
 func TestStarters(t *testing.T) {
 	tr := &trace{}
 	r := NewRegistry()
@@ -410,8 +411,8 @@ func TestStarters(t *testing.T) {
 	}
 }
 
-// TestAPluginOfUpstreamsStyle checks that the functions that a plugin of upstream's style registers with the embedded
-// session count.
+// TestAPluginOfUpstreamsStyle checks that the session calls functions that a plugin of upstream's style has registered
+// with the embedded session, and that the plugin's results are not cached.
 func TestAPluginOfUpstreamsStyle(t *testing.T) {
 	var ofUpstream vcframework.Plugin = upstreamStyle{}
 	plugin := &fake{"ported", func(ssn *Session) { ofUpstream.OnSessionOpen(ssn.Session) }}
@@ -438,8 +439,8 @@ func (upstreamStyle) OnSessionOpen(ssn *vcframework.Session) {
 }
 func (upstreamStyle) OnSessionClose(*vcframework.Session) {}
 
-// TestTouched checks that a session touches only the nodes on which it places or evicts tasks, also in a trial that
-// is reverted.
+// TestTouched checks that a session has touched only the nodes on which it has placed or evicted tasks, including a
+// placement that is undone.
 func TestTouched(t *testing.T) {
 	cases := map[string]struct {
 		act  func(t *testing.T, ssn *Session, s *vcframework.Statement) error

@@ -16,13 +16,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// recorder is a plugin that records the request and the tasks of the last call.
+// recorder is a plugin that limits queues. It records the request and the numbers of tasks with which its function was
+// last called.
 type recorder struct {
 	cpu         float64
 	tasks, gone int
-	// again reports whether the plugin is calling QueueUse for the task itself.
+	// again reports whether the call comes from QueueUse.Admits, which the function itself has called.
 	again bool
-	// copies is the number of tasks that a copy of the task stands for.
+	// copies is the number of tasks that QueueUse.Asked returns for a copy of the task.
 	copies int
 }
 
@@ -43,9 +44,9 @@ func (a *recorder) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// TestDeletedTasksFreeTheQueuesThatCountThem checks that deleted tasks free the queues that count them. Queue q and
-// its sibling under p use 3 CPUs each, and the request is for 8. A task of the sibling frees resources of their
-// parent, if queues are nested, but not of q.
+// TestDeletedTasksFreeTheQueuesThatCountThem checks that deleted tasks free resources only in queues that count them.
+// Queue q and its sibling use 3 CPUs each, their parent is p, and 8 CPUs are requested in q. A task of the sibling
+// frees no resources of q, but frees resources of p if queues are nested.
 func TestDeletedTasksFreeTheQueuesThatCountThem(t *testing.T) {
 	tests := []struct {
 		nested       bool

@@ -99,8 +99,8 @@ func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
 	return Companions(e.upstream.Jobs, e.placements.GangGroup(job))
 }
 
-// flush sends the deferred evictions, except useless evictions. A gang whose evictions are cancelled no longer needs the
-// resources of its victims. A victim on a node of such a gang's members is not evicted if it still fits beside the
+// flush sends the deferred evictions, except useless evictions. A gang whose evictions are cancelled no longer needs
+// the resources of its victims. A victim on a node of such a gang's members is not evicted if it still fits beside the
 // members of other gangs that are placed there. Victims of the highest priority are considered first.
 func (e *evictions) flush() {
 	if len(e.deferred) == 0 {
@@ -171,8 +171,8 @@ func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 }
 
 // holdsInPause reports whether the evictions for the job must not be sent, because the job is in a pause after earlier
-// evictions. This is so if pods are to be evicted for the job or a gang of its gang group, while one of these gangs would
-// hold idle resources until the victims end.
+// evictions. This is so if pods are to be evicted for the job or a gang of its gang group, while one of these gangs
+// would hold idle resources until the victims end.
 func (e *evictions) holdsInPause(job *api.JobInfo) bool {
 	if !e.paused(job) {
 		return false

@@ -11,8 +11,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestMinResourcesEqualTheHeldResources checks that minResources equal the resources that the gang uses. Upstream
-// takes the written minResources as the used amount of each kind, none of it elastic.
+// TestMinResourcesEqualTheHeldResources checks that CapMinResources sets minResources to the resources that the gang
+// holds, of all kinds. Upstream then treats none of them as elastic.
 func TestMinResourcesEqualTheHeldResources(t *testing.T) {
 	held := v1.ResourceList{}
 	for name, amount := range map[v1.ResourceName]string{

@@ -15,6 +15,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/scheme"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -59,7 +60,13 @@ func TestMessages(t *testing.T) {
 	ssn.QueueUse.add("deserves", &api.Resource{MilliCPU: 4000})
 	refused := func() bool { return true }
 	asks := &api.Resource{MilliCPU: 5000}
-	notOpenText, _ := notOpen(closed)
+	notOpenText, _ := ssn.QueueUse.notOpen(closed)
+	counted := bare()
+	counted.Tiers = []conf.Tier{{Plugins: []conf.PluginOption{{Name: "gang"}}}, {Plugins: []conf.PluginOption{{Name: "proportion"}}}}
+	noState, _ := counted.QueueUse.notOpen(capped)
+	if reason, is := ssn.QueueUse.notOpen(capped); is {
+		t.Errorf("without plugins that require the state, a queue without a state is not open: %v", reason)
+	}
 
 	untriedReason, unadmittedReason := unexplained(untried), unexplained(unadmitted)
 	got := map[string]string{
@@ -78,6 +85,7 @@ func TestMessages(t *testing.T) {
 		"no action tried it":                 untriedReason.Reason + ": " + untriedReason.Message,
 		"enqueue did not admit it yet":       unadmittedReason.Reason + ": " + unadmittedReason.Message,
 		"the queue is closed":                notOpenText.Reason + ": " + notOpenText.Message,
+		"the queue has no state":             noState.Reason + ": " + noState.Message,
 		"the queue is at its capability":     ssn.QueueUse.PendingReason(capped, asks, refused).Message,
 		"the queue has no room in its share": ssn.QueueUse.PendingReason(deserves, asks, refused).Message,
 		"a reservation exceeds the share":    fmt.Sprint(ssn.QueueUse.FitsShare(deserves, asks)),
@@ -96,8 +104,9 @@ func TestMessages(t *testing.T) {
 		"a pod of a sub-group has a gate":    `SchedulingGated: 1 of 3 pods waits for scheduling gates: quota; sub-group policy "ns/g/racks" requires 2 complete sub-groups and has 1 without gated pods`,
 		"room is being made":                 "NotEnoughResources: 2 of its members wait for resources that are being released",
 		"no action tried it":                 "NotEnoughResources: not tried by any action yet; if this lasts, check that the scheduler's configuration has action allocate",
-		"enqueue did not admit it yet":       "NotEnqueued: not admitted by action enqueue yet; if this lasts, check that the scheduler's configuration has action enqueue",
-		"the queue is closed":                "QueueNotOpen: queue closed is Closed and accepts no pods",
+		"enqueue did not admit it yet":       "NotEnqueued: not admitted by action enqueue yet; if this lasts, check that the scheduler's configuration has actions enqueue and allocate",
+		"the queue is closed":                "QueueNotOpen: queue closed is Closed and accepts no pods; have it opened, or use another queue",
+		"the queue has no state":             "QueueNotOpen: queue capped has no state yet, and plugin proportion accepts no pods until it is Open; if this lasts, check that Volcano's controller manager runs, which sets the state",
 		"the queue is at its capability":     "queue capped has reached its capability: cpu 4 of 8 in use, 5 requested",
 		"the queue has no room in its share": "queue deserves has no room in its share of the cluster for cpu 5: the queue uses cpu 4, the cluster has cpu 64, spec.deserved is cpu 8",
 		"a reservation exceeds the share":    "queue deserves would use cpu 9, its share is 8",

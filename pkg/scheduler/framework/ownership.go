@@ -44,13 +44,13 @@ func IsOwnMark(mark string) bool {
 }
 
 // visitsAtOnce is the number of objects that VisitAll visits at the same time. Tenants can put the text that marks this
-// scheduler's objects (OwnershipMark) on any number of objects. The first session starts only after VisitAll has visited
-// all of them.
+// scheduler's objects (OwnershipMark) on any number of objects. The first session starts only after VisitAll has
+// visited all of them.
 const visitsAtOnce = 16
 
-// VisitAll lists the objects of a kind and calls visit for each, from several goroutines. An error means that the objects
-// could not be listed. Recoverers use it to read from the API server, because informers may not show a former leader's
-// last writes yet.
+// VisitAll lists the objects of a kind and calls visit for each, from several goroutines. An error means that the
+// objects could not be listed. Recoverers use it to read from the API server, because informers may not show a former
+// leader's last writes yet.
 func VisitAll[T any](ctx context.Context, kind string, list pager.ListPageFunc, visit func(*T)) error {
 	var visits errgroup.Group
 	visits.SetLimit(visitsAtOnce)

@@ -28,8 +28,8 @@ const (
 // lastReports maps each gang that waits to its last reported reason. A gang that does not wait has no entry.
 type lastReports map[api.JobID]lastReport
 
-// lastReport holds the reason that was last reported to a gang, the state of the gang at that time, and for each kind of
-// reason the pause before another text of this kind is reported.
+// lastReport holds the reason that was last reported to a gang, the state of the gang at that time, and for each kind
+// of reason the pause before another text of this kind is reported.
 type lastReport struct {
 	reason PendingReason
 	gang   gangFingerprint
@@ -43,10 +43,10 @@ type pause struct {
 }
 
 // pace returns the reason to report for the gang: the parameter found (this session's reason), or the last reported
-// reason while a pause lasts for reasons of the same kind. The pause doubles each time another text of this
-// kind is reported. A kind that is new, or a reason that follows a change of the gang's own spec or pods, is reported at
-// once. Each kind of reason has its own pause, because in a nearly full cluster a gang's reason may alternate with each
-// pod of other users.
+// reason while a pause lasts for reasons of the same kind. The pause doubles each time another text of this kind is
+// reported. A kind that is new, or a reason that follows a change of the gang's own spec or pods, is reported at once.
+// Each kind of reason has its own pause, because in a nearly full cluster a gang's reason may alternate with each pod
+// of other users.
 func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	last, known := t[job.UID]
 	if known && last.reason == found {

@@ -11,9 +11,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestChangedCountsDoNotEndAPause checks that changed counts do not end a pause. The counted part of an admitted
-// gang's minResources depends on older gangs of its queue, which arrive and end. Users correct the minResources of a
-// gang that is not admitted yet.
+// TestChangedCountsDoNotEndAPause checks that a changed minResources of an admitted gang does not end a pause: sessions
+// set it to the resources that the gang holds (CapMinResources). It ends the pause of a gang that is not admitted yet,
+// because then a user has changed it.
 func TestChangedCountsDoNotEndAPause(t *testing.T) {
 	cases := map[string]struct {
 		phase scheduling.PodGroupPhase

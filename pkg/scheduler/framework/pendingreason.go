@@ -56,8 +56,8 @@ func (ssn *Session) SetPendingReason(job api.JobID, reason PendingReason) {
 	ssn.pendingReasons[job] = reason
 }
 
-// PendingReason returns why the gang waits, as far as actions have recorded it. Once the session closes, every gang that
-// waits has a reason.
+// PendingReason returns why the gang waits, as far as actions have recorded it. Once the session closes, every gang
+// that waits has a reason.
 func (ssn *Session) PendingReason(job api.JobID) (PendingReason, bool) {
 	reason, ok := ssn.pendingReasons[job]
 	return reason, ok
@@ -144,7 +144,7 @@ func unexplained(job *api.JobInfo) PendingReason {
 		return PendingReason{NotEnoughResources, job.NodesFitErrors[first.UID].Error()}
 	}
 	if job.IsPending() {
-		return PendingReason{NotEnqueued, "not admitted by action enqueue yet; if this lasts, check that the scheduler's configuration has action enqueue"}
+		return PendingReason{NotEnqueued, "not admitted by action enqueue yet; if this lasts, check that the scheduler's configuration has actions enqueue and allocate"}
 	}
 	return PendingReason{NotEnoughResources, "not tried by any action yet; if this lasts, check that the scheduler's configuration has action allocate"}
 }

@@ -137,8 +137,8 @@ func TestQueuesThatAreInEachOther(t *testing.T) {
 	}
 }
 
-// TestQueueUse checks that placed pods, also nominated ones, count in the queue and in its parents. An admitted gang
-// without a placed pod does not count.
+// TestQueueUse checks that placed pods, including nominated pods, count in the queue and in its parents. An admitted
+// gang without a placed pod does not count.
 func TestQueueUse(t *testing.T) {
 	ssn := bare()
 	for name, parent := range map[string]string{"inner": "outer", "outer": ""} {
@@ -171,8 +171,8 @@ func TestQueueUse(t *testing.T) {
 	}
 }
 
-// TestAQueueIsFullBeyondItsCapability checks that a queue beyond its capability is full, and that its parents are,
-// too.
+// TestAQueueIsFullBeyondItsCapability checks that a request is reported as too large only if it exceeds the capability
+// that the queue and its parent have left. The text names the queue that is full, here the parent.
 func TestAQueueIsFullBeyondItsCapability(t *testing.T) {
 	ssn := bare()
 	for name, spec := range map[string]scheduling.QueueSpec{
@@ -229,7 +229,8 @@ func TestWhereAnExplanationIsShown(t *testing.T) {
 	}
 }
 
-// TestTooFewSubGroups: A sub-group that has exactly its number of pods is complete.
+// TestTooFewSubGroups checks the reason of a gang that has too few complete sub-groups. A sub-group with exactly its
+// number of pods is complete.
 func TestTooFewSubGroups(t *testing.T) {
 	job := api.NewJobInfo("ns/g")
 	group := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
@@ -248,7 +249,8 @@ func TestTooFewSubGroups(t *testing.T) {
 	}
 }
 
-// TestASubGroupThatWaitsForGates: The gang reaches minMember without the sub-group, and no role has a minimum.
+// TestASubGroupThatWaitsForGates checks the reason of a gang with a sub-group that a scheduling gate makes incomplete.
+// The gang reaches minMember without that sub-group, and no role has a minimum.
 func TestASubGroupThatWaitsForGates(t *testing.T) {
 	job := api.NewJobInfo("ns/g")
 	group := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
@@ -294,8 +296,8 @@ type placeFirst func(*api.JobInfo) bool
 
 func (fn placeFirst) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) { return nil, fn(job) }
 
-// TestAGangIsPlacedFirstIfAnyPluginSaysSo checks that a gang is placed first if any plugin (Prioritizer) says so. A plugin
-// that panics is ignored.
+// TestAGangIsPlacedFirstIfAnyPluginSaysSo checks that a gang is placed first if any plugin (Prioritizer) says so. A
+// plugin that panics is ignored.
 func TestAGangIsPlacedFirstIfAnyPluginSaysSo(t *testing.T) {
 	ssn := bare()
 	job := jobOf(t, 1, 0)

@@ -85,8 +85,8 @@ func (ssn *Session) PendingCategory(reason PendingReason) PendingCategory {
 	return cmp.Or(ssn.waits.categories[reason.Reason], PendingOther)
 }
 
-// waitRecords hold how long gangs have waited for reasons of each category. A change of the configuration does not reset
-// them.
+// waitRecords hold how long gangs have waited for reasons of each category. A change of the configuration does not
+// reset them.
 type waitRecords struct {
 	timers   pendingTimers
 	observer GangObserver

@@ -27,8 +27,8 @@ type Placement struct {
 	Avoid []string
 }
 
-// Placements combines the answers of the session's plugins on gangs: where a gang is placed, with which other gangs, and
-// whether it is placed first. The zero value has no plugins.
+// Placements combines the answers of the session's plugins on gangs: where a gang is placed, with which other gangs,
+// and whether it is placed first. The zero value has no plugins.
 type Placements struct {
 	generators   []ofPlugin[PlacementGenerator]
 	scorers      []ofPlugin[PlacementScorer]

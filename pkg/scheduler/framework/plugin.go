@@ -57,8 +57,8 @@ type Handle interface {
 	// not block.
 	Wake()
 	EventRecorder() record.EventRecorder
-	// SharedDRAManager returns the state that plugins which allocate devices share, as in kube-scheduler; nil where the API
-	// server does not serve device claims.
+	// SharedDRAManager returns the state that plugins which allocate devices share, as in kube-scheduler; nil where the
+	// API server does not serve device claims.
 	SharedDRAManager() k8sframework.SharedDRAManager
 }
 

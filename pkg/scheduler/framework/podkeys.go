@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// PodKeys are the keys of pods' labels and annotations that a plugin's predicate and node scores read. To the plugin, pods that
-// differ only in other labels and annotations are equal. The zero value stands for all keys.
+// PodKeys are the keys of pods' labels and annotations that a plugin's predicate and node scores read. To the plugin,
+// pods that differ only in other labels and annotations are equal. The zero value stands for all keys.
 type PodKeys struct {
 	some bool
 	keys []string
 }
 
-// SomePodKeys returns PodKeys with exactly these keys, for labels and annotations alike. A key that ends in "/" stands for all
-// keys that begin with it.
+// SomePodKeys returns PodKeys with exactly these keys, for labels and annotations alike. A key that ends in "/" stands
+// for all keys that begin with it.
 func SomePodKeys(keys ...string) PodKeys { return PodKeys{some: true, keys: keys} }
 
 // All reports whether every label and annotation is read.

@@ -60,8 +60,8 @@ func (a *QueueAsk) With(tasks ...*api.TaskInfo) *QueueAsk {
 	return &with
 }
 
-// Beside returns a copy of the QueueAsk in which each queue counts, in addition to its use, the resources that the map
-// more has for it.
+// Beside returns a copy of the QueueAsk in which each queue counts, in addition to its use, the resources that the
+// parameter `more` has for it.
 func (a *QueueAsk) Beside(more map[api.QueueID]*api.Resource) *QueueAsk {
 	beside := *a
 	beside.more = more

@@ -28,7 +28,7 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 	if queue == nil {
 		return PendingReason{}, false
 	}
-	if reason, closed := notOpen(queue); closed {
+	if reason, closed := u.notOpen(queue); closed {
 		return reason, true
 	}
 	if job.PodGroup.Spec.MinResources == nil {
@@ -58,10 +58,10 @@ func (u *QueueUse) clusterText(request *api.Resource) string {
 	})
 }
 
-// PendingReason explains why the plugins refused the request of a task in the queue. The function refused repeats the
+// PendingReason explains why the plugins refused the request of a task in the queue. A call of `refused` repeats the
 // plugins' vote, and reports whether they refuse.
 func (u *QueueUse) PendingReason(queue *api.QueueInfo, request *api.Resource, refused func() bool) PendingReason {
-	if reason, closed := notOpen(queue); closed {
+	if reason, closed := u.notOpen(queue); closed {
 		return reason
 	}
 	if over := u.overCapability(queue, request); over != "" {
@@ -82,16 +82,28 @@ func (u *QueueUse) PendingReason(queue *api.QueueInfo, request *api.Resource, re
 	return PendingReason{QueueFull, fmt.Sprintf("queue %s has used up its share of the cluster%s: %s", queue.Name, plugin, use)}
 }
 
-func notOpen(queue *api.QueueInfo) (PendingReason, bool) {
+// notOpen returns the reason why a queue that is not open gets no pods. It returns false for an open queue. A queue
+// without a state is open, but not for plugins capacity and proportion.
+func (u *QueueUse) notOpen(queue *api.QueueInfo) (PendingReason, bool) {
 	state := queue.Queue.Status.State
-	if state == scheduling.QueueStateOpen || state == "" {
+	if state == scheduling.QueueStateOpen {
 		return PendingReason{}, false
 	}
-	return PendingReason{QueueNotOpen, fmt.Sprintf("queue %s is %s and accepts no pods", queue.Name, state)}, true
+	if state == "" {
+		for _, tier := range u.upstream.Tiers {
+			for _, plugin := range []string{"capacity", "proportion"} {
+				if slices.ContainsFunc(tier.Plugins, func(option conf.PluginOption) bool { return option.Name == plugin }) {
+					return PendingReason{QueueNotOpen, fmt.Sprintf("queue %s has no state yet, and plugin %s accepts no pods until it is Open; if this lasts, check that Volcano's controller manager runs, which sets the state", queue.Name, plugin)}, true
+				}
+			}
+		}
+		return PendingReason{}, false
+	}
+	return PendingReason{QueueNotOpen, fmt.Sprintf("queue %s is %s and accepts no pods; have it opened, or use another queue", queue.Name, state)}, true
 }
 
-// refuser returns the first plugin in the conf that refuses when it votes alone; empty if none does. The function
-// refuses repeats the vote with the plugins of the session's tiers. Plugins that count admitted gangs vote after all
+// refuser returns the first plugin in the conf that refuses when it votes alone; empty if none does. A call of
+// `refuses` repeats the vote with the plugins of the session's tiers. Plugins that count admitted gangs vote after all
 // others. The name of a plugin that cannot vote again (cannotRepeat) is returned only if no other plugin refuses.
 func (u *QueueUse) refuser(refuses func() bool) string {
 	all := u.upstream.Tiers
@@ -117,8 +129,8 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	return last
 }
 
-// cannotRepeat reports whether the plugin cannot repeat its vote for an explanation: it would call a server, or it would
-// subtract resources that pods have lost to evictions in this session.
+// cannotRepeat reports whether the plugin cannot repeat its vote for an explanation: it would call a server, or it
+// would subtract resources that pods have lost to evictions in this session.
 func (u *QueueUse) cannotRepeat(plugin string) bool {
 	return CallsServer(plugin) || u.evicted && (plugin == "capacity" || plugin == "proportion")
 }
@@ -162,8 +174,8 @@ func (u *QueueUse) ofDeleted(queue api.QueueID, name v1.ResourceName) string {
 	return fmt.Sprintf(" (%s by pods being deleted)", quantity.Of(name, amount))
 }
 
-// FitsCapability returns an error unless the request fits into the capability of the queue and of its ancestors, if they
-// were empty.
+// FitsCapability returns an error unless the request fits into the capability of the queue and of its ancestors, if
+// they were empty.
 func (u *QueueUse) FitsCapability(queue *api.QueueInfo, request *api.Resource) error {
 	for _, id := range u.Path(queue.UID) {
 		capability := u.upstream.Queues[id].Queue.Spec.Capability
@@ -177,8 +189,8 @@ func (u *QueueUse) FitsCapability(queue *api.QueueInfo, request *api.Resource) e
 	return nil
 }
 
-// ShareLimit reports whether a limit of one queue may apply to both queues: they are the same queue, or have a common ancestor
-// below the root.
+// ShareLimit reports whether a limit of one queue may apply to both queues: they are the same queue, or have a common
+// ancestor below the root.
 func (u *QueueUse) ShareLimit(queue, other api.QueueID) bool {
 	path := u.Path(other)
 	return slices.ContainsFunc(u.Path(queue), func(id api.QueueID) bool { return id != rootQueue && slices.Contains(path, id) })

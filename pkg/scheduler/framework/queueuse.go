@@ -76,8 +76,8 @@ func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 }
 
 // ChargedTo returns the job of the session through which a queue counts the task, which is on a node; nil if no job
-// does. No job counts pods of other schedulers, victims evicted in this session, and victims that a plugin has discharged
-// (Discharge).
+// does. No job counts pods of other schedulers, victims evicted in this session, or victims that a plugin has
+// discharged (Discharge).
 func ChargedTo(jobs map[api.JobID]*api.JobInfo, task *api.TaskInfo) *api.JobInfo {
 	for _, id := range []api.JobID{task.Job, DeletedJob(task.Job)} {
 		if job := jobs[id]; job != nil && job.Tasks[task.UID] != nil && api.AllocatedStatus(job.Tasks[task.UID].Status) {
@@ -179,17 +179,19 @@ func resourceNames(request *api.Resource) []v1.ResourceName {
 	return names
 }
 
-// AmountOf formats the amount of the named resource in have, in the units that users write.
+// AmountOf formats the amount that `have` has of the named resource, in the units that users write.
 func AmountOf(have *api.Resource, name string) string {
 	return quantity.Of(v1.ResourceName(name), have.Get(v1.ResourceName(name)))
 }
 
-// amountsOf formats the amounts in have of the requested resources. It formats only the first few resources by name.
+// amountsOf formats the amounts that `have` has of the requested resources. It formats only the first few resources by
+// name.
 func amountsOf(have, request *api.Resource) string {
 	return textOf(request, func(name string) string { return fmt.Sprintf("%s %s", name, AmountOf(have, name)) })
 }
 
-// textOf joins the texts of the requested resources, of only the first few by name.
+// textOf calls the function `of` with the names of the requested resources, and joins the results. The joined text has
+// only the first few resources by name.
 func textOf(request *api.Resource, of func(name string) string) string {
 	var parts []string
 	for _, name := range resourceNames(request) {

@@ -17,9 +17,10 @@ import (
 )
 
 // The first session waits for each plugin's first recovery pass (RecoveryPass). A reload of the configuration waits for
-// the passes of new plugins, for at most a minute in all. So the first pass takes little time, also for one namespace,
-// whatever tenants do. A pass that retries has more time for a namespace, because it delays only retries. It ends when the
-// slowest namespace is done, so that this is also the longest that a tenant can delay the retries of others.
+// the passes of new plugins, for at most a minute in all. So a first pass has little time, also for one namespace,
+// whatever tenants do. A pass that retries gives a namespace more time, because it delays only other retries. The next
+// retry waits for the slowest namespace. So the time for one namespace also limits how long that namespace can delay
+// the retries of others.
 const (
 	firstPass            = 20 * time.Second
 	firstPassOfNamespace = 10 * time.Second

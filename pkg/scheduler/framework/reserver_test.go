@@ -202,7 +202,7 @@ func TestATaskWithoutItsReservationIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// TestHandedOverMembersUndoStepsThatDidNotRun checks that committed members roll back steps that did not run, also if
+// TestHandedOverMembersUndoStepsThatDidNotRun checks that committed members roll back steps that did not run, even if
 // the session's status of the task becomes Pending again afterwards.
 func TestHandedOverMembersUndoStepsThatDidNotRun(t *testing.T) {
 	tr, registry, k, ssn := reserving(t, &reserver{}, &reserver{}, nil)

@@ -84,8 +84,8 @@ func (ssn *Session) Committed(task api.TaskID) bool { return ssn.committed[task]
 // there, even if the change was undone, or if some plugin or action may change nodes in other ways.
 func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched[node] }
 
-// AddPreBindFn adds a plugin's pre-bind step. Call it in OnSessionOpen. A step that is added after the session has handed
-// over its first task is ignored, and logged, because all members of a gang must run the same steps.
+// AddPreBindFn adds a plugin's pre-bind step. Call it in OnSessionOpen. A step that is added after the session has
+// handed over its first task is ignored, and logged, because all members of a gang must run the same steps.
 func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOption) {
 	step := preBindStep{
 		preBind: func(_ context.Context, task *api.TaskInfo, node string) error { return fn(task, node) },
@@ -148,8 +148,8 @@ func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
 	ssn.Session.AddBestNodeFn(plugin, fn)
 }
 
-// AddNodeMapFn adds a function that scores a node; the plugin's NodeReduceFn scales its scores. The plugin's results are
-// not cached (CacheScope Uncached).
+// AddNodeMapFn adds a function that scores a node; the plugin's NodeReduceFn scales its scores. The plugin's results
+// are not cached (CacheScope Uncached).
 func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
 	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeMapFn(plugin, fn)

@@ -31,9 +31,9 @@ func steps(name string, n int, tr *trace) PluginSpec {
 	})
 }
 
-// TestRegressionMapOrder is for upstream's defect of that id: pre-binders and rollbacks run in the order of a Go map.
-// Here they always run in the order of the plugins in the configuration, over all tiers, with upstream's PreBinders
-// in their places.
+// TestRegressionMapOrder covers upstream's defect map-order: upstream runs pre-binders and rollbacks in the order of a
+// Go map. Here they always run in the order of the plugins in the configuration, over all tiers, with upstream's
+// PreBinders in their places.
 func TestRegressionMapOrder(t *testing.T) {
 	const upstream = "zz-upstream"
 	all := []conf.Tier{tier("echo", "alpha"), tier(upstream, "delta", "bravo")}

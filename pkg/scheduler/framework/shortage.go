@@ -111,8 +111,8 @@ func subGroupsText(job *api.JobInfo) string {
 }
 
 // gatesText describes the number of gated pods and their gates. It counts pods of the whole gang if the gang has too
-// few pods without gates. Otherwise it counts pods of the first role that has too few pods without gates. If there is no
-// such role, it names the first sub-group policy that has too few complete sub-groups (gatedSubGroupsText).
+// few pods without gates. Otherwise it counts pods of the first role that has too few pods without gates. If there is
+// no such role, it names the first sub-group policy that has too few complete sub-groups (gatedSubGroupsText).
 func gatesText(job *api.JobInfo) string {
 	type count struct{ pods, gated int }
 	var all count

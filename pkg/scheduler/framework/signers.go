@@ -28,20 +28,20 @@ const (
 	Unaffected
 )
 
-// DefaultSigner answers each method of Signer so that the least is cached. A Signer embeds it and overrides the methods
-// that it can answer better.
+// DefaultSigner implements Signer with the answers that permit the least caching. A Signer embeds it, and overrides the
+// methods for which its plugin permits more.
 type DefaultSigner struct{}
 
 // SignTask implements Signer: nothing is cached.
 func (DefaultSigner) SignTask(*api.TaskInfo) CacheScope { return Uncached }
 
-// PodKeys implements Signer: all labels and annotations are read.
+// PodKeys implements Signer: the plugin may read all labels and annotations of a pod.
 func (DefaultSigner) PodKeys() PodKeys { return PodKeys{} }
 
 // SignJob implements Signer: no other job has equal results.
 func (DefaultSigner) SignJob(job *api.JobInfo) string { return string(job.UID) }
 
-// SignNode implements Signer: without keys of nodes, allocate tries gangs in each session.
+// SignNode implements Signer: no node has a key, so allocate tries waiting gangs again in each session.
 func (DefaultSigner) SignNode(*api.NodeInfo) (uint64, bool) { return 0, false }
 
 // SignVolume implements Signer: the plugin knows of no equivalent volumes.
@@ -83,7 +83,7 @@ type added struct{ predicate, score, choice, jobOrder bool }
 
 func newSigners() Signers { return Signers{ours: map[string]Signer{}, added: map[string]added{}} }
 
-// add adds an opened plugin. predicateOn reports whether the conf enables the plugin's predicate.
+// add records an opened plugin. predicateOn reports whether the conf enables the plugin's predicate.
 func (v *Signers) add(name string, plugin, inSession any, predicateOn bool) {
 	signer, signs := find[Signer](plugin, inSession)
 	v.ours[name] = signer
@@ -191,7 +191,8 @@ func (v *Signers) ClaimKey(pod *v1.Pod, claim *v1.PodResourceClaim) (key string,
 	return v.firstKey(func(signer Signer) string { return signer.SignClaim(pod, claim) })
 }
 
-// firstKey calls the function of with each Signer, in conf order, and returns the first key that is not empty.
+// firstKey returns the first key that is not empty, from the Signers in conf order. of(signer) asks one Signer for its
+// key.
 func (v *Signers) firstKey(of func(Signer) string) (key string, ok bool) {
 	for _, one := range v.signing {
 		if guarded(one.plugin, func() { key = of(one.is) }); key != "" {

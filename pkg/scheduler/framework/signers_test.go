@@ -86,11 +86,11 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestHasScore checks that a Signer without a score has no score, and that any other plugin may have one.
+// TestHasScore checks that HasScore returns false for a Signer that has added no score, and true for any other plugin.
 func TestHasScore(t *testing.T) {
 	cases := map[string]struct {
 		open func(ssn *Session)
-		// elsewhere reports whether the plugin may register in upstream's session, because it is no Signer.
+		// elsewhere reports whether the plugin is not a Signer. It may then add its score through upstream's session.
 		elsewhere, want bool
 	}{
 		"no score":                             {open: func(ssn *Session) { ssn.AddPredicateFn("p", nil) }},
@@ -115,8 +115,8 @@ func TestHasScore(t *testing.T) {
 	}
 }
 
-// TestHasOwnFilter checks that a plugin that was ported from upstream may add its predicate through the embedded
-// session, and that its refusals are not cached across sessions.
+// TestHasOwnFilter checks that a Signer has a filter of its own only if it has added a predicate. A plugin of this
+// framework that is not a Signer counts as having one, and upstream's plugins do not.
 func TestHasOwnFilter(t *testing.T) {
 	cases := map[string]struct {
 		open            func(ssn *Session)
@@ -159,7 +159,8 @@ func TestHasFilter(t *testing.T) {
 	}
 }
 
-// TestTaskOrderTiers checks upstream's plugins that order tasks, except priority, and plugins that are not listed.
+// TestTaskOrderTiers checks that TaskOrderTiers keeps the upstream plugins that order tasks, except plugin priority. It
+// also keeps plugins that are not listed as upstream's.
 func TestTaskOrderTiers(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
@@ -178,8 +179,8 @@ func TestTaskOrderTiers(t *testing.T) {
 	}
 }
 
-// TestJobOrderPlugins checks upstream's plugins that order jobs, signers that have added an order, and unknown
-// plugins.
+// TestJobOrderPlugins checks that JobOrderPlugins returns upstream's plugins that order jobs, Signers that have added
+// an order, and unknown plugins.
 func TestJobOrderPlugins(t *testing.T) {
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {

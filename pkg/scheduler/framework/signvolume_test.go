@@ -23,8 +23,8 @@ type keyed struct {
 func (k keyed) SignVolume(pod *v1.Pod, volume *v1.Volume) string         { return k.volume(pod, volume) }
 func (k keyed) SignClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string { return k.claim(pod, claim) }
 
-// TestVolumeKeys checks that the first plugin signs tasks with claims. If it panics, the names of the claims are the
-// signature.
+// TestVolumeKeys checks that the first plugin decides the key of a volume with a claim. A volume has no key if it has
+// no claim, if no plugin signs volumes, or if the plugin panics.
 func TestVolumeKeys(t *testing.T) {
 	claim := v1.Volume{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
 	scratch := v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}

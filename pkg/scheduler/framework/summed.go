@@ -19,7 +19,8 @@ var addingPlugins = [...]string{"capacity", "drf", "overcommit", "proportion"}
 
 // summedPlugin wraps an upstream plugin. While the plugin opens, it sees summaries of jobs (snapshot.Summaries): one
 // task with the sum of requests replaces a job's placed tasks. Functions of the plugin that are called later see the
-// complete jobs. One of the AdmissionLimiters counts only the resources that admitted gangs hold (countHeldOnly).
+// complete jobs. A plugin of AdmissionLimiters also opens with stand-ins, so that it counts only the resources that
+// admitted gangs hold (countHeldOnly).
 type summedPlugin struct{ vcframework.Plugin }
 
 func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {

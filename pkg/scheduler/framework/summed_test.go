@@ -90,8 +90,8 @@ func randomMember(r *rand.Rand, gang, name string) *v1.Pod {
 	return pod.Obj()
 }
 
-// TestPluginsKnowFromSummariesWhatTheyKnowFromTasks checks that upstream's plugins compute the same from the sums of
-// tasks as from the tasks.
+// TestPluginsKnowFromSummariesWhatTheyKnowFromTasks checks that an upstream plugin that opens on summaries of jobs
+// computes the same as on the jobs with all their tasks.
 func TestPluginsKnowFromSummariesWhatTheyKnowFromTasks(t *testing.T) {
 	builders := map[string]func(vcframework.Arguments) vcframework.Plugin{
 		"drf": drf.New, "proportion": proportion.New, "capacity": capacity.New, "overcommit": overcommit.New,
@@ -126,8 +126,8 @@ func TestPluginsKnowFromSummariesWhatTheyKnowFromTasks(t *testing.T) {
 	}
 }
 
-// TestQueuesHaveWhatTheirTasksRequest checks that when a session closes, queues have the requests of their tasks,
-// including placed and without evicted tasks.
+// TestQueuesHaveWhatTheirTasksRequest checks the allocated resources that a queue has when a session closes. They
+// include tasks that the session placed, and do not include tasks that it evicted.
 func TestQueuesHaveWhatTheirTasksRequest(t *testing.T) {
 	for seed := range uint64(summedWorlds.Of(t)) {
 		r := rand.New(rand.NewPCG(seed, 21))

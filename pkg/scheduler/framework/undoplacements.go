@@ -26,10 +26,10 @@ func HasClaims(pod *v1.Pod) bool {
 }
 
 // undoPlacements undoes the placements that remain at the end of the session: no action has undone them, and their
-// tasks were not handed over to be bound. Such tasks belong to gangs that action backfill could not complete, were
-// refused by the cache, or wait for resources being released. Otherwise the reservations for their claims would last as
-// long as the scheduler runs. Tasks without claims need not be undone: only Reservers still hold resources for them,
-// and these reservations are undone, too.
+// tasks were not handed over to be bound. Such a task belongs to a gang that action backfill could not complete, was
+// refused by the cache, or waits for resources being released. If its placement remained, the reservations for its
+// claims would last as long as the scheduler runs. Tasks without claims need not be undone: only Reservers still hold
+// resources for them, and these reservations are undone, too.
 func undoPlacements(ssn *Session) {
 	defer ssn.reservers.undoAll() // undoAll also undoes reservations for which the statement sends no event
 	statement := vcframework.NewStatement(ssn.Session)

@@ -14,9 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestPlacementsOfAPanickedSessionAreUndone checks that placements of a session that panicked are reverted. Plugins
-// reserve for the claims of a pod when it is placed. Committed pods keep these reservations. Other pods lose them,
-// even if another plugin panics again.
+// TestPlacementsOfAPanickedSessionAreUndone checks that placements with claims are undone after a session has panicked,
+// except placements of committed pods. They are undone even if a plugin panics again.
 func TestPlacementsOfAPanickedSessionAreUndone(t *testing.T) {
 	tr, r, k := &trace{}, NewRegistry(), newRecordingCache(t)
 	for _, name := range []string{"v0", "v1"} {
@@ -54,7 +53,8 @@ func TestPlacementsOfAPanickedSessionAreUndone(t *testing.T) {
 	}
 }
 
-// TestUndoPlacementsWithoutASession: A cycle may panic before it opens a session.
+// TestUndoPlacementsWithoutASession checks that UndoPlacements does nothing if no session is open, because a cycle may
+// panic before it opens one.
 func TestUndoPlacementsWithoutASession(t *testing.T) {
 	r, k := NewRegistry(), newRecordingCache(t)
 	r.UndoPlacements()

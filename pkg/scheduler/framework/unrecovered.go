@@ -100,9 +100,9 @@ func (u *Unrecovered) Leave() {
 	u.stop = nil
 }
 
-// Resume retries withdrawals again after the last instance had left. The plugin calls it with the session's jobs whenever
-// a session opens. Until the withdrawals are resumed, another plugin may have placed pods that use the claims. So they
-// wait in a namespace until the bind transactions of its pods have ended.
+// Resume starts the retries of withdrawals again after the last instance of the plugin had left. The plugin calls it
+// with the session's jobs whenever a session opens. Meanwhile another plugin may have placed pods that use the claims.
+// So nothing is withdrawn in a namespace before the bind transactions of its pods have ended.
 func (u *Unrecovered) Resume(jobs map[api.JobID]*api.JobInfo) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

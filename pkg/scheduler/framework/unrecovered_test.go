@@ -28,13 +28,13 @@ type withdrawals struct {
 	large string
 	woken atomic.Int64
 
-	// deaf withdrawals ignore the end of their context. atOnce counts the running ones, and mostAtOnce is its
-	// maximum.
+	// deaf reports whether withdrawals continue after their context has ended. atOnce counts the withdrawals that run,
+	// and mostAtOnce is the largest such number so far.
 	deaf               atomic.Bool
 	atOnce, mostAtOnce atomic.Int64
 
 	// mu guards the fields below. takes is how long the withdrawal of an object takes. fails has the claims whose
-	// withdrawal fails. done counts the attempts for each claim, and lists the lists of each namespace's pods.
+	// withdrawal fails. done counts the withdrawals by claim, and lists counts the calls of ListPods by namespace.
 	mu    sync.Mutex
 	takes time.Duration
 	fails map[string]bool
@@ -244,8 +244,8 @@ func TestTheFirstPassIsBounded(t *testing.T) {
 	}
 }
 
-// TestAFormerErrorOutlastsARetryWithoutTime checks that a former error outlasts a retry without time, so the message
-// for users names a cause.
+// TestAFormerErrorOutlastsARetryWithoutTime checks that a claim keeps its last error if a recovery pass has no time
+// left for the claim. The message for users then still names a cause.
 func TestAFormerErrorOutlastsARetryWithoutTime(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		w.fail("bad", true)
@@ -264,9 +264,9 @@ func TestAFormerErrorOutlastsARetryWithoutTime(t *testing.T) {
 	})
 }
 
-// TestRetriesBelongToTheInstancesInUse checks that retries belong to the instances in use. A reload keeps them, and a
-// configuration without the plugin ends them. The claims are kept for a later configuration with the plugin, which
-// retries from its first session on.
+// TestRetriesBelongToTheInstancesInUse checks that failed withdrawals are retried while an instance of the plugin is in
+// use. Retries continue across a reload, and end with a configuration without the plugin. A later configuration with
+// the plugin retries the same claims from its first session on.
 func TestRetriesBelongToTheInstancesInUse(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		claim := claimNamed("ns", "bad")
@@ -315,9 +315,9 @@ func TestRetriesBelongToTheInstancesInUse(t *testing.T) {
 	})
 }
 
-// TestNothingIsWithdrawnWhileAnotherPluginMayWrite checks that nothing is withdrawn while another plugin may write. A
-// pod that was being bound when the plugin returned may use the claim, and may still be rolled back. A pod that is
-// bound after that has passed the plugin's own filter.
+// TestNothingIsWithdrawnWhileAnotherPluginMayWrite checks that nothing is withdrawn while a pod is being bound that was
+// already being bound when the plugin came into use again. Another plugin may have placed that pod, and may still write
+// for it. Pods that are bound later have passed this plugin's filter, so withdrawals do not wait for them.
 func TestNothingIsWithdrawnWhileAnotherPluginMayWrite(t *testing.T) {
 	binding := func(pods ...string) map[api.JobID]*api.JobInfo {
 		job := api.NewJobInfo("ns/gang")
@@ -359,9 +359,9 @@ func TestNothingIsWithdrawnWhileAnotherPluginMayWrite(t *testing.T) {
 	})
 }
 
-// TestARecoveryWaitsForARetryUnderWay checks that a recovery waits for a running retry. Another plugin of the
-// configuration failed to recover, so the configuration was rejected. This plugin recovers again with the next
-// configuration, while a write of its last retry still runs. Two passes must not withdraw at the same time.
+// TestARecoveryWaitsForARetryUnderWay checks that Recover waits for a retry that still runs, because two passes must
+// not withdraw at the same time. The plugin recovers twice if the first configuration was rejected because another
+// plugin failed to recover.
 func TestARecoveryWaitsForARetryUnderWay(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		w.fail("bad", true)
@@ -382,8 +382,8 @@ func TestARecoveryWaitsForARetryUnderWay(t *testing.T) {
 	})
 }
 
-// TestObjectsThatCannotBeListed checks that if objects cannot be listed, Recover fails and is called again, and
-// nothing runs in the background in the meantime.
+// TestObjectsThatCannotBeListed checks that Recover fails if objects cannot be listed, and that nothing is retried in
+// the background until it is called again.
 func TestObjectsThatCannotBeListed(t *testing.T) {
 	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
 		w.fail("bad", true)

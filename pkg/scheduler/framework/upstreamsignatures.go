@@ -32,7 +32,7 @@ func perTaskClass(keys ...string) upstreamSignature {
 	return upstreamSignature{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
 
-// upstreamSignatures says how far the results of upstream's plugins can be cached. A plugin that has neither a
+// upstreamSignatures says, for each plugin of upstream, which results may be cached. A plugin that has neither a
 // predicate nor scores has no results. It is listed as PerTaskClass, so that it does not restrict the caching of other
 // results. A plugin that is not listed, such as a plugin loaded from a shared object, is Uncached: its results may
 // depend on anything.

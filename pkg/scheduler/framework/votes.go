@@ -9,16 +9,16 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// Upstream's plugins capacity, overcommit and proportion count the minResources of an admitted gang against its queue or the
-// cluster, for as long as the gang waits, and within a session also those of a gang for which they have voted. So a tenant
-// could keep all others out of admission: with a gang of the whole cluster that waits for a pod that never ends, or with
-// gangs that are admitted in turn and withdrawn. In sessions of this project these plugins count only the resources that
-// gangs hold.
+// Upstream's plugins capacity, overcommit and proportion count the minResources of an admitted gang that waits against
+// its queue or the cluster. Within a session they also count the minResources of each gang that they have voted to
+// admit. A tenant could then keep all other gangs from being admitted. One gang as large as the cluster would suffice,
+// if it waits for a pod that never ends. So would gangs that are admitted and withdrawn in turn. In sessions of this
+// project, these plugins count only the resources that gangs hold.
 //
-// The means is the stand-in, a task with a scheduling gate that requests all of minResources. The plugins compare
-// minResources with what is left, and count minResources less the requests of gated tasks, which is nothing then. The
-// stand-in is only in job.Tasks, where nothing but that deduction looks for it, and only while these plugins open (summedPlugin)
-// or vote.
+// For this, a gang gets a stand-in: a task with a scheduling gate that requests all of minResources. The plugins
+// subtract the requests of gated tasks from the minResources that they count, so they count nothing. When they vote,
+// they compare the full minResources with the free resources. The stand-in is only in job.Tasks, where the plugins read
+// it for this subtraction only. It exists only while these plugins open (summedPlugin) or vote.
 
 // AdmissionLimiters are upstream's plugins that limit how many gangs are admitted.
 var AdmissionLimiters = [...]string{"capacity", "overcommit", "proportion"}
@@ -34,8 +34,8 @@ func standInFor(job *api.JobInfo) *api.TaskInfo {
 	}
 }
 
-// countHeldOnly shows the stand-in of each admitted gang as its only task in job.Tasks, which plugins read only for that
-// deduction while they open. It returns a function that restores the tasks.
+// countHeldOnly replaces job.Tasks of each admitted gang by its stand-in. While plugins open, they read job.Tasks only
+// to subtract requests of gated tasks. countHeldOnly returns a function that restores the tasks.
 func countHeldOnly(jobs map[api.JobID]*api.JobInfo) (undo func()) {
 	type shown struct {
 		job   *api.JobInfo
@@ -58,8 +58,8 @@ func countHeldOnly(jobs map[api.JobID]*api.JobInfo) (undo func()) {
 	}
 }
 
-// BeginVote is called before upstream's plugins vote on the admission of the gang. They do not count the gang's minResources
-// if they admit it. The vote ends with the next call of BeginVote, or with the action.
+// BeginVote is called before upstream's plugins vote on the admission of the gang. If they admit it, they do not count
+// its minResources. The vote ends with the next call of BeginVote, or with the action.
 func (u *QueueUse) BeginVote(job *api.JobInfo) {
 	u.endVote()
 	if job.PodGroup.Spec.MinResources == nil {

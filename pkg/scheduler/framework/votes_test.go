@@ -17,7 +17,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// voter is an action that admits the gangs that plugins vote for, and leaves a vote open.
+// voter is an action that admits the gangs for which the plugins vote, and does not end the last vote.
 type voter struct {
 	vcframework.Action
 	ssn   *Session
@@ -39,9 +39,9 @@ func (v *voter) Execute(*vcframework.Session) {
 	}
 }
 
-// TestAdmittedGangsCountOnlyWhatTheyHold checks that admitted gangs count only the resources that they use.
-// Upstream's plugins admit gangs that request the whole node one after the other, beside one that was admitted
-// before. They refuse a gang that requests more than the rest. No substitute job stays in the session.
+// TestAdmittedGangsCountOnlyWhatTheyHold checks that admitted gangs count only the resources that they use. Upstream's
+// plugins admit one gang after another that each request all free resources of the node, although a gang admitted
+// before waits. They refuse a gang that requests more. No stand-in stays in the session.
 func TestAdmittedGangsCountOnlyWhatTheyHold(t *testing.T) {
 	for _, plugin := range AdmissionLimiters {
 		for _, name := range []string{"cpu", "memory", "nvidia.com/gpu"} {
@@ -108,9 +108,9 @@ func testAdmittedGangsCountOnlyWhatTheyHold(t *testing.T, plugin, resource strin
 	noStandIns("after a panic")
 }
 
-// TestNoPluginThatMiscountsEvictionsVotesAgain checks that no plugin that miscounts evictions votes again. After
-// evictions, capacity and proportion would subtract resources that elastic gangs have lost, so they do not vote again
-// when the session closes.
+// TestNoPluginThatMiscountsEvictionsVotesAgain checks that plugin capacity does not vote again when a session with
+// evictions closes. After evictions, capacity and proportion would subtract resources that elastic gangs have already
+// lost.
 func TestNoPluginThatMiscountsEvictionsVotesAgain(t *testing.T) {
 	for _, evicts := range []bool{false, true} {
 		t.Run(fmt.Sprint("evictions: ", evicts), func(t *testing.T) {

@@ -111,8 +111,8 @@ func (k *kubernetes) refuse(resource, name string) {
 	})
 }
 
-// TestKubernetesVolumeBinding: Members of a gang take a local volume each. The claims are bound before the pods are,
-// or no volume stays assumed.
+// TestKubernetesVolumeBinding checks that each member of a gang gets a local volume. The claims are bound before the
+// pods. If a claim cannot be bound, no pod is bound and no volume stays assumed.
 func TestKubernetesVolumeBinding(t *testing.T) {
 	for name, fails := range map[string]bool{"bound": false, "a volume cannot be reserved": true} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,8 @@ func (k *kubernetes) bindClaim(action clienttesting.Action) (bool, runtime.Objec
 	return true, v, errors.Join(k.kube.Tracker().Update(action.GetResource(), v, ""), k.kube.Tracker().Update(claims, claim, claim.Namespace))
 }
 
-// bindable fails the test unless the pod has a volume for its claim on some node, as before any volume was assumed.
+// bindable fails the test unless the plugin finds a free volume for the pod's claim on some node, so that no volume is
+// still assumed.
 func (k *kubernetes) bindable(t *testing.T, name string) {
 	t.Helper()
 	binder, pod := k.plugin.(*volumebinding.VolumeBinding).Binder, schedtest.MakePod().Name(name).Volume("data-"+name).Obj()
@@ -179,8 +180,8 @@ func (k *kubernetes) bindable(t *testing.T, name string) {
 	t.Errorf("no volume is free for %s", name)
 }
 
-// TestKubernetesDynamicResources: Members of a gang have a device each. Their claims contain it before the pods are
-// bound, or no device stays reserved.
+// TestKubernetesDynamicResources checks that each member of a gang gets a device. The claims are written before the
+// pods are bound. If a claim cannot be written, no pod is bound and no device stays reserved.
 func TestKubernetesDynamicResources(t *testing.T) {
 	for name, fails := range map[string]bool{"bound": false, "a claim cannot be written": true} {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +210,7 @@ func TestKubernetesDynamicResources(t *testing.T) {
 	}
 }
 
-// users returns the number of pods with reserved claims, by the pool of their device.
+// users returns the number of pods for which claims are reserved, by the pool of the claims' devices.
 func (k *kubernetes) users(t *testing.T) map[string]int {
 	t.Helper()
 	users := map[string]int{}

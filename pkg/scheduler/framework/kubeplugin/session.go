@@ -25,7 +25,8 @@ type session struct {
 	tasks map[types.UID]*taskState
 }
 
-// taskState is the plugin's state of a task, from PreFilter until the task is bound or rolled back, or the session ends.
+// taskState is the plugin's state of a task, from PreFilter until the task is bound or rolled back, or the session
+// ends.
 type taskState struct {
 	fwk.CycleState
 	// nodes are the nodes that PreFilter allows; nil for all.
