@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config holds what the project installs: the chart, generated CRDs, samples. It imports nothing that is not Go's own, and
-// the daemons do not import it: their configuration is a file.
+// Package config holds the files that the project installs: the chart, generated CRDs and samples. It imports only Go's
+// standard library. The daemons do not import it, because they read their configuration from a file.
 package config
 
 import (
@@ -14,8 +14,8 @@ import (
 //go:embed charts/volcano-prebind/files/volcano-scheduler.conf
 var DefaultConf string
 
-// UpstreamConf is DefaultConf for upstream's scheduler, which does not have the plugins coscheduling and volumebinding; its predicates
-// plugin binds volumes of itself.
+// UpstreamConf returns DefaultConf without the plugins coscheduling and volumebinding, which upstream's scheduler does
+// not have. Upstream's predicates plugin binds volumes itself.
 func UpstreamConf() string {
 	return strings.NewReplacer("  - name: coscheduling\n", "", "  - name: volumebinding\n", "").Replace(DefaultConf)
 }

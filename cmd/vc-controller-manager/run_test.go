@@ -121,9 +121,9 @@ func (w *podWatcher) Initialize(opts *framework.ControllerOption) error {
 
 func (w *podWatcher) Run(stop <-chan struct{}) { w.pods.Run(stop) }
 
-// TestControllersSeeTheClusterSoonAfterAnOutage checks that the controllers' informers are synchronised soon after an
-// outage because their requests wait for the API server. With client-go's own pauses, which begin at 0.8 s and
-// double, the sixth list would be sent after more than 20 s.
+// TestControllersSeeTheClusterSoonAfterAnOutage checks that the controllers' informers are synchronized soon after an
+// outage, because their requests wait for the API server. With client-go's own pauses, which begin at 0.8 s and double,
+// the sixth list would be sent after more than 20 s.
 func TestControllersSeeTheClusterSoonAfterAnOutage(t *testing.T) {
 	const rejections = 6
 	var lists atomic.Int32

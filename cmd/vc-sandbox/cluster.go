@@ -53,7 +53,8 @@ func start(ctx context.Context, opts *options, progress io.Writer) (_ *sandbox, 
 		func() (err error) {
 			s.scheduler, err = cp.StartScheduler(ctx, controlplane.SchedulerOptions{
 				Conf: string(conf),
-				// The demo's provisioner is not a CSI driver, so nodes have no attach limits for it.
+				// The demo's provisioner is not a CSI driver, so no node reports attach limits for it. Without this
+				// flag, claims of its class would count against such limits and fit nowhere.
 				Args: []string{"--ignored-provisioners=" + diskClass},
 			})
 			return err

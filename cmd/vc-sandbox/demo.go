@@ -31,7 +31,8 @@ type story struct {
 	clusters []ibCluster
 	// among are the names of the clusters that the demo uses; empty if it uses all clusters of the sandbox.
 	among []string
-	// inTheWay are gangs whose pods use nodes of the first two clusters. done is a gang that has finished.
+	// inTheWay are gangs whose pods use nodes of the first two clusters. done is a running gang of an earlier step,
+	// which a later step removes.
 	inTheWay [2]gang
 	done     gang
 	out      io.Writer

@@ -12,7 +12,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// TestProvisioner checks what the demo's provisioner does when another node is selected for a claim.
+// TestProvisioner checks what the demo's provisioner does when the selected node of a claim changes or is removed.
 func TestProvisioner(t *testing.T) {
 	claim := func(class, node string) *corev1.PersistentVolumeClaim {
 		c := &corev1.PersistentVolumeClaim{
@@ -25,8 +25,8 @@ func TestProvisioner(t *testing.T) {
 		return c
 	}
 	type outcome struct {
-		// Selected is the node that is selected afterwards, and Made the node of the created volume. TakenBack counts
-		// the selections that the scheduler withdrew.
+		// Selected is the selected node of the claim after the provisioner's reaction. Made is the node of the created
+		// volume. TakenBack counts the selections that the scheduler withdrew.
 		Selected, Made string
 		TakenBack      int
 	}

@@ -21,7 +21,7 @@ import (
 	ourscheme "github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned/scheme"
 )
 
-// TestSamples reads every sample workload strictly: a misspelt field is an error.
+// TestSamples reads every sample workload strictly: a misspelled field is an error.
 func TestSamples(t *testing.T) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(kubescheme.AddToScheme(scheme))

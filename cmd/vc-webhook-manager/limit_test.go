@@ -17,7 +17,7 @@ import (
 func TestLimitBody(t *testing.T) {
 	tests := map[string]struct {
 		size int
-		// chunked hides the size from the server until the body is read.
+		// chunked reports whether the request is sent without the length of its body.
 		chunked  bool
 		want     int
 		wantRead int

@@ -103,7 +103,7 @@ func addRules(path string, fields [][]string, rule func(list, values map[string]
 	return os.WriteFile(path, append([]byte("---\n"), text...), 0o644)
 }
 
-// descend returns the schema of a field, which is given by its path from the schema of the object.
+// descend returns the schema of a field. schema is the schema of the object, and field the path to the field.
 func descend(schema map[string]any, field []string) (map[string]any, error) {
 	for _, name := range field {
 		properties, _ := schema["properties"].(map[string]any)

@@ -136,8 +136,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestTheCRDsHaveTheirRules checks that this repository's CRDs have their rules, so each path here exists in
-// upstream's schema.
+// TestTheCRDsHaveTheirRules checks that the CRDs in config/crd have the rules that the tool adds. So each field that
+// main.go names exists in upstream's schema.
 func TestTheCRDsHaveTheirRules(t *testing.T) {
 	dir := t.TempDir()
 	for file := range resourceLists {

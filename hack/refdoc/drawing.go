@@ -35,7 +35,7 @@ func (d *drawing) rect(class string, x, y, w, h int) {
 	fmt.Fprintf(&d.body, "  <rect class=%q x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n", class, x, y, w, h)
 }
 
-// text draws a line of text that begins at x; with class mid the text is centred at x.
+// text draws a line of text that begins at x; with class mid the text is centered at x.
 func (d *drawing) text(class string, x, y int, format string, args ...any) {
 	fmt.Fprintf(&d.body, "  <text class=%q x=\"%d\" y=\"%d\">%s</text>\n", class, x, y, html.EscapeString(fmt.Sprintf(format, args...)))
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command refdoc writes the generated pages and pictures of docs, other than docs/configuration.md, below the folder that it is given. Its tests check
-// what the pages written by hand must have: links, the index, and every annotation, condition and event that the code has.
+// Command refdoc writes the generated pages and pictures of docs, except docs/configuration.md, below the given folder.
+// Its tests check that the other pages have valid links, an index, and every annotation, condition and event of the
+// code.
 package main
 
 import (

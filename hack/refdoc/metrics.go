@@ -121,7 +121,8 @@ func (r *recorder) MustRegister(all ...prometheus.Collector) {
 
 func (*recorder) Unregister(prometheus.Collector) bool { return false }
 
-// described matches the text of a metric's description, which is the only way to read its name, help and labels.
+// described matches the text of a prometheus.Desc, because the name, help and labels in it cannot be read in another
+// way.
 var described = regexp.MustCompile(`^Desc\{fqName: ("[^"]+"), help: ("(?:[^"\\]|\\.)*"), constLabels: \{\}, variableLabels: \{([^}]*)\}\}$`)
 
 // writeMetrics writes a table of the collectors' metrics, sorted by name.

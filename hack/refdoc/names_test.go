@@ -122,7 +122,9 @@ func quotedNames(page string, pattern *regexp.Regexp) map[string]bool {
 	return names
 }
 
-// compareNames reports names of the code that the page lacks, and names of the page that are neither the code's nor upstream's.
+// compareNames compares the names that match the pattern on the page and in the code. It reports names of the code that
+// the page lacks, except others, and names of the page that neither the code nor upstream has. It also reports others
+// that the code lacks.
 func compareNames(t *testing.T, page string, code map[string]bool, pattern *regexp.Regexp, others, upstream []string) {
 	t.Helper()
 	onPage := quotedNames(readPages(t)[page], pattern)
@@ -162,8 +164,8 @@ func TestThePageHasTheAnnotationsOfTheCode(t *testing.T) {
 	compareNames(t, "docs/annotations.md", codeStrings(t), keys, others, upstream)
 }
 
-// TestThePageHasTheConditionsAndEventsOfTheCode compares docs/conditions.md with the types and reasons that the code has: names of two
-// words or more, written together.
+// TestThePageHasTheConditionsAndEventsOfTheCode compares docs/conditions.md with the types and reasons in the code.
+// Names of one word only, such as Pending, are not compared.
 func TestThePageHasTheConditionsAndEventsOfTheCode(t *testing.T) {
 	names := regexp.MustCompile(`^[A-Z]+[a-z]+(?:[A-Z]+[a-z]*)+$`)
 	others := []string{
@@ -171,7 +173,7 @@ func TestThePageHasTheConditionsAndEventsOfTheCode(t *testing.T) {
 		"ClusterTopologyLayer", "NodeTopologyLayer", "DaemonSet", "HyperNode", "PodGroup", "ReplicaSet", "ReplicationController", "ResourceClaim", "StatefulSet",
 		"ApplyForAll", "BestEffort", "DeviceLevel", "RequestsAsCount", "NonStrict", "MustGather", "PreferGather", "LeastAllocated", "MostAllocated",
 		"PCIeLevel", "SamePCIe",
-		// Phases, feature gates, and what only the log, the code or a plugin's author sees.
+		// Phases, feature gates, and names that appear only in the log, in the code or to authors of plugins.
 		"PreScheduling", "QueueSort", "NotRegistered", "HyperNodes", "EnabledClusterOrder", "DRAAdminAccess", "DRAConsumableCapacity", "DRAPrioritizedList",
 		"WaitingAfterEviction", "WaitingForTurnToEvict",
 	}

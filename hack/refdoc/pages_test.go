@@ -72,7 +72,7 @@ func anchors(page string) map[string]bool {
 	return all
 }
 
-// TestLinksOfPagesLeadSomewhere checks links within the repository: the file exists, and has the heading.
+// TestLinksOfPagesLeadSomewhere checks that links within the repository lead to existing files and headings.
 func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 	pages := readPages(t)
 	for name, page := range pages {
@@ -96,7 +96,7 @@ func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestTheIndexHasEveryPage: docs/README.md links each page of docs.
+// TestTheIndexHasEveryPage checks that docs/README.md links each page of docs.
 func TestTheIndexHasEveryPage(t *testing.T) {
 	pages := readPages(t)
 	linked := map[string]bool{"docs/README.md": true}
@@ -110,14 +110,15 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 	}
 }
 
-// TestTheReadmeIsShort holds README.md at 120 lines: the rest belongs to pages in docs.
+// TestTheReadmeIsShort limits README.md to 120 lines. Details belong in docs.
 func TestTheReadmeIsShort(t *testing.T) {
 	if lines := strings.Count(readPages(t)["README.md"], "\n"); lines > 120 {
 		t.Errorf("README.md has %d lines, want at most 120", lines)
 	}
 }
 
-// TestPagesNameNoFolderOutsideOfTheRepository: a reader has this repository and nothing beside it.
+// TestPagesNameNoFolderOutsideOfTheRepository checks that paths with ../ on pages exist, because readers have only this
+// repository.
 func TestPagesNameNoFolderOutsideOfTheRepository(t *testing.T) {
 	folders := regexp.MustCompile(`(?:\.\./)+[\w./-]+`)
 	for name, page := range readPages(t) {
@@ -129,7 +130,8 @@ func TestPagesNameNoFolderOutsideOfTheRepository(t *testing.T) {
 	}
 }
 
-// TestGeneratedPagesAreUpToDate holds the generated pages against the code.
+// TestGeneratedPagesAreUpToDate checks that the generated pages and pictures equal the current output of their
+// generators.
 func TestGeneratedPagesAreUpToDate(t *testing.T) {
 	for name, generate := range outputs() {
 		want, err := generate()
@@ -146,7 +148,7 @@ func TestGeneratedPagesAreUpToDate(t *testing.T) {
 	}
 }
 
-// TestTextsOfPicturesFit estimates the width of each text, which no box may cut.
+// TestTextsOfPicturesFit checks that no text extends beyond its picture, by an estimate of the text's width.
 func TestTextsOfPicturesFit(t *testing.T) {
 	const letter = 8 // of 14 points, in a wide font
 	texts := regexp.MustCompile(`<text class="([^"]*)" x="(\d+)" y="(\d+)">([^<]*)</text>`)
@@ -173,7 +175,8 @@ func TestTextsOfPicturesFit(t *testing.T) {
 	}
 }
 
-// TestSentencesOfPagesAreShort: a sentence of more than 40 words is two. Table cells, list items and headings are sentences of their own.
+// TestSentencesOfPagesAreShort checks that no sentence has more than 40 words. A table cell, a list item or a heading
+// counts as a sentence.
 func TestSentencesOfPagesAreShort(t *testing.T) {
 	const most = 40
 	parts := regexp.MustCompile(`\n\n|\n *(?:[-*]|\d+\.) |\n?\|`)
@@ -189,14 +192,16 @@ func TestSentencesOfPagesAreShort(t *testing.T) {
 	}
 }
 
-// TestTheArchitecturePageIsShort holds docs/architecture.md at two pages: the rest belongs to docs/internals.
+// TestTheArchitecturePageIsShort limits docs/architecture.md to 1,200 words, about two pages. Details belong in
+// docs/internals.
 func TestTheArchitecturePageIsShort(t *testing.T) {
 	if words := len(strings.Fields(readPages(t)["docs/architecture.md"])); words > 1200 {
 		t.Errorf("docs/architecture.md has %d words, want at most 1200", words)
 	}
 }
 
-// TestPagesOfTheInsideNameWhatExists: folders and files that docs/architecture.md and the pages of docs/internals name exist.
+// TestPagesOfTheInsideNameWhatExists checks that the folders and files named in docs/architecture.md and docs/internals
+// exist.
 func TestPagesOfTheInsideNameWhatExists(t *testing.T) {
 	names := regexp.MustCompile(`^[a-z0-9-]+(?:/[a-z0-9_-]+)*(?:/[a-z0-9_-]+|\.go)$`)
 	found := 0
@@ -220,7 +225,8 @@ func TestPagesOfTheInsideNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestDefectsOfUpstreamHaveTests: the title of a test in test/e2e has the name of each defect in docs/internals/upstream-defects.md.
+// TestDefectsOfUpstreamHaveTests checks that each defect in docs/internals/upstream-defects.md has an end-to-end test:
+// the title of a test in test/e2e contains the name of the defect in brackets.
 func TestDefectsOfUpstreamHaveTests(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "test/e2e/*_test.go"))
 	if err != nil {
@@ -245,7 +251,7 @@ func TestDefectsOfUpstreamHaveTests(t *testing.T) {
 	}
 }
 
-// TestTheArchitecturePageNamesEachPackage of the scheduler.
+// TestTheArchitecturePageNamesEachPackage checks that docs/architecture.md names each package of the scheduler.
 func TestTheArchitecturePageNamesEachPackage(t *testing.T) {
 	page := readPages(t)["docs/architecture.md"]
 	packages, err := os.ReadDir(filepath.Join(root, "pkg/scheduler"))
@@ -259,7 +265,7 @@ func TestTheArchitecturePageNamesEachPackage(t *testing.T) {
 	}
 }
 
-// TestTheAllocatePageNamesEachPackage of the action, and no other, in its list of packages.
+// TestTheAllocatePageNamesEachPackage checks that the list in docs/allocate.md has exactly the packages of the action.
 func TestTheAllocatePageNamesEachPackage(t *testing.T) {
 	_, list, _ := strings.Cut(readPages(t)["docs/allocate.md"], "Its packages build on each other:\n")
 	list, _, _ = strings.Cut(list, "\n## ")

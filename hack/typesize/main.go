@@ -31,7 +31,7 @@ var limit = size{methods: 40, fields: 20}
 // module is the path of this module.
 const module = "github.com/volcano-prebind/volcano-prebind/"
 
-// declaration is what a type declares. Embedded types have the names of the map that it is in.
+// declaration holds the names that a type declares. embedded are the embedded types, as keys of declarations.
 type declaration struct {
 	methods, fields map[string]bool
 	embedded        []string
@@ -149,7 +149,8 @@ func (d declarations) sizes() map[string]size {
 	return sizes
 }
 
-// promote adds to all what the type declares, and what it promotes. A name that it declares hides a promoted one, so both count once.
+// promote adds to all the names that the named type declares or promotes. A declared name hides a promoted one of the
+// same kind, so both count once. seen are the types that were already added.
 func (d declarations) promote(name string, all *declaration, seen map[string]bool) {
 	t := d[name]
 	if t == nil || seen[name] {
@@ -163,7 +164,8 @@ func (d declarations) promote(name string, all *declaration, seen map[string]boo
 	}
 }
 
-// nameOf returns the package and the name of a type, without pointer and type parameters. The package of a type of the same package is empty.
+// nameOf returns the package and the name of a type, without pointer and type parameters. pkg is empty for a type of
+// the same package.
 func nameOf(t ast.Expr) (pkg, name string) {
 	switch t := t.(type) {
 	case *ast.StarExpr:

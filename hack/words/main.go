@@ -172,8 +172,7 @@ func allSentences(root string) (all []text, err error) {
 	return all, nil
 }
 
-// leastWords is the number of words from which on a text counts as a sentence. It excludes names in tables and short
-// headings.
+// leastWords is the minimum number of words of a sentence. Shorter texts are names in tables, or short headings.
 const leastWords = 4
 
 var (
@@ -182,9 +181,9 @@ var (
 	sentenceEnd = regexp.MustCompile(`[.!?:;]\s|\n\n|\|`)
 )
 
-// sentencesOf returns the sentences of a page. Code, in fences or backquotes, is left out. Cells of tables are sentences.
+// sentencesOf returns the sentences of a page, without code in fences or backquotes. A table cell counts as a sentence.
 func sentencesOf(file, page string) (all []text) {
-	// Code is replaced by empty lines, as many as it has, so that line numbers stay correct.
+	// Each line of code is replaced by an empty line, so that line numbers stay correct.
 	page = fenced.ReplaceAllStringFunc(page, func(code string) string { return strings.Repeat("\n", strings.Count(code, "\n")) })
 	page = quoted.ReplaceAllString(page, "``")
 	line := 1

@@ -92,8 +92,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// textOf returns the kind of an operator's text that the call in package where writes, and the text. Both are empty
-// for other calls.
+// textOf returns the text that the call writes for operators, and its kind: answers, flags or logs. where is the
+// package of the call. Both results are empty for other calls.
 func textOf(where string, call *ast.CallExpr) (kind, text string) {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

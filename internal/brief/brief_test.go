@@ -63,8 +63,8 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// TestBounds checks that the limits on a message, its parts and its values each pass exactly the allowed length and
-// report the number of removed bytes.
+// TestBounds checks that a message, a part or a value of the maximum length is unchanged, and that a longer one is cut
+// and ends with the number of removed bytes.
 func TestBounds(t *testing.T) {
 	tests := map[string]struct {
 		of   func(string) string

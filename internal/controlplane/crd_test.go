@@ -59,7 +59,8 @@ func TestCRDsRejectLessThanNothing(t *testing.T) {
 	}
 }
 
-// createWith creates objects that have the amounts in each field of amounts, and returns the API server's answers.
+// createWith creates objects in a dry run, each with the amounts of list in another field. It returns the API server's
+// error for each field.
 func createWith(t *testing.T, client vcclient.Interface, list corev1.ResourceList) map[string]error {
 	t.Helper()
 	said := map[string]error{}

@@ -48,7 +48,7 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
 }
 
-// serving creates a certificate for a server on loopback. The certificate is valid also for the extra names.
+// serving creates a certificate for a server on loopback. The certificate is also valid for the extra names.
 func (a *authority) serving(name string, extraNames ...string) (keyPair, error) {
 	template := certTemplate(pkix.Name{CommonName: name})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDifferentValuesHaveDifferentKeys checks that different values have different keys, also where one text ends
-// with the beginning of another.
+// TestDifferentValuesHaveDifferentKeys checks that different values have different keys, even if they contain the same
+// letters in the same order, such as "a", "bc" and "ab", "c".
 func TestDifferentValuesHaveDifferentKeys(t *testing.T) {
 	long := string(make([]byte, 300))
 	texts := func(list ...string) (b []byte) {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// twoKinds is an API server with two resources, which informers list all the time. The resource brokenKind may fail.
+// twoKinds is an API server with two resources, pods and brokenKind, which informers list every second. Requests for
+// brokenKind fail while broken is set.
 type twoKinds struct {
 	*Outage
 	away, broken atomic.Bool
@@ -95,7 +96,7 @@ func (k *twoKinds) want(t *testing.T, over int32, when string) {
 }
 
 // TestAKindThatStaysBrokenHidesNoOutage checks that the end of each outage is reported although one resource keeps
-// failing. The end was never reported before, so callers of WhenOver waited for ever.
+// failing. Formerly the end was never reported, so callers of WhenOver waited forever.
 func TestAKindThatStaysBrokenHidesNoOutage(t *testing.T) {
 	tests := map[string]struct {
 		// before is how long the resource has failed when the first outage begins, and soon is how soon the end of
@@ -150,8 +151,9 @@ func TestAKindThatBreaksAloneIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestEachOutageHasAStart checks that each outage has a beginning. With a failing resource, the second outage begins
-// before the end of the first is reported. The API server does not know its roles after the second outage either.
+// TestEachOutageHasAStart checks that a second outage is noticed even if the end of the first one was not reported yet,
+// because one resource still fails. So after each outage, informers receive no rejection from an API server that has
+// not loaded its roles yet.
 func TestEachOutageHasAStart(t *testing.T) {
 	for name, broken := range map[string]bool{"of one kind not all is well between": true, "all is well between": false} {
 		t.Run(name, func(t *testing.T) {

@@ -25,12 +25,12 @@ var errAway = errors.New("connection refused")
 type server struct {
 	begin time.Time
 	up    time.Duration
-	// down is the status of the answers before that. 0 means no answer.
+	// down is the status of the answers before the time up; 0 means no answer.
 	down       int
 	retryAfter string
 	asked      []time.Duration
 	body       io.ReadCloser
-	// unread counts the answers before that whose bodies have not been closed.
+	// unread counts the answers before the time up whose bodies have not been closed.
 	unread int
 }
 

@@ -20,7 +20,7 @@ import (
 var errTooOld = apierrors.NewResourceExpired("too old resource version")
 
 // TestAnInformerIsSoonBackHoweverOftenItFailed checks that an informer recovers soon after any number of failures.
-// The API server restarts every 20 s and knows no resource version from before.
+// Every 20 s, the API server restarts and no longer knows the resource version of the informer's watch.
 func TestAnInformerIsSoonBackHoweverOftenItFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())

@@ -30,8 +30,8 @@ func TestWhichRequestsWaitOutAnOutage(t *testing.T) {
 		method, url string
 		server      server
 		want        int
-		// within is the longest time between up and the answer. -1 means that the answer is returned at once, before
-		// up.
+		// within is the longest time from the end of the outage to the answer. -1 means that the answer is returned at
+		// once, during the outage.
 		within time.Duration
 	}{
 		"a list of pods":                    {url: "/api/v1/pods?limit=500", server: server{up: up}, want: 200, within: 2 * time.Second},
@@ -105,8 +105,8 @@ func TestPausesOfAnOutageAreShort(t *testing.T) {
 	})
 }
 
-// TestARetryAfterIsFollowed checks that a Retry-After is obeyed up to the value that a working server would send.
-// Each answer is closed, since its connection would be lost otherwise.
+// TestARetryAfterIsFollowed checks that a Retry-After of up to 30 s is obeyed, and that a longer one counts as 30 s. It
+// also checks that the body of each answer is closed, because its connection would be lost otherwise.
 func TestARetryAfterIsFollowed(t *testing.T) {
 	tests := map[string]struct {
 		header      string

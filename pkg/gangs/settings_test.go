@@ -141,8 +141,8 @@ func listOf(names []Name) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// TestTheLongestList checks that a full gang group with names of the maximum length is accepted, and that not a byte
-// more is read.
+// TestTheLongestList checks that a list of the maximum number of gangs, with names of the maximum length, is accepted.
+// A list that is one byte longer is invalid.
 func TestTheLongestList(t *testing.T) {
 	var names []Name
 	for i := range MaxGroup {

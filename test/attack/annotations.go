@@ -28,7 +28,8 @@ var jsonAnnotations = []string{
 	v1beta1.VolcanoGroupMinResourcesAnnotationKey, v1beta1.TopologyDecisionAnnotation,
 }
 
-// readAnnotations returns the other annotations of pods and PodGroups that the scheduler, upstream's plugins and the controllers read.
+// readAnnotations returns the other annotations of pods and PodGroups that the scheduler, upstream's plugins and the
+// controllers read.
 func readAnnotations() []string {
 	read := []string{
 		gangs.NameAnnotation, gangs.MinAvailableAnnotation, gangs.TotalNumberAnnotation, gangs.ModeAnnotation, gangs.WaitingTimeAnnotation,

@@ -127,8 +127,8 @@ func unmatchedKinds(ctx context.Context, t *tenant) error {
 	return startSmallPods(ctx, t, func(int) {})
 }
 
-// startSmallPods calls also and starts a small pod each second, and keeps the last 30 of these pods. also gets the number
-// of calls before.
+// startSmallPods calls the function also once a second, with the number of earlier calls. After each call it starts a
+// small pod. It keeps only the last 30 of these pods.
 func startSmallPods(ctx context.Context, t *tenant, also func(n int)) error {
 	const running = 30
 	small := gang{name: "small", min: 1, cpu: "10m"}

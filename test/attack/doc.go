@@ -3,13 +3,14 @@
 // The attack program checks on a real control plane that a tenant with create rights in one namespace cannot occupy,
 // idle or stop resources of other tenants.
 //
-//	for each attack of the table:
-//	  the tenant, a service account with the rights of a user in one namespace, attacks for some seconds
-//	  a victim in another namespace submits small gangs one after another; each is timed from its last pod to its last
-//	  bind
-//	  while the attack still runs, the victim submits a gang that needs half of the cluster
-//	  the tenant's objects are deleted; the victim submits a gang that needs all nodes; queues, nodes and resident
-//	  pods are checked
+// For each attack of the table:
+//
+//   - The tenant, a service account with the rights of a user in one namespace, attacks for some seconds.
+//   - A victim in another namespace submits small gangs one after another. Each is timed from its last pod to its last
+//     bind.
+//   - While the attack still runs, the victim submits a gang that needs half of the cluster.
+//   - The tenant's objects are deleted. The victim submits a gang that needs all nodes. Then queues, nodes and resident
+//     pods are checked.
 //
 // Rounds without an attack come first and in between. An attack succeeds, and the program fails, if the victim's
 // median delay exceeds the baseline's by a second, the scheduler uses twice the baseline's memory, a gang of the

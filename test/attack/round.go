@@ -28,7 +28,7 @@ type round struct {
 	lasting []string
 }
 
-// Times of a run. The first baseline is as long as a window, and later ones half as long.
+// Times of a run. Baselines are as long as attacks.
 const (
 	shortest, longest = 3 * time.Second, 12 * time.Second
 	// besides is the time of a round without its window, and setUpTime the time to start the cluster.

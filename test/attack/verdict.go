@@ -25,7 +25,7 @@ const (
 // judged is a round with its verdict.
 type judged struct {
 	round
-	// base is the last baseline before the round, and first the first one.
+	// base is the last baseline before the round, and first is the first baseline of the run.
 	base, first *round
 	// faults are the reasons why the attack succeeded. There are none if it failed.
 	faults []string

@@ -31,8 +31,8 @@ const (
 // errNotBound is the error for a gang that was not bound within maxWait.
 var errNotBound = errors.New("not bound")
 
-// victim submits gangs as an ordinary user does. It calls the API server as an administrator, whose share no tenant
-// can take, because the test measures the scheduler.
+// victim submits gangs as an ordinary user does. But it calls the API server as an administrator, so that calls of the
+// tenant cannot delay its calls: the test measures the scheduler.
 type victim struct {
 	kube kubernetes.Interface
 	vc   vcclient.Interface
@@ -43,8 +43,8 @@ type victim struct {
 
 	mu      sync.Mutex
 	counter int
-	// binds are pods that wait to be bound, and shows objects that wait to be shown by a watch. Both are keyed by
-	// kind and name.
+	// binds has the gang of each pod that is not bound yet, and shows the gang of each object that no watch has shown
+	// yet. Keys are kind and name.
 	binds, shows map[string]*waiting
 }
 

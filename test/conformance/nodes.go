@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// createNodes creates the nodes of upstream's CI, with their names and sizes, and on each the network pod of its kind
-// clusters: several specs depend on the resources that this pod uses.
+// createNodes creates the nodes of upstream's CI, with their names and sizes. Each node has the network pod of a kind
+// cluster, because several specs depend on the resources that this pod uses.
 func (w *testCluster) createNodes(ctx context.Context) error {
 	nodes := []*corev1.Node{node("integration-control-plane", "4", "16Gi", "node-role.kubernetes.io/control-plane", "")}
 	for _, suffix := range []string{"", "2", "3", "4"} {

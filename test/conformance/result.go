@@ -76,7 +76,8 @@ func readExpected(path string) (map[string]verdict, error) {
 
 const expectedHead = "# Verdicts of upstream's own scheduler on its tests: `go run ./test/conformance --parts PART,... --upstream` writes them.\n"
 
-// writeExpected writes the verdicts of this run: for a suite that of the scheduler that ran, and for a table both.
+// writeExpected writes upstream's verdicts: for a suite the verdicts of the scheduler that ran, and for a table the
+// verdicts of upstream's sessions.
 func writeExpected(path string, expected map[string]verdict, found results) error {
 	for key, r := range found {
 		if r.isTable() {

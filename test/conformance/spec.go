@@ -72,7 +72,7 @@ func listSpecs(ctx context.Context, binary, logs string, env []string) ([]spec, 
 	return specs, nil
 }
 
-// run runs the spec in a separate process and returns its result.
+// run runs the spec in a separate process and records the result in r. It returns an error if the spec has no verdict.
 func (s spec) run(ctx context.Context, binary, logs string, try int, timeout time.Duration, env []string, r *result) error {
 	name := fmt.Sprintf("%s-%d.%d", strings.TrimSuffix(s.file, ".go"), s.line, try)
 	report := filepath.Join(logs, name+".json")

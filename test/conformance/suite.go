@@ -40,9 +40,9 @@ func suiteNames() []string { return slices.Sorted(maps.Keys(suites)) }
 const (
 	suiteModule = "conformance/suites"
 	utilPackage = "test/e2e/util"
-	// scaleVariable shortens the waits of the suites, of up to ten minutes, which a failing spec goes through to the
-	// end. Below 0.3 the garbage collector of pods, which one of the specs needs, is too slow. A spec whose failure
-	// is accepted need not wait long.
+	// scaleVariable is the environment variable with the factor for the suites' wait times of up to ten minutes. A
+	// failing spec waits for the whole time. Below 0.3 the garbage collector of pods, which one of the specs needs, is
+	// too slow. A spec whose failure is accepted need not wait long.
 	scaleVariable, usualScale, acceptedScale = "CONFORMANCE_WAIT_SCALE", "0.3", "0.1"
 	// usualTries is how often a failing spec is run.
 	usualTries = 2

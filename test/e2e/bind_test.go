@@ -38,7 +38,8 @@ type tally struct {
 
 var bindingPath = regexp.MustCompile(`/pods/([^/]+)/binding$`)
 
-// tallyAt counts at the proxy. It must be the proxy's first rule.
+// tallyAt returns a tally of the Bindings that reach the proxy. It must be called first, because its rule must be the
+// proxy's first.
 func (w *testEnv) tallyAt(proxy *faultproxy.Proxy) *tally {
 	t := &tally{times: map[string][]time.Time{}}
 	rule := w.bindings(".*")

@@ -123,7 +123,7 @@ func (w *testEnv) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule
 }
 
 // expectOnceEach expects, for each pod and one plugin, that each step that began was rolled back successfully exactly
-// once before the next one began. The last step, with which the pod is bound, must not be rolled back.
+// once before the next step began. The last step, after which the pod is bound, must not be rolled back.
 func (w *testEnv) expectOnceEach(g gang) {
 	GinkgoHelper()
 	journal, err := w.Journal()

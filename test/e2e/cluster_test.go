@@ -106,7 +106,7 @@ func (w *testEnv) conf(plugins ...string) string {
 	return w.confWith("enqueue, allocate, backfill", "", plugins...)
 }
 
-// confWith adds text to the arguments of the test's plugins, indented by six.
+// confWith returns conf with other actions and with further arguments of the test's plugins, indented by six.
 func (w *testEnv) confWith(actions, arguments string, plugins ...string) string {
 	// Without binpack, specs decide themselves which of two nodes is better.
 	conf := strings.NewReplacer("enqueue, allocate, backfill", actions, "  - name: binpack\n", "").Replace(config.DefaultConf)

@@ -121,7 +121,7 @@ var _ = Describe("The configuration", func() {
 	})
 })
 
-// metric returns the value of a Prometheus line, or an empty text without it.
+// metric returns the value of the named metric in a Prometheus text, or an empty text if the metric is missing.
 func metric(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {

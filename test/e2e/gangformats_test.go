@@ -195,7 +195,8 @@ var _ = Describe("A gang written", func() {
 	})
 })
 
-// written makes the pods of a gang name it with these labels and annotations, and not in Volcano's way.
+// written returns a function that replaces a pod's labels and annotations with the given ones. With these, and not in
+// Volcano's way, the pod names its gang.
 func written(labels, annotations map[string]string) func(int, *corev1.Pod) {
 	return func(_ int, pod *corev1.Pod) {
 		pod.Labels, pod.Annotations = maps.Clone(labels), maps.Clone(annotations)

@@ -22,7 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 )
 
-// starving returns the testEnv's configuration with that argument.
+// starving returns the testEnv's configuration with this value of coscheduling's argument starvationAfter. All nodes
+// may be reserved.
 func (w *testEnv) starving(after string) string {
 	GinkgoHelper()
 	const plugin = "  - name: coscheduling\n"

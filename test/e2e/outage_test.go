@@ -32,8 +32,8 @@ const (
 	// soonAfterOutage is the time in which all gangs must be bound once the API server has returned and the last gang
 	// is submitted. On a loaded machine the submission alone takes seconds.
 	soonAfterOutage = 5 * time.Second
-	// Gangs whose PodGroups, or pods, vc-controller-manager creates may take longer. There is this number of gangs of
-	// each kind, with 10 members each.
+	// madeAfterOutage is the time limit for gangs whose PodGroups or pods vc-controller-manager creates. madeGangs is
+	// the number of gangs of each kind, with 10 members each.
 	madeAfterOutage = 10 * time.Second
 	madeGangs       = 5
 	// slowdown is how many times longer the gangs may take after an outage than before, on a machine so loaded that
@@ -62,7 +62,7 @@ var _ = Describe("After an outage of the API server", func() {
 		elected.startWith(ctx, controlplane.SchedulerOptions{Conf: elected.conf("first"), LeaderElect: true, Env: []string{"POD_UID=the-pod"}})
 		alone.startControllers(ctx, "")
 		worlds := []*testEnv{alone, elected}
-		// usual is the longest time that the same takes without an outage.
+		// usual is the longest time that a batch of gangs takes without an outage.
 		var usual time.Duration
 		measure := func(w *testEnv, submit func(), bound func()) {
 			began := time.Now()

@@ -70,7 +70,7 @@ func (b *breaker) live(ctx context.Context) {
 	b.scheduler = b.schedule(ctx, shortBinding, controlplane.SchedulerOptions{Server: b.proxy.URL()})
 }
 
-// round places gangs of every kind while faults happen, and returns a description of them.
+// round places gangs of every kind while faults happen, and returns a summary of the faults and the gangs.
 func (b *breaker) round(ctx context.Context, name string) string {
 	GinkgoHelper()
 	b.kills = 0

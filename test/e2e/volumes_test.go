@@ -25,7 +25,8 @@ import (
 const (
 	// pollVolumes is how often specs list claims and volumes.
 	pollVolumes = 100 * time.Millisecond
-	// longBinding is more seconds than any spec takes, and shortBinding a few.
+	// longBinding and shortBinding are timeouts of volume binding in seconds. The first is longer than any spec, the
+	// second is short.
 	longBinding, shortBinding = 600, 2
 	// atOnce is the time in which a gang must be retried after its cause to wait has ended. It is less than a period
 	// or a heartbeat.

@@ -100,7 +100,7 @@ const bindingPath = "/api/v1/namespaces/ns/pods/p/binding"
 func TestActions(t *testing.T) {
 	tests := map[string]struct {
 		action Action
-		// check checks the client's error against the promise of the action.
+		// check returns an error unless the client got the result that the action is documented to cause.
 		check func(error) error
 		// reaches reports whether the server gets the request.
 		reaches bool
@@ -221,11 +221,12 @@ func TestHeldRequestOfAClientThatLeftNeverArrives(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("a request that was given up succeeded")
 	}
-	// The proxy notices the end of the request later than the client. A Release before that would forward the
+	// The proxy notices later than the client that the request was given up. A release before that would forward the
 	// request.
 	await(t, gate.Abandoned())
 	gate.Release()
-	// Closing the proxy waits for nothing, so send one more request: the server has then received all earlier ones.
+	// Closing the proxy does not wait until the server has received all requests. So send one more request, and wait
+	// for its response.
 	if err := bind(t.Context(), t, config, "p"); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +239,8 @@ func TestRuleScope(t *testing.T) {
 	conflict := Answer(http.StatusConflict, 0)
 	tests := map[string]struct {
 		rule Rule
-		// want has the results of binding pods p0 to p5. F is a failure.
+		// want has one character for the result of binding each of the pods p0 to p5: F for a failure, a dot for a
+		// success.
 		want string
 	}{
 		"everything":            {Rule{Action: conflict}, "FFFFFF"},

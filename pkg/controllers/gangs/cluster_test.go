@@ -50,7 +50,7 @@ type harness struct {
 	events  *record.FakeRecorder
 	stop    func()
 	created int
-	// schedulers are the scheduler names of the controller that start starts.
+	// schedulers are the scheduler names that the method start gives to the controller.
 	schedulers []string
 	// pluginsServed reports whether scheduler-plugins' CRD is served.
 	pluginsServed atomic.Bool
@@ -264,7 +264,8 @@ func expectTold(t *testing.T, message string, words ...string) {
 	}
 }
 
-// minimum returns the annotations that members have in most tests: the gang's name and its minimum.
+// minimum returns the annotation that declares the minimum n. The method member adds the annotation with the gang's
+// name.
 func minimum(n int) map[string]string {
 	return map[string]string{gangs.MinAvailableAnnotation: fmt.Sprint(n)}
 }

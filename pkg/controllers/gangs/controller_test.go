@@ -166,8 +166,8 @@ func TestMembershipAndSettingsChange(t *testing.T) {
 	})
 }
 
-// TestUpstreamWasThereFirst checks that the controller adopts pods although upstream's controller, or one of a former
-// release, has already created PodGroups for them by owner.
+// TestUpstreamWasThereFirst checks that the controller moves pods into the gang's PodGroup although upstream's
+// controller has already created a PodGroup for each of them. A pod that has a node stays in its PodGroup.
 func TestUpstreamWasThereFirst(t *testing.T) {
 	withController(t, func(w *harness) {
 		own := func(pod *corev1.Pod) {
@@ -482,9 +482,9 @@ func TestAMinimumOfBillionsThatAskForTerabytes(t *testing.T) {
 	}
 }
 
-// TestControllersOfTwoSchedulers: A cluster may have one release per scheduler. A controller does not see the other
-// scheduler's pods. It used to take that scheduler's PodGroups for PodGroups of deleted gangs, so it deleted them and
-// wrote the objects' statuses.
+// TestControllersOfTwoSchedulers checks that a controller does not change the gangs of another scheduler, whose pods it
+// does not see: a cluster may have one release per scheduler. The controller used to take the PodGroups of these gangs
+// for PodGroups of deleted gangs. So it deleted them, and wrote the statuses of the users' objects.
 func TestControllersOfTwoSchedulers(t *testing.T) {
 	withController(t, func(w *harness) {
 		w.object(1)

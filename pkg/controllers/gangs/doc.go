@@ -6,9 +6,9 @@
 // The other forms are Koordinator's annotations and labels of pods, PodGroups of scheduling.sigs.k8s.io, and PodGroups
 // of scheduling.x-k8s.io (scheduler-plugins). For each such gang the controller creates a Volcano PodGroup with the
 // gang's name. It keeps the settings of this PodGroup equal to the declaration, and adds the annotation to the gang's
-// pods. It does not change the annotation of a pod that has a node. An object that declares the gang owns the Volcano
-// PodGroup. Without such an object, the common controller of the pods owns it, or else some of the pods own it. It is
-// then deleted with the last pod.
+// pods. A pod that has a node gets the annotation only if it has none yet. An object that declares the gang owns the
+// Volcano PodGroup. Without such an object, the common controller of the pods owns it, or else some of the pods own it.
+// It is then deleted with the last pod.
 //
 // A gang's key is its namespace and name. A sync reads the gang from the caches, computes the desired Volcano PodGroup,
 // pods and user's object, and writes the differences. The controller keeps no state in memory, so a restart or another

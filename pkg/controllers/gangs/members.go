@@ -49,8 +49,8 @@ func (p *podPatch) set(key, value string) {
 	}
 }
 
-// syncPods writes the name of the gang's PodGroup to the members. It does not change the name on a member that has a
-// node. It also reports invalid settings on the pods that have invalid settings.
+// syncPods writes the name of the gang's PodGroup to the members. A member that has a node gets the name only if it
+// names no PodGroup yet. syncPods also reports invalid settings on the pods that have invalid settings.
 func (c *controller) syncPods(ctx context.Context, g *gang) error {
 	var patches []*podPatch
 	left := g.graceLeft()

@@ -213,8 +213,8 @@ func TestNamesThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestTwoWaysAtOnce checks pods that declare their gang in two ways: Volcano's own annotation is explicit and wins.
-// By rule G11 the label wins over the annotation.
+// TestTwoWaysAtOnce checks pods that name their gang in two ways. Volcano's own annotation takes precedence over
+// Koordinator's annotation, and so does the label that names a PodGroup object.
 func TestTwoWaysAtOnce(t *testing.T) {
 	withController(t, func(w *harness) {
 		w.member("explicit", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "mine" })

@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// podSaying returns a pod of gang a/x with these annotations, created that many seconds after the first pod.
+// podSaying returns a pod of gang a/x with these annotations, created age seconds after a fixed time.
 func podSaying(name string, age int, said map[string]string) *corev1.Pod {
 	annotations := map[string]string{gangs.NameAnnotation: "x"}
 	maps.Copy(annotations, said)
@@ -109,8 +109,8 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 	}
 }
 
-// TestOneThatIsStillToRunSpeaks checks that a pod that is still to run decides on the gang's settings. The settings
-// of a job's finished pods do not bind the pods that replaced them.
+// TestOneThatIsStillToRunSpeaks checks that a pod that has not finished decides on the gang's settings, if one exists.
+// So the settings of a job's finished pods do not apply to the pods that replaced them.
 func TestOneThatIsStillToRunSpeaks(t *testing.T) {
 	old, replaced := podSaying("old", 0, map[string]string{gangs.MinAvailableAnnotation: "3"}), podSaying("new", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
 	name := gangs.Name{Namespace: "a", Name: "x"}

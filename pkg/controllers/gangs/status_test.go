@@ -141,7 +141,7 @@ func TestStatusFollowsThePods(t *testing.T) {
 }
 
 // TestPluginsPodGroups checks that scheduler-plugins' PodGroups get their status through the status subresource,
-// without the number of scheduled pods, and also when their CRD is installed late.
+// without the number of scheduled pods, even if their CRD is installed late.
 func TestPluginsPodGroups(t *testing.T) {
 	withController(t, func(w *harness) {
 		for i := range 2 {

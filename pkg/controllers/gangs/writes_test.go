@@ -102,8 +102,8 @@ func TestAGangOfAnOutageIsMadeSoonAfterIt(t *testing.T) {
 	})
 }
 
-// TestPatchesAreOfTheVersionThatWasRead checks that patches carry the resource version that was read. A pod that has
-// just been bound keeps its PodGroup, and no status is computed from an old one.
+// TestPatchesAreOfTheVersionThatWasRead checks that patches carry the resource version that was read. So a patch fails
+// if the pod was bound since, or if the status was computed from an outdated object.
 func TestPatchesAreOfTheVersionThatWasRead(t *testing.T) {
 	withController(t, func(w *harness) {
 		w.object(1, func(group *v1alpha1.PodGroup) { group.ResourceVersion = "7" })
@@ -183,7 +183,7 @@ func TestOneChangedMemberCostsFewPatches(t *testing.T) {
 	tests := map[string]struct {
 		said map[string]string
 		flip []map[string]string
-		// waiting reports whether no member is in a PodGroup before the last change.
+		// waiting reports whether no member is in a PodGroup, because no valid minimum is declared.
 		waiting bool
 	}{
 		"the oldest says something else than the others": {

@@ -317,10 +317,9 @@ func TestHeldResourcesCountOnce(t *testing.T) {
 	}
 }
 
-// TestAGangThatIsAdmittedOrRefusedKeepsNothing checks that a gang that is admitted or refused reserves nothing that a
-// gang of another namespace, which comes after it, needs. In each session the older gangs of a tenant come first and
-// request more than is left beside the other gang. The tenant deletes each gang when it is admitted, or no plugin
-// after capacity admits it.
+// TestAGangThatIsAdmittedOrRefusedKeepsNothing checks that an admitted or refused gang reserves nothing. In each
+// session, a tenant's older gang and a gang of another namespace together request more than is free. The older gang is
+// deleted after its admission, or plugin overcommit refuses it. The other gang is admitted each time.
 func TestAGangThatIsAdmittedOrRefusedKeepsNothing(t *testing.T) {
 	const tiers = "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins: [{name: gang}, {name: predicates}, %s]\n"
 	tests := map[string]struct{ plugins, asks, runsIn string }{

@@ -92,8 +92,8 @@ func TestOnlyTheHolderOfTheLeaseWrites(t *testing.T) {
 	}
 }
 
-// election takes part in the election for the lease, which cannot be reached while away is set, and leads until lead
-// returns. The fence must be closed before and after that.
+// election wins the election for the lease and calls lead. While away is set, the lease cannot be written. It checks
+// that the fence is closed before this process holds the lease, and after it has released the lease.
 func election(t *testing.T, away *atomic.Bool, lead func(p *process)) {
 	opts := &Options{ServerOption: options.NewServerOption()}
 	commonutil.LeaderElectionDefault(&opts.LeaderElection)
@@ -201,8 +201,8 @@ func TestFenceIsClosedBeforeTheLeaseIsReleased(t *testing.T) {
 	})
 }
 
-// TestARenewalCountsFromWhenItWasSent checks that a renewal counts from the time when it was sent. Other processes
-// count from its arrival, which is later than that and not later than its answer.
+// TestARenewalCountsFromWhenItWasSent checks that a renewal counts from the time when it was sent. Other processes may
+// count from its arrival at the API server, which is after that time and before the response.
 func TestARenewalCountsFromWhenItWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{term: 10 * time.Second}

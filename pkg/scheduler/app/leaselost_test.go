@@ -30,7 +30,8 @@ func ended(t *testing.T, done <-chan error) error {
 	}
 }
 
-// inSteps returns an action that once submits the pods of gang g in a transaction, with this step, to node n.
+// inSteps returns an action that once places the pods of gang g on node n and submits them in a transaction with this
+// step. The function of returns the scheduler.
 func inSteps(t *testing.T, of func() *scheduler, step binding.Step) framework.Action {
 	done := false
 	return action{"in-steps", func(ssn *framework.Session) {

@@ -18,8 +18,8 @@ const (
 	// heartbeat is the longest time without a cycle while any task or PodGroup waits. It bounds the delay after a
 	// change that the loop missed or considered irrelevant.
 	heartbeat = 15 * time.Second
-	// idleBefore is the length of a quiet time without cycles. After the next cycle, the loop then pauses only for
-	// burstDelay, and not for as long as the cycle took.
+	// idleBefore is how long no cycle may have run before a cycle counts as the first after a quiet time. After such a
+	// cycle, the loop pauses only for burstDelay, and not for as long as the cycle took.
 	idleBefore = 500 * time.Millisecond
 	// lowUrgencyDelay is the time from a change that cannot help a pending task to the next cycle. It is short because
 	// a PodGroup should soon report that its gang runs.

@@ -15,7 +15,7 @@ import (
 
 const ms = time.Millisecond
 
-// script is a cycler that records when it was called, as the time since its beginning.
+// script is a cycler with scripted results. It records when each cycle began, as the time since begin.
 type script struct {
 	begin time.Time
 	// takes is the duration of each cycle, and unsettled is its result.

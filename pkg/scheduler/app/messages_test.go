@@ -186,8 +186,9 @@ func TestImpossibleFlags(t *testing.T) {
 	}
 }
 
-// TestImpossibleLease checks that an impossible lease is rejected. The API server refuses a lease with such a name
-// every time, and the elector never gives up. Kubernetes no longer has locks of other kinds.
+// TestImpossibleLease checks that flags of an impossible lease are rejected. The API server rejects a lease with an
+// invalid name or namespace every time, and the elector would retry forever. Kubernetes no longer supports locks other
+// than leases.
 func TestImpossibleLease(t *testing.T) {
 	tests := map[string]struct {
 		change func(*componentbaseconfig.LeaderElectionConfiguration)

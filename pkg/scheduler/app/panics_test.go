@@ -188,7 +188,8 @@ func TestCyclesThatPanicWithEveryObject(t *testing.T) {
 	}
 }
 
-// keepGoingOnce guards settings for the rest of the process, which goroutines that panicked may read at any time.
+// keepGoingOnce applies the settings of keepGoing for the rest of the test process. They cannot be reverted, because
+// goroutines that panicked may read them at any time.
 var keepGoingOnce sync.Once
 
 // TestAPanicOnAnothersGoroutineEndsNoProcess checks that a panic on another goroutine does not end the process.
@@ -262,8 +263,8 @@ func TestASearchWaitsForLateReportsOfPanics(t *testing.T) {
 	}
 }
 
-// TestCyclesGoOnWhileAnythingIsQuarantined checks that cycles go on while an object is quarantined. It returns after
-// a time, when no other gang may be waiting.
+// TestCyclesGoOnWhileAnythingIsQuarantined checks that each cycle requests another one while an object is quarantined.
+// The object is tried again after a time, and then no other gang may be waiting.
 func TestCyclesGoOnWhileAnythingIsQuarantined(t *testing.T) {
 	s := newTestScheduler(t, gangOf(1), builtIn(t, "trap"), action{"trap", func(ssn *framework.Session) {
 		if ssn.Jobs["ns/g"] != nil {

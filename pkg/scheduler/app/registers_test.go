@@ -15,9 +15,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 )
 
-// TestPluginsRegisterInOurSession checks that plugins register their functions with this project's session. They sign
-// their results, so allocate skips a plugin that has registered nothing there. Only plugin evictionbackoff has a
-// predicate in upstream's session alone, and allocate does not use it.
+// TestPluginsRegisterInOurSession checks that this project's plugins register their predicates and scores with this
+// project's session. They sign their results, so allocate skips a plugin that has registered nothing there. Only plugin
+// evictionbackoff has a predicate in upstream's session alone, and allocate does not use it.
 func TestPluginsRegisterInOurSession(t *testing.T) {
 	names := []string{transaction.Name, evictionbackoff.Name}
 	var conf []string

@@ -57,8 +57,8 @@ func TestANewConfigurationGetsACycleNow(t *testing.T) {
 	}
 }
 
-// TestTheCauseOfAbandonedCyclesIsReported checks that the cause of abandoned cycles is reported, although
-// transactions in flight are drained well after that.
+// TestTheCauseOfAbandonedCyclesIsReported checks that run returns the reason why the watchdog ended the loop, although
+// the drain after that succeeds.
 func TestTheCauseOfAbandonedCyclesIsReported(t *testing.T) {
 	cfg := builtIn(t, "panic")
 	cfg.Tiers = nil
@@ -80,8 +80,8 @@ func TestTheCauseOfAbandonedCyclesIsReported(t *testing.T) {
 	}
 }
 
-// TestEndOfBackoffs checks that a new configuration ends the backoff of a failed gang, since the gang may need it.
-// The end of an outage of the API server ends the backoff too.
+// TestEndOfBackoffs checks that a new configuration ends the backoff of a failed gang, because the new configuration
+// may fix the failure. The end of an outage of the API server ends the backoff too.
 func TestEndOfBackoffs(t *testing.T) {
 	tests := map[string]func(t *testing.T, s *scheduler, cfg *config.Config){
 		"a new configuration": func(t *testing.T, s *scheduler, cfg *config.Config) {
@@ -146,8 +146,8 @@ func (counting) OnSessionClose(*framework.Session)   {}
 func (c counting) Recover(ctx context.Context) error { *c.recovered++; return ctx.Err() }
 
 // TestAPluginThatAReloadBringsInRecovers checks that a plugin that a reload adds recovers once, before its first
-// session. After a reload that removes it for a while, its steps are still in flight, so a second recovery would find
-// its own work.
+// session. If reloads remove the plugin and add it again, it does not recover again: its steps may be in flight, and it
+// would treat them as the work of a former leader.
 func TestAPluginThatAReloadBringsInRecovers(t *testing.T) {
 	without := builtIn(t, "allocate")
 	with := builtIn(t, "allocate")

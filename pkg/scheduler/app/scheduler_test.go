@@ -49,8 +49,8 @@ func eventually(t *testing.T, condition func() bool) {
 	}
 }
 
-// TestRegressionUnknownConfIgnored is for upstream's defect of that id: the process must end before it has sent a
-// request to the API server.
+// TestRegressionUnknownConfIgnored is for upstream's defect unknown-conf-ignored (docs/internals/upstream-defects.md):
+// the process must end before it has sent a request to the API server.
 func TestRegressionUnknownConfIgnored(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"a misspelt action":   {text: "actions: \"enqueue, alocate\"\n", want: "allocate"},
@@ -103,8 +103,8 @@ func builtIn(t *testing.T, actions string) *config.Config {
 	return cfg
 }
 
-// TestBuiltInTiersPrecedeTheConfiguredTiers checks that gangs with reservations for evictions precede partially bound
-// gangs.
+// TestBuiltInTiersPrecedeTheConfiguredTiers checks that the built-in tiers come first: plugin evictionbackoff, for
+// gangs that evicted pods, and then plugin transaction, for partially bound gangs.
 func TestBuiltInTiersPrecedeTheConfiguredTiers(t *testing.T) {
 	var names []string
 	s := newTestScheduler(t, clusterBeside(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {

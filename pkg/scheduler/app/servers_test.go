@@ -16,7 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestRegressionWildcardListen is for upstream's defect of that id: servers listen on all interfaces by default.
+// TestRegressionWildcardListen is for upstream's defect wildcard-listen (docs/internals/upstream-defects.md): its
+// servers listen on all interfaces by default.
 func TestRegressionWildcardListen(t *testing.T) {
 	tests := map[string]struct{ address, want, err string }{
 		"no host is loopback":      {address: ":8080", want: "127.0.0.1:8080"},
@@ -180,8 +181,8 @@ func outsideAddress(t *testing.T) net.IP {
 	return nil
 }
 
-// TestServersRefuseGangsOutsideLoopback sends requests to the servers that startServers starts. On a machine with
-// loopback addresses only, it uses these. TestListenHandlerRefusesGangsOutsideLoopback tests the refusals.
+// TestServersRefuseGangsOutsideLoopback sends requests to the servers that startServers starts. A machine may have
+// loopback addresses only. TestListenHandlerRefusesGangsOutsideLoopback tests the refusals on any machine.
 func TestServersRefuseGangsOutsideLoopback(t *testing.T) {
 	listens, clients := map[string]string{"all addresses": "0.0.0.0"}, map[string]string{"loopback": "127.0.0.1"}
 	if outside := outsideAddress(t); outside != nil {

@@ -20,7 +20,7 @@ import (
 func TestPluginThatBindsVolumes(t *testing.T) {
 	type binders struct {
 		Named bool
-		// Predicates is the switch of predicates. Nil is its default, which is on.
+		// Predicates is the argument of plugin predicates that makes it bind volumes; nil stands for its default, true.
 		Predicates any
 	}
 	for name, tc := range map[string]struct {
@@ -72,8 +72,7 @@ func TestTheChartReadsSettingsOfGangs(t *testing.T) {
 	t.Error("the chart's conf does not name coscheduling")
 }
 
-// TestUpstreamKnowsItsConf checks that the configuration for upstream's scheduler names no plugin that it does not
-// have.
+// TestUpstreamKnowsItsConf checks that the configuration for upstream's scheduler names only plugins that upstream has.
 func TestUpstreamKnowsItsConf(t *testing.T) {
 	if _, err := config.Parse([]byte(defaults.UpstreamConf()), config.NewCatalogue()); err != nil {
 		t.Error(err)

@@ -29,8 +29,8 @@ import (
 // ResourceClaims. It reads no resource that is not served, because it would wait for such lists for ever.
 func TestAnAPIServerWithoutClaimsForDevices(t *testing.T) {
 	tests := map[string]struct {
-		// serves are the served versions of the group. taints reports whether the feature gate is on that needs one
-		// more resource.
+		// serves are the served versions of API group resource.k8s.io. taints reports whether feature gate
+		// DRADeviceTaints is on, which needs version v1alpha3, too.
 		serves []string
 		taints bool
 		status int

@@ -14,7 +14,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// tenantInput is a list in an object that a tenant can make as long as the API server's limits allow.
+// tenantInput is a list in an object. A tenant chooses its length; only the API server limits it.
 type tenantInput struct {
 	// fits is the number of elements that the scheduler accepts, and most the number that an object of 1 MB can have.
 	// If most is 0, it equals fits.
@@ -32,8 +32,8 @@ type tenantInput struct {
 // portsOfUnlike is the number of host ports that each member requests.
 const portsOfUnlike = 40
 
-// unlikeWithPorts returns a gang of n members of different sizes, with the same host ports, each on the address of
-// its index. One member fits on a node.
+// unlikeWithPorts returns the input of a gang of n members of different sizes. Each member needs its own node. All
+// members request the same host ports, each member on the address that the function returns for it.
 func unlikeWithPorts(address func(member int) string) tenantInput {
 	return tenantInput{fits: 240, changing: true, more: func(cluster *schedtest.Cluster, n int) {
 		cluster.Put(schedtest.MakePodGroup().Name("unlike").MinMember(int32(n)).Phase(v1beta1.PodGroupInqueue).Obj())

@@ -119,9 +119,10 @@ func (r *tenantRun) work() work {
 	return least
 }
 
-// worksLike compares a cycle's work with the largest input and its work with a smaller one, and returns the number of
-// cycles that it ran. Other work on a busy machine may affect each figure, so it measures several times before it
-// fails.
+// worksLike checks that a cycle with the largest input does at most four times the work some, with a margin
+// (workNoise). some is the work with n elements, a quarter of the elements that the scheduler accepts. The largest
+// input has most elements. worksLike measures several times before it fails, because other work on a busy machine adds
+// to each figure. It returns the number of cycles that it ran.
 func (r *tenantRun) worksLike(some work, n, most int) (cycles int) {
 	r.t.Helper()
 	var much work
@@ -134,10 +135,9 @@ func (r *tenantRun) worksLike(some work, n, most int) (cycles int) {
 	return cycles
 }
 
-// TestACyclesWorkIsLinearInATenantsInput checks that a cycle's work is linear in a tenant's input. An object within
-// the API server's limits must not cost more than that, nor cost that for each pair of a node and a member, since all
-// others would wait. The test counts allocations, which the race detector changes, so `make test-unit` runs it
-// without.
+// TestACyclesWorkIsLinearInATenantsInput checks that a cycle's work grows at most linearly with a tenant's input, up to
+// the API server's limits. Otherwise all other tenants would wait. The test counts allocations, which the race detector
+// changes, so `make test-unit` runs it without.
 func TestACyclesWorkIsLinearInATenantsInput(t *testing.T) {
 	logged := captureLog(t)
 	inputs := maps.Clone(groupInputs)
@@ -242,7 +242,7 @@ func captureLog(t *testing.T) *captured {
 	return c
 }
 
-// brief checks that no logged line exceeds the limit of a message and the length of its head.
+// brief checks that no logged line is longer than a message may be (brief.Most) plus the part before it (mostOfHead).
 func (c *captured) brief(t *testing.T) {
 	t.Helper()
 	klog.Flush()

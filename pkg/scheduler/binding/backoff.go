@@ -15,8 +15,8 @@ import (
 const memory = 10
 
 // Backoff delays the next try of gangs that failed. Each failure in a row doubles the gang's wait. All methods are safe
-// for concurrent use. One timer ends all waits. A gang is dropped if it neither fails again nor is forgotten within ten
-// times the longest wait. So memory is bounded by the failures of that time.
+// for concurrent use. One timer ends all waits. After its wait, a gang is remembered for ten times the longest wait,
+// and then dropped. So the number of failures in that time bounds the size of a Backoff.
 //
 //	          Failed                      wait over, Retry...
 //	unknown ─────────► waiting (blocked) ─────────────────────► remembered (free)

@@ -52,8 +52,8 @@ func TestAGangIsJudgedOncePerBurst(t *testing.T) {
 	})
 }
 
-// TestALossSoonAfterAVerdictIsJudged checks that the gate is called for a loss soon after its last call, so the other
-// members do not wait for the slowest member.
+// TestALossSoonAfterAVerdictIsJudged checks that a loss soon after a call of the gate leads to another call. So a gang
+// below its minimum fails at once, and not when its slowest member has passed.
 func TestALossSoonAfterAVerdictIsJudged(t *testing.T) {
 	const ms = time.Millisecond
 	tests := map[string][]time.Duration{

@@ -149,9 +149,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestCancelBetweenBarrierAndFirstBindJudgesAgain checks that the gate is called again if a pod is deleted between
-// the barrier and the first bind. The only API call is in use by another gang's bind when the gang passes its
-// barrier.
+// TestCancelBetweenBarrierAndFirstBindJudgesAgain checks that the gate is called again if a pod is deleted between the
+// barrier and the first bind. Another gang's bind uses the only slot for API calls when the gang passes its barrier.
 func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 	tests := map[string]struct {
 		minimum int
@@ -183,8 +182,8 @@ func TestCancelBetweenBarrierAndFirstBindJudgesAgain(t *testing.T) {
 	}
 }
 
-// TestCancelDuringTheVerdictJudgesAgain checks that the gate is called again if a pod is deleted before the gate is
-// asked again after an error, because its result then counts a deleted member.
+// TestCancelDuringTheVerdictJudgesAgain checks that a pod that is deleted after a call of the gate failed, and before
+// the next call, no longer counts for its gang's minimum.
 func TestCancelDuringTheVerdictJudgesAgain(t *testing.T) {
 	for range 20 {
 		bubble(t, func(t *testing.T, w *harness) {

@@ -27,8 +27,8 @@ func TestASlowBindIsReported(t *testing.T) {
 	tests := map[string]struct {
 		script
 		gate []error
-		// patient reports whether calls have a time limit of ten minutes, one slot, and one extra slot for a call
-		// that hangs.
+		// patient reports whether calls time out only after ten minutes, and whether one call may run at a time beside
+		// one that hangs.
 		patient bool
 		// hogs is the number of other gangs' Bindings that hang.
 		hogs int

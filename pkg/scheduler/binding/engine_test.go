@@ -16,7 +16,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// bubble runs the test with a harness under a fake clock, and then fails for each violation.
+// bubble runs the test with a harness under a fake clock, and then fails the test for each violation that the harness
+// found.
 func bubble(t *testing.T, f func(t *testing.T, w *harness), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -158,8 +159,8 @@ func TestChainsOfOneGangAreBounded(t *testing.T) {
 	}, withMemberParallelism(2))
 }
 
-// TestWaitingStepsTakeNoPlace: The volumes of a gang of 512 take 30 s each to be created. The gang must not wait for
-// them in eight rounds.
+// TestWaitingStepsTakeNoPlace checks that members with long steps, such as the creation of a volume, wait together. A
+// gang of 512 whose steps take 29 s each must not need eight rounds of such steps.
 func TestWaitingStepsTakeNoPlace(t *testing.T) {
 	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, gang, "p", 512, slices.Repeat([]script{slowStep(29 * time.Second)}, 512)...)
@@ -170,7 +171,8 @@ func TestWaitingStepsTakeNoPlace(t *testing.T) {
 	})
 }
 
-// TestAStepThatWaitsFreesOnePlace checks that a step that was cancelled while it waited does not free a second place.
+// TestAStepThatWaitsFreesOnePlace checks that a long step lets one more member start, and that its later cancellation
+// does not let another one start.
 func TestAStepThatWaitsFreesOnePlace(t *testing.T) {
 	bubble(t, func(t *testing.T, w *harness) {
 		waits, quick := slowStep(20*time.Second), slowStep(placeTime/2)

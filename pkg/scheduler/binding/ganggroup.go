@@ -89,9 +89,9 @@ func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, p
 	}
 }
 
-// bindable turns short, such as "3 of minMember 5", into an error that says that only so many members can be bound.
-// short lists the minima that the gang does not reach; if it is nil, bindable returns nil. bindable adds the gang's
-// name if the transaction has several gangs.
+// bindable turns short into an error such as "only 3 of minMember 5 can be bound". short lists the minima that the gang
+// does not reach; if it is nil, bindable returns nil. bindable adds the gang's name if the transaction has several
+// gangs.
 func (t *Transaction) bindable(gang api.JobID, short error) error {
 	if short == nil {
 		return nil

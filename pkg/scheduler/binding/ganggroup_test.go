@@ -105,8 +105,8 @@ func (w *harness) of(gang api.JobID, name string, scripts ...script) (members []
 	return members
 }
 
-// TestGangGroupsTakeTurns: A transaction of several gangs waits for an earlier one of any of them, is in flight for
-// each, and delays the next one of any of them.
+// TestGangGroupsTakeTurns checks that a transaction of several gangs waits for an earlier transaction of any of these
+// gangs, and delays later ones. While it has not ended, each of its gangs is in flight.
 func TestGangGroupsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness()
@@ -148,7 +148,7 @@ func TestGangGroupsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestGangGroupLosesAGang: If a PodGroup of a gang group is deleted, its members are lost, and therefore the whole
+// TestGangGroupLosesAGang checks that the deletion of a PodGroup of a gang group fails the members of all gangs of the
 // group.
 func TestGangGroupLosesAGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -66,17 +66,17 @@ type act struct {
 	panics  bool
 	timeout time.Duration
 	noUndo  bool
-	// placed reports whether the plugin had an effect before the chain, which its rollback reverts.
+	// placed reports whether the plugin already did something when the member was placed (Step.RollbackIfNotRun).
 	placed bool
-	// notified reports whether the step is notified of the bind, and notifyPanics whether it then panics.
+	// notified reports whether the step has a function Bound, and notifyPanics whether that function panics.
 	notified, notifyPanics bool
-	// undo has the errors of the first rollbacks. undoTakes is how long each of them runs.
+	// undo has the errors of the first rollbacks. undoTakes is how long each rollback runs.
 	undo      []error
 	undoTakes time.Duration
 }
 
-// reply scripts one answer of the API server to a Binding. The write is applied unless lost is set. It is applied
-// that much later than the answer if late is set.
+// reply scripts one answer of the API server to a Binding. The Binding is applied unless lost is set. If late is set,
+// it is applied that long after the answer.
 type reply struct {
 	takes time.Duration
 	err   error

@@ -34,8 +34,8 @@ func TestLeastMembers(t *testing.T) {
 	}
 }
 
-// TestApplyMinimum checks that upstream's functions agree with ShortOf after ApplyMinimum, also if sub-groups need
-// more members than minMember.
+// TestApplyMinimum checks that upstream's functions agree with ShortOf after ApplyMinimum, even if sub-groups need more
+// members than minMember.
 func TestApplyMinimum(t *testing.T) {
 	group := func() *schedtest.PodGroupBuilder {
 		return schedtest.MakePodGroup().MinTaskMember("leader", 1).MinTaskMember("worker", 1)

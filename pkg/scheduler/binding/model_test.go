@@ -30,9 +30,10 @@ var (
 //
 //   - at the first Binding of a transaction, the members that passed and were not cancelled reach the minimum of each of
 //     its gangs, and in a strict gang all members have passed,
-//   - each started step of an unbound member, and each step that reverts an effect from before the chain, was rolled
-//     back successfully exactly once, in reverse order and while no step ran, and that no step of a bound member was,
-//   - the members that hold resources are those bound or in flight,
+//   - if a member is not bound, each of its steps that has begun, or is marked with RollbackIfNotRun, was rolled back
+//     successfully exactly once, in reverse order and while no step ran,
+//   - no step of a bound member was rolled back,
+//   - the members that hold resources are the members that are bound or in flight,
 //   - every transaction ends, and the transactions of a gang run one after the other.
 //
 // The seed determines the whole sequence before it begins.
@@ -74,8 +75,8 @@ type dice struct{ *rand.Rand }
 
 func (d dice) chance(percent int) bool { return d.IntN(100) < percent }
 
-// span returns zero half of the time, and otherwise up to longest. With its odd nanoseconds, two events happen at
-// once only if both begin at once.
+// span returns zero half of the time, and otherwise a random duration up to longest. Its nanoseconds are odd, so that
+// it hardly ever ends at the same moment as a timeout.
 func (d dice) span(longest time.Duration) time.Duration {
 	if d.chance(50) {
 		return 0

@@ -23,7 +23,7 @@ type outage struct {
 	err  error
 }
 
-// call is one request to the API server. The time of the call decides on the answer.
+// call is one request to the API server. It fails if the API server is away when the call begins.
 func (o *outage) call(ctx context.Context) error {
 	away := time.Now().Before(o.back)
 	if err := spend(ctx, rand.N(time.Second), false); err != nil {
@@ -135,7 +135,7 @@ func TestTheGateIsAskedAgain(t *testing.T) {
 	unauthorized := apierrors.NewUnauthorized("the server starts")
 	tests := map[string]struct {
 		gate []error
-		// back is the number of times that the API server returns, a second apart. deleted reports that the pod is
+		// back is the number of times that the API server returns, a second apart. deleted reports whether the pod is
 		// deleted after a minute.
 		back    int
 		deleted bool
@@ -241,8 +241,8 @@ func (s *starting) Bind(ctx context.Context, m *Member) error {
 	return s.harness.Bind(ctx, m)
 }
 
-// TestAnAPIServerThatStartsLeavesNoGangPartiallyBound checks that a starting API server leaves no gang partially
-// bound. Its first rejections, after the barrier, used to count as final, and the members that were sent later were
+// TestAnAPIServerThatStartsLeavesNoGangPartiallyBound checks that a starting API server leaves no gang partially bound.
+// Its first rejections, after the barrier, used to count as final, while members whose Bindings were sent later were
 // bound.
 func TestAnAPIServerThatStartsLeavesNoGangPartiallyBound(t *testing.T) {
 	const members, rounds = 300, 20

@@ -83,8 +83,8 @@ func refusing(pod string) func(*api.TaskInfo) error {
 	}
 }
 
-// looking submits a gang of three, whose last member takes that long to prepare, with a step that has a pre-commit
-// check.
+// looking submits a gang of three members with a step that has the pre-commit check look. The step of the last member
+// takes the duration in slowest.
 func (w *harness) looking(t *testing.T, minimum int, slowest time.Duration, look func(*api.TaskInfo) error) {
 	t.Helper()
 	w.setMinimum(gang, minimum)

@@ -53,8 +53,8 @@ const (
 	slotTime = time.Second
 	// openWindow is how many slots a new namespace may hold while other namespaces' calls hang.
 	openWindow = 4
-	// kept is the reciprocal of the part of a namespace's slots that is reserved for gangs without a slot. These gangs
-	// are served first until that many gangs hold slots.
+	// kept is the reciprocal of the part of a namespace's slots that goes first to gangs without a slot: until more
+	// than that number of gangs hold slots, a gang without a slot is served before gangs that hold some.
 	kept = 8
 )
 

@@ -30,7 +30,7 @@ func newSlotUsers(slots int) *slotUsers {
 	}
 }
 
-// want joins the given number of times for the gang. A gang that first joins earlier is older.
+// want requests the given number of slots for the gang. The earlier a gang's first request, the older it is.
 func (c *slotUsers) want(gang api.JobID, slots int) {
 	if c.gangs[gang] == nil {
 		c.came(gang)
@@ -116,8 +116,8 @@ func TestNamespacesLeaveSlotsForLaterNamespaces(t *testing.T) {
 	}
 }
 
-// TestGangsOfANamespaceAreServedOneAfterTheOther checks that gangs of a namespace are served one after the other. A
-// few are served beside the oldest, so none waits for a long one.
+// TestGangsOfANamespaceAreServedOneAfterTheOther checks that gangs of a namespace are served one after the other. A few
+// younger gangs get slots beside the oldest gang, so that they need not wait until a large gang has ended.
 func TestGangsOfANamespaceAreServedOneAfterTheOther(t *testing.T) {
 	c := newSlotUsers(128)
 	gangs := []api.JobID{"a/0", "a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7", "a/8", "a/9", "a/10"}

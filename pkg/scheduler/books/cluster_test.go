@@ -64,7 +64,7 @@ func (h *history) csiNode() {
 	h.books.Nodes.ShowCSI(node)
 }
 
-// load reports a measurement, possibly of a node that was deleted.
+// load records a measured load of a node, which may have been deleted.
 func (h *history) load() {
 	name, usage := h.nodeName(), &api.NodeUsage{CPUUsageAvg: map[string]float64{"10m": float64(h.rng.IntN(100))}}
 	h.note("node %s is loaded by %v", name, usage.CPUUsageAvg)

@@ -24,7 +24,8 @@ func (b *Books) open() *api.ClusterInfo {
 	return b.Snapshot(api.NewHyperNodesInfo(nil))
 }
 
-// TestImagesAreCounted checks that images are counted on the nodes that have them when the node is shown.
+// TestImagesAreCounted checks that a session sees, for each image of a node, how many nodes had the image when the node
+// was last shown.
 func TestImagesAreCounted(t *testing.T) {
 	b := newBooks(t)
 	show := func(name string, images ...string) {
@@ -85,9 +86,9 @@ func TestARecreatedEntryKeepsItsReport(t *testing.T) {
 	}
 }
 
-// TestFewerCPUsAreSeenAtOnce checks that a change of the number of CPUs is seen at once. CPUs assigned by sessions
-// stay assigned while the node reports fewer, also if the node is shown again before the next session.
-func TestFewerCPUsAreSeenAtOnce(t *testing.T) {
+// TestReportedCPUsKeepTheAssignedOnes checks that CPUs assigned by sessions stay assigned when the node reports fewer CPUs, even
+// if the node is shown again before the next session. When it reports more CPUs, a session sees what it reports.
+func TestReportedCPUsKeepTheAssignedOnes(t *testing.T) {
 	b := newBooks(t)
 	show := func(cpus string) {
 		numa := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
@@ -138,8 +139,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestASessionSeesTheHyperNodeThatWasNoted checks that a session sees the recorded HyperNode of a gang in the field
-// and in the annotation, which may be recorded separately.
+// TestASessionSeesTheHyperNodeThatWasNoted checks that a session sees the recorded HyperNode of a gang in the job's
+// field and in the PodGroup's annotation. Separate calls record these two.
 func TestASessionSeesTheHyperNodeThatWasNoted(t *testing.T) {
 	b := newBooks(t)
 	b.Tables.Queues[schedtest.Queue] = &api.QueueInfo{UID: schedtest.Queue, Name: schedtest.Queue}

@@ -45,7 +45,7 @@
 // # Rules
 //
 // One mutex guards all of it. No method calls the API server or waits while it holds the mutex. Lock and Unlock are exported for
-// readers; readers must not change the values that they get. Objects of informers are read-only, also for the books: an entry that needs another
+// readers; readers must not change the values that they get. Objects of informers are read-only, even for the books: an entry that needs another
 // annotation or quantity has a copy.
 //
 // The package uses upstream's types of package api, which sessions consist of. It uses neither informers nor the API server.

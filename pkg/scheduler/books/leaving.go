@@ -24,8 +24,8 @@ import (
 // A pod that is being deleted counts against its queue until it no longer exists. Otherwise a tenant could run any
 // number of pods, by deleting them as soon as they start. Pods that ran for at least ranLong before they were deleted
 // do not count while they leave. The next gang of the queue can then wait on their nodes. A tenant may thus use twice
-// the limit of its queue, for 3 of 13 minutes. Victims leave for longer, so they count. Plugin evictions leaves victims
-// out only for the gang that evicted them.
+// the limit of its queue while the pods leave, for 3 of 13 minutes (leavesBefore, leavesAfter and ranLong). Victims
+// leave for longer, so they count. Plugin evictionbackoff leaves victims out only for the gang that evicted them.
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
@@ -70,8 +70,8 @@ func (r *record) paid() bool {
 	return deleted.Sub(start.Time) >= ranLong
 }
 
-// updateDeleted updates two facts about the record's pod if it is being deleted. The pod stays if its resources do not
-// count as soon to be released, and it may still count against its queue. It also records when these facts change next.
+// updateDeleted recomputes, for a pod that is being deleted, whether it stays (its resources do not count as soon to be
+// released) and whether it counts against its queue. It also records when these results change next.
 func (p *Pods) updateDeleted(key api.TaskID, r *record) {
 	r.stays = false
 	delete(p.deleted, key)

@@ -26,9 +26,9 @@ func deletedUntil(name string, due time.Time) *v1.Pod {
 	return pod
 }
 
-// TestADeletedPodLeavesWhenItIsDue checks that the resources of a deleted pod count as releasing only around the end
-// of its grace period, and for a victim only for some minutes after the eviction. The pod never counts in its gang.
-// It counts against its queue unless it is leaving and had run for long.
+// TestADeletedPodLeavesWhenItIsDue checks that the resources of a deleted pod count as releasing only around the end of
+// its grace period, and for a victim only for some minutes after the eviction. The pod never counts in its gang. It
+// counts against its queue, unless it is leaving, had run for at least ten minutes and is no victim.
 func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 	begin := time.Unix(1_000_000, 0)
 	tests := map[string]struct {

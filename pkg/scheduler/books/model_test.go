@@ -47,8 +47,9 @@ type history struct {
 }
 
 // TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that are added, changed, deleted and
-// replaced during gaps of the watch; resizes; late claims; reservations, binds, releases and evictions; and sessions that
-// change their copies. After each event the books, and sometimes the snapshots, must equal the sums of the reference.
+// replaced during gaps of the watch; resizes; late claims; reservations, binds, releases and evictions; and sessions
+// that change their copies. After each event the books, and sometimes the snapshots, must equal the sums of the
+// reference.
 func TestBooksFollowTheReference(t *testing.T) {
 	first, n := firstSeed.Of(t), histories.Of(t)
 	for seed := first; seed < first+n; seed++ {
@@ -317,7 +318,8 @@ func (h *history) release() {
 	}
 }
 
-// seeBound lets the watch show a reserved pod on a node: its own, or another one to which another client bound it.
+// seeBound lets the watch show a reserved pod on a node: the reserved node, or a random node to which another client
+// has bound the pod.
 func (h *history) seeBound() {
 	name, ok := pick(h, h.truth.holds)
 	if !ok || h.truth.pods[name] == nil || h.truth.pods[name].Spec.NodeName != "" {

@@ -203,7 +203,8 @@ func (r *record) place() {
 	}
 }
 
-// holding returns the transaction's reservation of the pod that the watch shows; nil if it has none, or a node.
+// holding returns the transaction's reservation of the pod that the watch shows. It returns nil if the pod has no
+// reservation, or if the watch shows the pod on a node.
 func (r *record) holding() *hold {
 	if h := r.hold; h != nil && h.uid == r.shown.UID && r.shown.Spec.NodeName == "" {
 		return h

@@ -171,7 +171,8 @@ func (r *reference) sortedPods() []*v1.Pod {
 	})
 }
 
-// cpuOf is what the pod counts with: what a transaction reserved for it, until the watch shows it on a node.
+// cpuOf returns the CPU with which the pod counts, in milli-CPU. Until the watch shows a reserved pod on a node, this
+// is the reserved amount; otherwise, it is the pod's request.
 func (r *reference) cpuOf(pod *v1.Pod) float64 {
 	if held := r.holds[pod.Name]; pod.Spec.NodeName == "" && held != nil && held.uid == pod.UID {
 		return held.cpu
@@ -196,7 +197,7 @@ func line(uid api.TaskID, status api.TaskStatus, node string, attached int) stri
 	return fmt.Sprintf("%s %s on %q attaches %d", uid, status, node, attached)
 }
 
-// amount returns the sum as text. Beside a huge number, smaller ones are lost, in whatever order they are added.
+// amount returns the sum as text. All sums above 2^50 are "huge", because a float64 that large loses small addends.
 func amount(milliCPU float64) string {
 	if math.Abs(milliCPU) > 1<<50 {
 		return "huge"

@@ -23,8 +23,8 @@ func reserveOn(b *Books, placed *v1.Pod, node string) error {
 	})
 }
 
-// TestAResizedPodCountsAsReserved: from its reservation until the watch shows it on a node, whether it grows or shrinks. The informer's object is
-// not written to.
+// TestAResizedPodCountsAsReserved checks that a pod that is resized, to more or to less, counts with its reserved
+// amount from its reservation until the watch shows it on a node. The informer's object is not written to.
 func TestAResizedPodCountsAsReserved(t *testing.T) {
 	for _, size := range []string{"500m", "1", "700"} {
 		t.Run(size, func(t *testing.T) {
@@ -67,7 +67,8 @@ func TestAResizedPodCountsAsReserved(t *testing.T) {
 	}
 }
 
-// TestAResizedSidecarCountsAsReserved: init containers that run beside the pod's containers can be resized, too.
+// TestAResizedSidecarCountsAsReserved checks that a pod counts with its reserved amount if one of its sidecars is
+// resized. Grown includes sidecars, too.
 func TestAResizedSidecarCountsAsReserved(t *testing.T) {
 	b := newBooks(t)
 	pod := sized(schedtest.Resources{"cpu": "1"}).Obj()
@@ -87,7 +88,7 @@ func TestAResizedSidecarCountsAsReserved(t *testing.T) {
 	}
 }
 
-// TestGrown: which changes of a pod exceed the reservation of its transaction.
+// TestGrown checks which changes of a pod exceed the reservation of its transaction.
 func TestGrown(t *testing.T) {
 	tests := map[string]struct {
 		now  *schedtest.PodBuilder
@@ -121,7 +122,9 @@ func TestGrown(t *testing.T) {
 	}
 }
 
-// TestAPodThatGrewSinceItWasPlacedIsNotReserved: the session compared the former size with the limits of its queue. A smaller pod is reserved.
+// TestAPodThatGrewSinceItWasPlacedIsNotReserved checks that a pod is not reserved if it requests more than when it was
+// placed, because the session compared the former request with the limits of the queue. A pod that requests less is
+// reserved.
 func TestAPodThatGrewSinceItWasPlacedIsNotReserved(t *testing.T) {
 	tests := map[string]struct{ size, want string }{
 		"unchanged": {size: "2"},

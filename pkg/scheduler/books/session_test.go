@@ -39,7 +39,8 @@ func (h *history) session() {
 	}
 }
 
-// wholeEntries compares all fields of jobs, nodes and tasks. Sessions share Pods and Nodes with the books.
+// wholeEntries compares all fields of jobs, nodes and tasks. Pod and Node objects must be the same pointers, because
+// sessions share them with the books.
 var wholeEntries = cmp.Options{
 	cmp.Comparer(func(a, b *v1.Node) bool { return a == b }),
 	cmp.Comparer(func(a, b *v1.Pod) bool { return a == b }),

@@ -46,7 +46,7 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 }
 
 // prioritize records the priority of the job's PodGroup in the job, and returns it. If the PodGroup names no existing
-// PriorityClass, the priority is the parameter otherwise. The job keeps its priority if the PodGroup is deleted while
+// PriorityClass, the priority is the parameter `otherwise`. The job keeps its priority if the PodGroup is deleted while
 // its pods run.
 func (b *Books) prioritize(job *api.JobInfo, otherwise int32) int32 {
 	job.Priority = b.Tables.priorityOf(job, otherwise)

@@ -77,7 +77,7 @@ func (t *Tables) DefaultPriority() int32 {
 }
 
 // priorityOf returns the value of the PriorityClass that the job's PodGroup names. If it names no existing class,
-// priorityOf returns the parameter otherwise.
+// priorityOf returns the parameter `otherwise`.
 func (t *Tables) priorityOf(job *api.JobInfo, otherwise int32) int32 {
 	if job.PodGroup != nil {
 		if class := t.Priorities[job.PodGroup.Spec.PriorityClassName]; class != nil {

@@ -12,9 +12,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAGangRunsBesideItsVictimsWithinTheQueue checks that a gang runs beside its victims within the queue's limit. It
-// evicts a pod of its queue and has room on other nodes. It runs there while the pod, which takes minutes to
-// terminate, still runs, if the queue has room for both.
+// TestAGangRunsBesideItsVictimsWithinTheQueue checks that a gang runs beside its victim only if the queue has room for
+// both. The victim is a pod of the same queue that takes minutes to terminate. Its node is cordoned, and another node
+// has room for the gang.
 func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		for capability, want := range map[string]bool{"64": false, "127": false, "128": true} {

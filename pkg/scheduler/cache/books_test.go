@@ -36,9 +36,9 @@ func (w *harness) entries() []entry {
 	return all
 }
 
-// TestTaskIsFoundInAnyJob checks that a task is found in any job. The watch is two PodGroups ahead of the
-// reservation, and one ahead of upstream's cache. If the task were not found in its present job, sessions would see
-// it pending, and at the end it would be in two jobs.
+// TestTaskIsFoundInAnyJob checks that a reserved task is found after its pod has changed its PodGroup. The reservation
+// is in the first PodGroup, the books have the pod in the second, and the informer's store already in the third. If the
+// task were not found, sessions would see it as pending, and at the end it would be in two jobs.
 func TestTaskIsFoundInAnyJob(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePodGroup().Name("third").Obj())
@@ -60,8 +60,8 @@ func TestTaskIsFoundInAnyJob(t *testing.T) {
 }
 
 // TestAPodIsNotLostToAnotherOfItsName checks that a pod is not lost to another pod of the same name. Upstream's cache
-// drops a pod whose node has another pod of the same name. It also leaves a pod on its node that was deleted while it
-// was being bound and no longer named a PodGroup.
+// loses a pod if its node has another pod of that name. It also keeps a deleted pod on its node if the pod was deleted
+// while it was being bound and no longer named a PodGroup.
 func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	tests := map[string]func(w *harness, m *binding.Member){
 		"seen by a session":         func(*harness, *binding.Member) {},
@@ -92,8 +92,8 @@ func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	}
 }
 
-// TestABoundPodIsPendingUntilTheWatchShowsIt checks that a bound pod is pending until the watch shows it on its node,
-// an event that upstream's cache gets later.
+// TestABoundPodIsPendingUntilTheWatchShowsIt checks that a pod is pending in the books while only the informer's store
+// has it with its node, and the handler has not been called. Registering the node again does not change that.
 func TestABoundPodIsPendingUntilTheWatchShowsIt(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)

@@ -32,10 +32,10 @@ var (
 )
 
 // TestBooksAreTrue plays random events of pods, nodes, claims and the watch while sessions place pods, and binds
-// succeed or fail, with upstream's own workers running. It then compares the result with the API server:
+// succeed or fail, with the cache's own workers running. It then compares the result with the API server:
 //
 //   - no node has more pods on it than fit,
-//   - a pod, identified by name as well, is in at most one transaction,
+//   - at most one transaction at a time has a pod of a given name,
 //   - no step of a bound pod is rolled back, and no pod is bound whose steps are not done,
 //   - without pending work, the books equal the books of a newly started cache.
 //

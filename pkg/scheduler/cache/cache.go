@@ -46,8 +46,8 @@ type Observer interface {
 	// StatusRejected reports that the API server rejected a status of an object of this kind, and that the write is not
 	// retried.
 	StatusRejected(kind string)
-	// EventDone reports the result of an event: written, rejected (by the API server), or dropped (too many at once, or the
-	// API server was unavailable).
+	// EventDone reports the result of an event: written, rejected (by the API server), or dropped (too many at once, or
+	// the API server was unavailable).
 	EventDone(result string)
 }
 
@@ -70,8 +70,8 @@ type Cache struct {
 	ledger     *ledger.Ledger
 	evictor    *ledger.Evictor
 	reports    *report.Reporter
-	// vc is the Volcano client that writes all objects itself. Sessions get another client, which passes their updates
-	// of queues to the status writer (package statuswriter).
+	// vc is the Volcano client whose writes all go to the API server. Sessions get another client, which passes their
+	// updates of queues to the status writer (package statuswriter).
 	vc vcclient.Interface
 }
 
@@ -245,8 +245,9 @@ func (c *Cache) APIServerBack() {
 	c.reports.RetryNow()
 }
 
-// Blocked returns why sessions currently skip a gang: the gang is quarantined, members of its running transaction have failed, its queue is
-// paused while the scheduler searches for an object that makes cycles panic, or the gang waits for its backoff.
+// Blocked returns why sessions currently skip a gang: the gang is quarantined, members of its running transaction have
+// failed, its queue is paused while the scheduler searches for an object that makes cycles panic, or the gang waits for
+// its backoff.
 func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 	if _, message, is := c.quarantine.objects.Why(gang); is {
 		return message, true

@@ -22,9 +22,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestADeletedPodIsNoFailureOfItsGang checks that a deleted pod is no failure of its gang. A gang that is bound
-// without a surplus member has no reason to wait, whenever and however the scheduler learns that this member's pod
-// was deleted.
+// TestADeletedPodIsNoFailureOfItsGang checks that a deleted pod is no failure of its gang. The pod is a surplus member
+// of a gang that is bound without it. The gang then does not wait, whenever and however the scheduler learns of the
+// deletion.
 func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 	tests := map[string]struct {
 		open, inFlight func(w *harness)
@@ -175,9 +175,9 @@ func TestGangWithoutItsPodGroupIsReleased(t *testing.T) {
 	})
 }
 
-// TestPodsDeletedBeforeSubmitAreNotPreBound checks that pods deleted before the submission are not pre-bound. The
-// engine has no transaction yet when a PodGroup or a node is deleted during the session. Its members would hold their
-// nodes until their steps time out, or be bound to a missing node.
+// TestPodsDeletedBeforeSubmitAreNotPreBound checks that no pre-bind step runs for a member whose PodGroup or node is
+// deleted during the session, before the engine gets the transaction. Otherwise the member would hold its node until
+// its step times out, or would be bound to a missing node.
 func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 	tests := map[string]struct {
 		delete func(w *harness)
@@ -187,7 +187,7 @@ func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 			delete: func(w *harness) { w.remove(schedtest.MakePodGroup().Name("g").Obj()) },
 			want:   []string{"Pending", "Pending"},
 		},
-		"the PodGroup, which upstream's own watch has not shown yet": {
+		"the PodGroup, by a direct call of the handler": {
 			delete: func(w *harness) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) },
 			want:   []string{"Pending", "Pending"},
 		},
@@ -226,17 +226,16 @@ func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 	}
 }
 
-// deletedHereOnly deletes the PodGroup as the watch of this project's informers shows it. Upstream's informers do not
-// show the deletion yet.
+// deletedHereOnly deletes the PodGroup from the cluster and from the informers' stores, and calls the cache's handler.
 func (w *harness) deletedHereOnly(pg *v1beta1.PodGroup) {
 	w.unlist(pg)
 	w.changes.podGroupDeleted(pg)
 }
 
-// TestADeletedGangIsForgottenThoughUpstreamLags checks that a deleted gang is forgotten although upstream's cache
-// lags. That cache still has the PodGroup whose transaction ends because of the deletion, and no further event
-// reports the deletion.
-func TestADeletedGangIsForgottenThoughUpstreamLags(t *testing.T) {
+// TestADeletedGangIsForgottenOnceItsTransactionEnds checks that nothing is remembered of a deleted gang once its
+// transaction has ended. In one case, the informer's store still has the PodGroup after its deletion was reported. In
+// another case, the store lacks the PodGroup, and no handler is called.
+func TestADeletedGangIsForgottenOnceItsTransactionEnds(t *testing.T) {
 	slow := func() binding.Step { return waiting("slow", make(chan struct{})) }
 	tests := map[string]struct {
 		step func() binding.Step

@@ -152,11 +152,11 @@ func (ch *changes) nodeAdded(obj any) {
 
 // nodeUpdated compares the fields that placement depends on, and shortens the wait of gangs that failed on the node:
 //
-// - A change of spec, labels, allocatable resources or readiness requests a cycle at once. The gangs are retried soon, and not at
-// once, because one of their pre-bind steps may have caused the change.
-// - A change of annotations, in which agents register devices and write their heartbeats, retries the gangs just as soon, but
-// requests no cycle: a periodic cycle considers pending tasks anyway.
-// - All other changes, such as the kubelet's heartbeat, are ignored.
+//   - A change of spec, labels, allocatable resources or readiness requests a cycle at once. The gangs are retried
+//     soon, and not at once, because one of their pre-bind steps may have caused the change.
+//   - A change of annotations, in which agents register devices and write their heartbeats, retries the gangs just as
+//     soon, but requests no cycle: a periodic cycle considers pending tasks anyway.
+//   - All other changes, such as the kubelet's heartbeat, are ignored.
 //
 // A node that replaces another one of the same name counts as a new node.
 func (ch *changes) nodeUpdated(oldObj, newObj any) {

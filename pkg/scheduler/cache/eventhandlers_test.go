@@ -204,8 +204,8 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 	}
 }
 
-// TestAnObjectInThePlaceOfAnother checks that an object in place of another is handled. The deletion and the creation
-// fell into a gap of the watch, which shows an update.
+// TestAnObjectInThePlaceOfAnother checks that an update that replaces a pod, PodGroup or node by another object of its
+// name is handled as a deletion and a creation. The watch shows such an update if both fell into a gap.
 func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 	again := func(w *harness, before, after metav1.Object) {
 		after.SetUID(before.GetUID() + "-again")
@@ -275,8 +275,9 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 	}
 }
 
-// TestClaimChangesThatWakeNoSession checks that changes of claims wake no session. While a gang's volumes are bound,
-// each of its claims changes several times, and a cycle for each change would find no work.
+// TestClaimChangesThatWakeNoSession checks that a change of a claim wakes the loop only if a pod waits with the claim.
+// While a gang's volumes are bound, each of its claims changes several times, and a cycle for each change would find no
+// work.
 func TestClaimChangesThatWakeNoSession(t *testing.T) {
 	tests := map[string]struct {
 		arrange func(w *harness)

@@ -10,8 +10,8 @@ import (
 )
 
 // TestVictimIsLeavingUntilItsDeletionIsSeen checks that a victim is releasing until its deletion is seen. The watch
-// shows the victim's new status before its deletion, and upstream's cache then takes the victim for a running pod. A
-// cycle at that time must not evict another victim.
+// shows a new condition of the victim before its deletion. If the victim then counted as a running pod, a cycle at that
+// time would evict another pod.
 func TestVictimIsLeavingUntilItsDeletionIsSeen(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)

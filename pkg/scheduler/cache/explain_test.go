@@ -171,8 +171,8 @@ func TestAGangWithSurplusIsScheduled(t *testing.T) {
 }
 
 // TestGangsThatAreNotAdmittedGetEqualMessages checks that gangs that are not admitted get the same messages in every
-// cycle. In whatever order a map yields gangs, the repeated votes name the same plugin for each gang, so nothing is
-// written again.
+// cycle, so that nothing is written again. For each gang, the repeated votes name the same plugin in any order of the
+// gangs.
 func TestGangsThatAreNotAdmittedGetEqualMessages(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(append(gpuNodes(1), other(), filler(0))...)

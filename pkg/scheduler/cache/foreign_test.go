@@ -13,8 +13,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// addForeign adds a pod without a node as upstream's informer shows it: the informer's filter hides such pods of
-// other schedulers.
+// addForeign adds pods of other schedulers to the cluster and to the informers' stores, without calling a handler.
 func (w *harness) addForeign(pods ...*v1.Pod) {
 	w.t.Helper()
 	for _, pod := range pods {
@@ -30,8 +29,8 @@ func serve(t *testing.T) {
 	t.Cleanup(func() { options.ServerOpts = was })
 }
 
-// TestPodsOfTheWrongSchedulerAreReported checks that pods with the wrong schedulerName are reported. Without them,
-// their gang seems to have no pods.
+// TestPodsOfTheWrongSchedulerAreReported checks that pods with the wrong schedulerName are reported. Sessions do not
+// see these pods, so their gang seems to lack pods.
 func TestPodsOfTheWrongSchedulerAreReported(t *testing.T) {
 	const right = `; this scheduler places pods with schedulerName "volcano"`
 	const lacks = "Unschedulable NotEnoughTasks: minMember is 3 and "

@@ -98,8 +98,8 @@ const xAndY = `["ns/x","ns/y"]`
 func TestGangGroupsFromSessionToSession(t *testing.T) {
 	group, policy, mode := gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.ModeAnnotation
 	nowhere := func(p *schedtest.PodBuilder) *v1.Pod { return p.NodeSelector("no", "where").Obj() }
-	// groups has gang z, which is in no group and requests 6 GPUs, and after it the group of x and y, which requests
-	// 6 GPUs with gang y.
+	// groups returns two gangs of 6 GPUs for a node with 8 GPUs: gang z, which is in no group, and gang y, which forms
+	// a group with gang x. The test adds the pods of gang x.
 	groups := func(policyOfBoth, modeOfBoth string) []runtime.Object {
 		return []runtime.Object{
 			gangWith("x", 2, group, xAndY, policy, policyOfBoth, mode, modeOfBoth), gangWith("y", 2, group, xAndY, policy, policyOfBoth, mode, modeOfBoth),
@@ -169,8 +169,8 @@ func TestGangGroupsFromSessionToSession(t *testing.T) {
 	}
 }
 
-// TestWhichMembersAreBoundWithoutAFailingOne compares the bound members when the pre-bind of one member fails, by the
-// terms of its gang and of the group.
+// TestWhichMembersAreBoundWithoutAFailingOne checks which members are bound when the pre-bind of one member fails. This
+// depends on the minimum, mode and match policy of its gang, and on whether the gang is in a group.
 func TestWhichMembersAreBoundWithoutAFailingOne(t *testing.T) {
 	group, policy, mode := gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.ModeAnnotation
 	// gangsOf returns gang x with three members, and gang y with two.

@@ -81,8 +81,8 @@ func (h *Handle) PodsOn(node string) []*v1.Pod {
 	return pods
 }
 
-// CountResources sets the ResourceCounter that supplies capacity and usage of resources that Node and Pod objects do not
-// report.
+// CountResources sets the ResourceCounter that supplies capacity and usage of resources that Node and Pod objects do
+// not report.
 func (h *Handle) CountResources(counter accounting.ResourceCounter) { h.count(counter) }
 
 // Wake requests a cycle at once. A plugin calls it after a change that may let a pending task be placed.
@@ -91,6 +91,6 @@ func (h *Handle) Wake() { h.wake(WakeNow) }
 // EventRecorder returns an event recorder. The recorder drops an event that would only repeat the previous one.
 func (h *Handle) EventRecorder() record.EventRecorder { return h.recorder }
 
-// SharedDRAManager returns the state that plugins which allocate devices share; nil where the API server does not serve device
-// claims.
+// SharedDRAManager returns the state that plugins which allocate devices share; nil where the API server does not serve
+// device claims.
 func (h *Handle) SharedDRAManager() k8sframework.SharedDRAManager { return h.sources.shared }

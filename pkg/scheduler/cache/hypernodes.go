@@ -54,8 +54,8 @@ func (h *hyperNodes) nodeChanged(name string) {
 	h.changed[name] = true
 }
 
-// summary returns what reports of fields without effect need about the HyperNodes, as of the opening of the current
-// session. The result is read-only.
+// summary returns whether HyperNodes exist, and the names of their tiers, as of the opening of the current session.
+// Reports of PodGroup fields without effect use it. The result is read-only.
 func (h *hyperNodes) summary() report.HyperNodes {
 	h.reading.Lock()
 	defer h.reading.Unlock()

@@ -118,7 +118,8 @@ func TestMessagesOfInvalidHyperNodesAreShort(t *testing.T) {
 	}
 }
 
-// TestHyperNodesAreUpstreams checks that random forests of HyperNodes equal upstream's.
+// TestHyperNodesAreUpstreams checks that random forests of HyperNodes yield the same nodes, children and tiers as
+// upstream's code.
 func TestHyperNodesAreUpstreams(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))

@@ -27,8 +27,9 @@ type pluginInformers struct {
 	own   []*pluginInformer
 }
 
-// pluginInformer is an informer that the factories of the cache do not run. It becomes rejected when the API server answers
-// that it does not serve the kind or does not allow to list it. A rejected informer still retries the list.
+// pluginInformer is an informer that the factories of the cache do not run. It becomes rejected when the API server
+// answers that it does not serve the kind, or that the scheduler may not list it. A rejected informer still retries the
+// list.
 type pluginInformer struct {
 	toolscache.SharedIndexInformer
 	rejected atomic.Bool

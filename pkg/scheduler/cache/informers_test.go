@@ -96,8 +96,8 @@ func TestInformersOfOtherFactoriesRun(t *testing.T) {
 	}
 }
 
-// TestAnInformerThatItsPluginRunsIsRejected checks that an informer that its plugin runs itself is rejected, since it
-// would not list again as soon as the others.
+// TestAnInformerThatItsPluginRunsIsRejected checks that the cache does not start if a plugin itself runs an informer
+// that it passes to StartInformers. After an error, such an informer would list again later than the others.
 func TestAnInformerThatItsPluginRunsIsRejected(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	c := mustWrap(t, cluster, quiet{}, func(Urgency) {})
@@ -225,7 +225,7 @@ func TestUnlistableKindsStopOnlyReloadsThatNeedThem(t *testing.T) {
 	}
 }
 
-// TestHandle: A plugin can change its copy of the REST config, and can wake the loop.
+// TestHandle checks that a plugin can change its copy of the REST config, and can wake the loop.
 func TestHandle(t *testing.T) {
 	var woken []Urgency
 	c := mustWrap(t, schedtest.NewCluster(), quiet{}, func(u Urgency) { woken = append(woken, u) })
@@ -241,8 +241,8 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// TestListErrorsAreReported checks that list errors are reported, except that a kind is not served, which may last
-// for the life of the process.
+// TestListErrorsAreReported checks that list errors are reported, except the error that a kind is not served, which may
+// last for the life of the process. Once the informer has synced, that error is reported, too.
 func TestListErrorsAreReported(t *testing.T) {
 	cluster := schedtest.NewCluster()
 	cluster.Devices.Put(&v1alpha1.Device{})

@@ -89,8 +89,8 @@ func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {
 	}
 }
 
-// TestRegressionRunningWhilePending is for upstream's defect of that id (volcano#4383): the PodGroup is reported as
-// Running, or scheduled, while a member of its minimum is not bound.
+// TestRegressionRunningWhilePending covers upstream's defect running-while-pending (volcano#4383): upstream reports a
+// PodGroup as Running, or scheduled, while a member of its minimum is not bound.
 func TestRegressionRunningWhilePending(t *testing.T) {
 	tests := map[string]struct {
 		pods      []*schedtest.PodBuilder

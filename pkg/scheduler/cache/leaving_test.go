@@ -119,9 +119,9 @@ func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
 	}
 }
 
-// TestAGangDoesNotWaitForAPodThatStays checks that a gang does not wait for a pod that stays. It would hold the idle
-// nodes until the pod ends in a year. A gang does wait for a pod that ends in a moment, holds nodes for it, and runs
-// after its end.
+// TestAGangDoesNotWaitForAPodThatStays checks that a gang does not wait for a deleted pod whose grace period is long.
+// Otherwise the gang would hold the idle nodes, for up to a year. A gang does wait for a pod that ends in a minute: it
+// holds the idle nodes, and runs after the pod has ended.
 func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
 	for grace, holds := range map[time.Duration]bool{year: false, time.Hour: false, time.Minute: true} {
 		t.Run(grace.String(), func(t *testing.T) {
@@ -157,9 +157,9 @@ func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
 	}
 }
 
-// TestAVictimIsWaitedForSomeMinutes checks that a gang waits for a victim for some minutes only, since its grace
-// period may be a year. Afterwards, others get the resources that the gang was to use together with the victim's, and
-// the pod is not evicted again.
+// TestAVictimIsWaitedForSomeMinutes checks that a gang waits for a victim for 11 minutes only, since the victim's grace
+// period may be a year. Afterwards, the gang no longer holds the idle node that it needs beside the victim's node:
+// another gang runs. The victim is not evicted again.
 func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(nodeOf8(0).Obj(), nodeOf8(1).Obj())
@@ -202,8 +202,8 @@ func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 }
 
 // TestADeletedPodCountsNoMoreThanItsNodeHas checks that a deleted pod counts for no more than its node has. A tenant
-// may name any node and request any amount. All of the counted amount is in the minimum of the substitute job,
-// because upstream lets others use resources above the minimum.
+// may name any node and request any amount. In the job that stands for deleted pods, the minimum includes the whole
+// counted amount, because upstream lets other gangs use resources above the minimum.
 func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cpu, node string

@@ -23,7 +23,7 @@ import (
 
 var podsResource = v1.SchemeGroupVersion.WithResource("pods")
 
-// liveHarness is a cache that follows its cluster by watches, with upstream's own workers running, as in a scheduler.
+// liveHarness is a cache that follows its cluster by watches, with all its workers running, as in a scheduler.
 type liveHarness struct {
 	*Cache
 	t       *testing.T
@@ -162,7 +162,7 @@ func versionOf(pod *v1.Pod) int {
 }
 
 // show notifies the informer of the pod, unless a list has already shown this or a later version. As a watch does, it
-// passes a copy of the object, because upstream writes into it.
+// passes a copy of the object.
 func (g *gappyWatch) show(pod *v1.Pod, deleted bool) {
 	last := g.shown[pod.Name]
 	switch {
@@ -207,8 +207,8 @@ func (g *gappyWatch) end() {
 }
 
 // TestALateClaimDoesNotTakeItsPodOutOfItsTransaction checks that a late claim does not take its pod out of its
-// transaction. Upstream reads a pod again when its claim arrives later. A pod that is being bound must not be Pending
-// after that, and a waiting pod has its volumes counted.
+// transaction. The arrival of a claim rebuilds the tasks of its pods. A pod that is being bound must not become Pending
+// by that, and the volumes of a waiting pod are counted.
 func TestALateClaimDoesNotTakeItsPodOutOfItsTransaction(t *testing.T) {
 	cluster := schedtest.NewCluster(
 		schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),

@@ -17,7 +17,7 @@ type mutation struct {
 	do   func()
 }
 
-// shared are the types that copies share with the cache, in upstream's snapshot as here.
+// shared are the types whose objects snapshots share with the cache. Upstream's snapshots share the same types.
 var shared = map[reflect.Type]bool{
 	reflect.TypeFor[*v1.Pod]():        true,
 	reflect.TypeFor[*v1.Node]():       true,

@@ -12,8 +12,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestTheNUMATopologyOfADeletedNodeIsDeleted checks that the NUMA topology of a deleted node is deleted, and no
-// other.
+// TestTheNUMATopologyOfADeletedNodeIsDeleted checks that the deletion of a node deletes the NUMA topology of this node
+// only.
 func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		for _, name := range []string{"n", "m"} {

@@ -15,7 +15,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestPodsOfADeletedPodGroupFillTheirQueue: a queue of 4 cpu has 4 in use, and the PodGroup of the pods that use them does not exist.
+// TestPodsOfADeletedPodGroupFillTheirQueue checks that running pods whose PodGroup does not exist count against their
+// queue. Each queue has a capability of 4 CPUs, which four such pods use up in their queue. A gang of 1 CPU waits if it
+// is in that queue.
 func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 	const full = "QueueFull"
 	tests := map[string]struct {

@@ -18,19 +18,19 @@ import (
 )
 
 // A user who may create pods may write any node's name and any request into a pod, and the API server accepts that.
-// Upstream counts such a pod as holding its request. A pod of 1e15 cpu on a node that does not exist used up the share
-// of its whole queue. On an existing node it used up all that the cluster can admit. A kubelet would reject the pod,
-// but late, or never if the node does not exist.
+// Upstream counts such a pod as holding its request. So a pod of 1e15 cpu on a node that does not exist uses up the
+// share of its whole queue. On an existing node it uses up all that the cluster can admit. A kubelet would reject the
+// pod, but late, or never if the node does not exist.
 //
-// So in sessions the pods on a node together hold at most the node's resources, the oldest pods first. Pods on a node
-// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started come first.
-// Each holds the cpu and memory that its kubelet has granted, as the pod's status reports it, because the kubelet has
-// checked these. Its request may be more: a running pod can be resized to any amount, and the new request counts until
-// the kubelet marks the resize as infeasible. A kubelet that is down never does. So the excess of a request over the
-// grant counts only as far as the node has resources left. A kubelet ignores requests for extended resources that its
-// node does not list, and starts the pod. So started pods together hold at most the largest amount of an extended
-// resource that the node has listed. That is not always the current amount: a node whose kubelet or device plugin
-// restarts lists no devices for some time, although the devices are in use.
+// So here, in sessions, the pods on a node together hold at most the node's resources, the oldest pods first. Pods on a
+// node that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started come
+// first. Each holds the cpu and memory that its kubelet has granted, as the pod's status reports it, because the
+// kubelet has checked these. Its request may be more: a running pod can be resized to any amount, and the new request
+// counts until the kubelet marks the resize as infeasible. A kubelet that is down never does. So the excess of a
+// request over the grant counts only as far as the node has resources left. A kubelet ignores requests for extended
+// resources that its node does not list, and starts the pod. So started pods together hold at most the largest amount
+// of an extended resource that the node has listed. That is not always the current amount: a node whose kubelet or
+// device plugin restarts lists no devices for some time, although the devices are in use.
 
 // share is the part of a node's resources that a task is counted to hold.
 type share struct {
@@ -63,8 +63,8 @@ type listed struct {
 	of map[string]*api.Resource
 }
 
-// recordNode returns, for each resource, the largest amount that the node has listed as capacity or allocatable, now or in an
-// earlier call of recordNode. The result is a copy, which the caller may change.
+// recordNode returns, for each resource, the largest amount that the node has listed as capacity or allocatable, now or
+// in an earlier call of recordNode. The result is a copy, which the caller may change.
 func (l *listed) recordNode(node *api.NodeInfo) *api.Resource {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,11 +137,12 @@ func overcommitted(node *api.NodeInfo) bool {
 	return false
 }
 
-// shareOut distributes the node's resources among its tasks. First each task that a kubelet has started gets what is
-// granted to it. Together these tasks get at most the amount of an extended resource in most, which is the largest
-// amount that the node has listed. Then the tasks get the rest of their requests until nothing is left, started tasks
-// first, each kind in order of age. shareOut recomputes the node's used, releasing and idle resources, and returns the
-// tasks. Devices that the node has lost still count while the node's capacity lists them.
+// shareOut distributes the node's resources among its tasks. First each task that a kubelet has started gets the
+// resources that the kubelet has granted to it. Of an extended resource, these tasks together get at most the amount in
+// `most`, which is the largest amount that the node has listed. Then the tasks get the rest of their requests until
+// nothing is left: started tasks first, then the other tasks, the oldest first in each case. shareOut recomputes the
+// node's used, releasing and idle resources, and returns the tasks. Devices that the node has lost still count while
+// the node's capacity lists them.
 func shareOut(node *api.NodeInfo, most *api.Resource) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range node.Tasks {
@@ -196,8 +197,9 @@ func granted(task *api.TaskInfo) *api.Resource {
 	return grant
 }
 
-// withoutExcess returns what a kubelet has granted to a task, with extended resources limited to the amounts in most. It
-// subtracts the returned amounts from most, which then has the amounts that are left for other started tasks.
+// withoutExcess returns the resources that a kubelet has granted to a task, with extended resources limited to the
+// amounts in `most`. It subtracts the returned extended resources from `most`, which then has the amounts that are left
+// for other started tasks.
 func withoutExcess(grant, most *api.Resource) *api.Resource {
 	for name, amount := range grant.ScalarResources {
 		amount = min(amount, most.ScalarResources[name])

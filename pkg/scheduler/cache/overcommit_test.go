@@ -206,14 +206,15 @@ func grant(name string, resources schedtest.Resources) v1.ContainerStatus {
 	return v1.ContainerStatus{Name: name, Resources: &requests, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
 }
 
-// TestGrantsOfAllPartsOfAPod: beside an older pod that was resized, a pod holds the cpu and memory that were granted
-// to all of its containers that run, sidecars among them, and its overhead.
+// TestGrantsOfAllPartsOfAPod checks that a started pod holds the cpu and memory that were granted to all of its running
+// containers, including sidecars, and its overhead. Both pods of the node request more than the node has. The older pod
+// holds the resources that are left.
 func TestGrantsOfAllPartsOfAPod(t *testing.T) {
 	has := schedtest.Resources{"cpu": "1", "memory": "1Gi"}
 	over := schedtest.Resources{"cpu": "1e6", "memory": "1Ei"}
 	tests := map[string]struct {
 		change func(*v1.Pod)
-		// want is the number of times that the younger pod holds has.
+		// want is how many times the younger pod holds the resources in `has`.
 		want float64
 	}{
 		"a container":       {func(*v1.Pod) {}, 1},
@@ -317,7 +318,7 @@ func TestPodsHoldTheirRequestsWhenTheirNodeAppears(t *testing.T) {
 		}
 		node := schedtest.MakeNode().Name("late").Obj()
 		before := allocated()
-		w.list(node) // The watch has the node, and upstream's cache gets it later.
+		w.list(node) // The informer's store has the node, but no handler has been called.
 		listed := allocated()
 		w.add(node)
 		if diff := cmp.Diff([]float64{0, 1000, 1000}, []float64{before, listed, allocated()}); diff != "" {

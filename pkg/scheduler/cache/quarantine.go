@@ -23,8 +23,8 @@ type Quarantine struct {
 	reports *report.Reporter
 }
 
-// CyclePanicked records a cycle that panicked. turn is the gang that was being scheduled; empty if unknown. what is the
-// message of the panic. culprit reports whether an object that causes panics was found. another reports whether the
+// CyclePanicked records a cycle that panicked. turn is the gang that was being scheduled; empty if unknown. `what` is
+// the message of the panic. culprit reports whether an object that causes panics was found. another reports whether the
 // next cycle must run at once, because its snapshot has other objects than the cycle that panicked.
 func (q *Quarantine) CyclePanicked(turn api.JobID, what string) (culprit, another bool) {
 	found, another := q.objects.Panicked(time.Now(), turn, what)

@@ -18,8 +18,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRegressionScaleUpPartial is for upstream's defect of that id: the PodGroup's minimum was raised together with
-// new pods, the watch has shown the pods but not the PodGroup, and part of the gang is bound.
+// TestRegressionScaleUpPartial covers upstream's defect scale-up-partial. The minimum of the PodGroup was raised
+// together with new pods, and the watch has shown the pods but not the PodGroup. Upstream then binds a part of the
+// gang.
 func TestRegressionScaleUpPartial(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(4, 2)

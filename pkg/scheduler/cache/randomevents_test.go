@@ -124,8 +124,8 @@ func (a *actor) newForeignPod() {
 		Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj())
 }
 
-// live returns the API server's version of one of our pods, which has binds before the cache does. It returns nil if
-// the pod was deleted.
+// live returns the named pod as the API server has it, which may be bound before the watch shows that to the cache. It
+// returns nil if the pod was deleted.
 func (a *actor) live(name string) *v1.Pod {
 	object, err := a.w.cluster.Kube.Tracker().Get(v1.SchemeGroupVersion.WithResource("pods"), schedtest.Namespace, name)
 	if err != nil {

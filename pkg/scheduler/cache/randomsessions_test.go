@@ -81,9 +81,8 @@ func randomProfile(t *testing.T, w *harness) (*framework.Registry, *framework.Pr
 // whole is a cache whose sessions use upstream's snapshot and are opened by upstream alone.
 type whole struct{ framework.Cache }
 
-// TestSessionsAreAsIfAllWereCopied checks that a session equals one on full copies. Whatever happens in the cluster
-// while sessions are open or opening, and however sessions change their copies, the next session sees the same as
-// with a full snapshot.
+// TestSessionsAreAsIfAllWereCopied checks that a session on reused copies equals a session on a full snapshot, whatever
+// happens in the cluster while sessions are open or opening, and however sessions change their copies.
 func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -121,7 +120,8 @@ func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
 	}
 }
 
-// use changes the session as actions and plugins do, and at the end also as they must not.
+// use changes the session as actions and plugins do, and usually closes it. Finally it changes copies of jobs and nodes
+// in ways that are not allowed.
 func use(rng *rand.Rand, registry *framework.Registry, ssn *framework.Session) {
 	jobs, nodes := ssn.Jobs, ssn.Nodes
 	for range rng.IntN(5) {

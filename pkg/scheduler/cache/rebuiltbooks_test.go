@@ -41,7 +41,7 @@ func (tr *truth) settle() {
 	fresh := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 	copyTo(tr.t, tr.cluster, fresh)
 	other := startLive(tr.t, fresh, quiet{})
-	for _, pod := range tr.watch.list() { // after the classes, without which upstream counts no volumes
+	for _, pod := range tr.watch.list() { // after the classes, without which no volumes are counted
 		fresh.Put(pod)
 	}
 	diff := "not compared"

@@ -12,8 +12,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRegressionPrebindBlocksSession is for upstream's defect of that id (volcano#4692): one slow pre-bind stalls the
-// scheduling loop. Here sessions go on and bind another gang, and the slow gang is bound when it is ready.
+// TestRegressionPrebindBlocksSession covers upstream's defect prebind-blocks-session (volcano#4692): in upstream, one
+// slow pre-bind stalls the scheduling loop. Here sessions go on and bind another gang, and the slow gang is bound when
+// it is ready.
 func TestRegressionPrebindBlocksSession(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
@@ -36,8 +37,8 @@ func TestRegressionPrebindBlocksSession(t *testing.T) {
 	})
 }
 
-// TestRegressionPartialGang is for upstream's defect of that id: with minMember 4, one pre-bind fails, and 3 pods are
-// bound and stay. Above the minimum, the members without a failure are bound.
+// TestRegressionPartialGang covers upstream's defect partial-gang: with minMember 4, one pre-bind fails, and upstream
+// binds the other 3 pods, which stay. Here they are bound only if they reach the minimum.
 func TestRegressionPartialGang(t *testing.T) {
 	tests := map[string]struct {
 		minMember int32

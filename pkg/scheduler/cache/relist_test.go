@@ -18,9 +18,8 @@ import (
 
 var errTooOld = apierrors.NewResourceExpired("too old resource version")
 
-// TestAllInformersAreSoonBack checks that all informers, including upstream's, work soon after the API server
-// rejected their version as too old four times in a row. With client-go's pauses, that takes longer than the test
-// waits.
+// TestAllInformersAreSoonBack checks that all informers work soon after the API server has rejected their resource
+// version as too old four times in a row. With client-go's pauses, that would take longer than the test waits.
 func TestAllInformersAreSoonBack(t *testing.T) {
 	const failures = 4
 	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj())
@@ -60,8 +59,8 @@ func TestAllInformersAreSoonBack(t *testing.T) {
 	}
 }
 
-// TestEachKindIsListedAndWatchedOnce checks that each kind is listed and watched once: upstream's cache and this one
-// see the same stream of changes.
+// TestEachKindIsListedAndWatchedOnce checks that each kind is listed and watched only once, so that all parts of the
+// scheduler see the same stream of changes.
 func TestEachKindIsListedAndWatchedOnce(t *testing.T) {
 	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 	var mu sync.Mutex

@@ -203,8 +203,8 @@ func TestEqualPodsAreOneCause(t *testing.T) {
 	})
 }
 
-// TestRegressionNoBackoff is for upstream's defect of that id: a gang whose pre-bind always fails is retried every
-// cycle.
+// TestRegressionNoBackoff covers upstream's defect no-backoff: in every cycle, upstream retries a gang whose pre-bind
+// always fails. Here the gang waits, twice as long after each failure.
 func TestRegressionNoBackoff(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)

@@ -130,8 +130,8 @@ func changedGroup(w *harness) *schedtest.PodBuilder {
 	return b
 }
 
-// TestAReservedNodeCountsWithoutRoom checks that a reserved node counts without room: a pod that is being bound may
-// be on its node at any moment, whatever other pods were placed there since.
+// TestAReservedNodeCountsWithoutRoom checks that a pod that is being bound counts on its node even if other pods fill
+// the node, because the pod may be on its node at any moment.
 func TestAReservedNodeCountsWithoutRoom(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.reserved()
@@ -251,7 +251,7 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 		w.again("n")
 		check("on a node registered anew")
 		w.remove(schedtest.MakeNode().Name("n").Obj())
-		w.add(pod(0).Node("n").Phase(v1.PodRunning).Label("a", "b").Obj()) // Upstream creates a node entry without a Node for the pod.
+		w.add(pod(0).Node("n").Phase(v1.PodRunning).Label("a", "b").Obj()) // The books create a node entry without a Node for the pod.
 		w.Snapshot()
 		w.add(schedtest.MakeNode().Name("n").Obj())
 		check("on a node whose pod changed while it was away")
@@ -264,8 +264,9 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 	})
 }
 
-// TestANodeRegisteredAgainHasNoPodsOfOthers checks that a node that is registered again has no pods of other nodes.
-// The watch shows a pod on it that is being bound to another node, and upstream's cache gets that event later.
+// TestANodeRegisteredAgainHasNoPodsOfOthers checks that a node that is registered again has no pods of other nodes. The
+// books have a pod that is being bound to another node. The informer's store already has the pod on the registered
+// node, but the handler has not been called.
 func TestANodeRegisteredAgainHasNoPodsOfOthers(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)

@@ -17,8 +17,9 @@ import (
 // sized is the gang's pod i of so many cpus.
 func sized(i int, cpu string) *v1.Pod { return pod(i).Req(schedtest.Resources{"cpu": cpu}).Obj() }
 
-// TestAPodIsResizedInItsTransaction: its owner resizes it while a pre-bind step waits. A pod that grew is not bound with more than was reserved,
-// and holds no more meanwhile. The rest of its gang is bound if it is enough.
+// TestAPodIsResizedInItsTransaction checks a pod that its owner resizes while a pre-bind step waits. If the pod grew,
+// it is not bound, and meanwhile counts with no more than was reserved. The rest of its gang is bound if it reaches the
+// minimum.
 func TestAPodIsResizedInItsTransaction(t *testing.T) {
 	const cause = "pod ns/p0 was resized before it was bound: cpu (4 requested, 1 reserved)"
 	tests := map[string]struct {
@@ -56,7 +57,8 @@ func TestAPodIsResizedInItsTransaction(t *testing.T) {
 	}
 }
 
-// TestAPodIsResizedBeforeItsTransactionBegins: the session still places the rest of its gang.
+// TestAPodIsResizedBeforeItsTransactionBegins checks that a gang is not bound if a pod that it needs grew after its
+// placement. The session still places the rest of the gang, and all members are released.
 func TestAPodIsResizedBeforeItsTransactionBegins(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
@@ -74,7 +76,8 @@ func TestAPodIsResizedBeforeItsTransactionBegins(t *testing.T) {
 	})
 }
 
-// TestAPodIsResizedBeforeTheBooksSeeIt: the informer has the new size when the transaction begins, and the books have not.
+// TestAPodIsResizedBeforeTheBooksSeeIt checks that a pod that grew is not bound if its new size is in the informer's
+// store, but not yet in the books, when the transaction begins.
 func TestAPodIsResizedBeforeTheBooksSeeIt(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
@@ -88,7 +91,8 @@ func TestAPodIsResizedBeforeTheBooksSeeIt(t *testing.T) {
 	})
 }
 
-// TestAResizedPodOfAnotherGang: the pod names another PodGroup than the one of its transaction.
+// TestAResizedPodOfAnotherGang checks that a pod that grew is not bound even if it now names another PodGroup than its
+// transaction.
 func TestAResizedPodOfAnotherGang(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)

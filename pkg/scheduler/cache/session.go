@@ -17,8 +17,8 @@ import (
 // OnSessionOpen keeps the status of this scheduler's NodeShard unchanged while the session runs.
 func (c *Cache) OnSessionOpen() { c.shards.sessionOpens() }
 
-// Snapshot returns a snapshot of the books, with the changes that type snapshots lists. The snapshot shares nothing with
-// the books and belongs to the caller.
+// Snapshot returns a snapshot of the books, with the changes that type snapshots lists. The snapshot shares nothing
+// with the books and belongs to the caller.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	c.ledger.SessionOpens()
 	return c.snapshots.full()
@@ -43,8 +43,8 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, ma
 // tasks only through the methods of jobs and nodes.
 func (c *Cache) TrustSession() { c.books.Copies().Trust() }
 
-// AddBindTask adds the task to its gang's transaction without pre-bind steps. This project's sessions use AddToTransaction
-// instead, which takes the steps.
+// AddBindTask adds the task to its gang's transaction without pre-bind steps. This project's sessions use
+// AddToTransaction instead, which takes the steps.
 func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
 	return c.AddToTransaction(bindCtx, nil, nil, nil)
 }

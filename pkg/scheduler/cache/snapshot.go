@@ -19,20 +19,21 @@ import (
 
 // snapshots takes snapshots of the books. A snapshot is a copy of the books, with eight changes:
 //
-//   - Pods that hold nodes count against their queue even if their PodGroup does not exist, or if they are being deleted
-//     (orphans.go). Of the pods that are being deleted, only those count that the method Deleted of the books' Pods
-//     returns and whose node, if it exists, is ready.
+//   - Pods that hold nodes count against their queue even if their PodGroup does not exist, or if they are being
+//     deleted (orphans.go). Of the pods that are being deleted, only those count that the method Deleted of the books'
+//     Pods returns and whose node, if it exists, is ready.
 //   - Objects that are invalid or too large, or that made sessions panic, are quarantined (quarantine.go).
 //   - Pods hold no more than their node has (overcommit.go).
 //   - Nodes have their own copy of the state of their devices (devices.Own).
 //   - A job has the minima of its PodGroup, in the form that upstream's sessions read (binding.ApplyMinimum).
-//   - Pending tasks have their own copy of the pod, because allocation writes the node's name and plugins write annotations
-//     into it. Upstream writes both to the informer's pod.
-//   - A PodGroup has the status that this scheduler has decided, even if the watch still shows another status, so that no
-//     session decides the same thing again.
+//   - Pending tasks have their own copy of the pod, because allocation writes the node's name and plugins write
+//     annotations into it. Upstream writes both to the informer's pod.
+//   - A PodGroup has the status that this scheduler has decided, even if the watch still shows another status, so that
+//     no session decides the same thing again.
 //   - A pod whose node selector names a node has that node as its nominated node. allocate then tries this node before
-//     others, which the pod cannot use. The node must have room for all pods that name it, because preempt evicts no pods
-//     from a nominated node.
+//     others, which the pod cannot use. The node must have room for all pods that name it, because preempt evicts no
+//     pods from a nominated node. A gang that requires a network domain is left unchanged, because upstream ignores the
+//     domain of a pod with a nominated node.
 type snapshots struct {
 	books      *books.Books
 	nodes      corelisters.NodeLister
@@ -74,8 +75,8 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 // prepare makes the changes that turn a copy of the books into a snapshot (see type snapshots), except that it adds no
 // jobs. lost has, by gang, the tasks on nodes that do not exist. Each of them has a share (the resources that the task
 // is counted to hold) without resources. The parameter by has the copies of nodes and jobs that make up a session's
-// snapshot; it is nil for any other snapshot. prepare returns the annotations of the pending tasks' pods, as the watch has
-// them.
+// snapshot; it is nil for any other snapshot. prepare returns the annotations of the pending tasks' pods, as the watch
+// has them.
 func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) map[api.TaskID]map[string]string {
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)

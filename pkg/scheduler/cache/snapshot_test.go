@@ -19,8 +19,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRegressionSharedPodWrite is for upstream's defect of that id: allocation writes the node's name, and plugins
-// write annotations, into the informer's own pod, and do not remove them when the trial is reverted.
+// TestRegressionSharedPodWrite covers a defect of upstream: allocation writes the node's name, and plugins write
+// annotations, into the informer's own pod, and do not remove them when the trial is reverted.
 func TestRegressionSharedPodWrite(t *testing.T) {
 	tests := map[string]struct {
 		commit bool
@@ -88,7 +88,8 @@ func TestSnapshotTaskIsTheSameEverywhere(t *testing.T) {
 	})
 }
 
-// TestPodThatNamesItsNode: Allocate tries a nominated node first. The nomination is for one session only.
+// TestPodThatNamesItsNode checks that a snapshot nominates the node that a pod names in its node selector, so that
+// allocate tries this node first. The nomination is written neither to the informer's pod nor to the API server.
 func TestPodThatNamesItsNode(t *testing.T) {
 	named := func(node string) *v1.Pod {
 		return changed(pod(0).Obj(), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: node} })

@@ -18,8 +18,8 @@ import (
 
 const things v1.ResourceName = "example.com/thing"
 
-// thingCounter counts the resource things. It gives the capacity of nodes itself, and reads the use of pods from an
-// annotation.
+// thingCounter counts a resource, "example.com/thing". It supplies the capacity of nodes itself, and reads the use of
+// pods from an annotation.
 type thingCounter struct {
 	all     map[string]int64
 	broken  map[string]int64
@@ -125,8 +125,8 @@ func TestSumsOfACounter(t *testing.T) {
 	}
 }
 
-// TestASumIsRightWhereAMemberIsReserved checks that the amount is correct where a member is reserved. Since the
-// session opened, upstream has taken the node's own amount, which is zero.
+// TestASumIsRightWhereAMemberIsReserved checks that a node's amount is correct when a member is reserved on it. Since
+// the session opened, the watch has shown the node again, which itself reports an amount of zero.
 func TestASumIsRightWhereAMemberIsReserved(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.handle.CountResources(&thingCounter{all: map[string]int64{"n": 8}})

@@ -16,9 +16,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRegressionStartupRace is for upstream's defect of that id: the first cycle sees part of the nodes, because they
-// reach the cache through a queue, and the start does not wait for it. In this cache all listed objects are in the
-// books when Start returns.
+// TestRegressionStartupRace covers upstream's defect startup-race: in upstream, the first cycle sees only a part of the
+// nodes, because they reach the cache through a queue, and the start does not wait for it. In this cache all listed
+// objects are in the books when Start returns.
 func TestRegressionStartupRace(t *testing.T) {
 	const nodes, gangs = 1000, 100
 	objects := []runtime.Object{schedtest.MakeQueue().Name(schedtest.Queue).Obj()}
@@ -44,8 +44,8 @@ func TestRegressionStartupRace(t *testing.T) {
 }
 
 // TestTheStartWaitsForWhatPluginsLookUp checks that the start waits for objects that plugins read. A first session
-// without the device claims would assign their devices again, and one without disruption budgets would evict against
-// them.
+// without the device claims would assign their devices again, and one without disruption budgets would evict pods that
+// a budget protects.
 func TestTheStartWaitsForWhatPluginsLookUp(t *testing.T) {
 	for _, kind := range []string{"resourceclaims", "poddisruptionbudgets", "namespaces", "volumeattachments"} {
 		t.Run(kind, func(t *testing.T) {

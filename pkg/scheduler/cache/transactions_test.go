@@ -54,8 +54,8 @@ func TestAddToTransactionReservesUntilBound(t *testing.T) {
 	})
 }
 
-// TestRegressionStuckBinding is for upstream's defect of that id: an error while the books are updated leaves the
-// task Binding for ever.
+// TestRegressionStuckBinding covers upstream's defect stuck-binding: in upstream, an error while the cache is updated
+// leaves the task in status Binding for ever.
 func TestRegressionStuckBinding(t *testing.T) {
 	tests := map[string]struct {
 		change func(w *harness, bindCtx *vccache.BindContext)
@@ -113,8 +113,8 @@ func TestRegressionStuckBinding(t *testing.T) {
 	}
 }
 
-// TestRegressionCommitDrop is for upstream's defect of that id: one member that cannot be reserved is dropped, and
-// the rest of its gang is bound without it.
+// TestRegressionCommitDrop covers a defect of upstream: one member that cannot be reserved is dropped, and the rest of
+// its gang is bound without it.
 func TestRegressionCommitDrop(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(4, 4)
@@ -223,8 +223,8 @@ func TestBackfillCompletesTheGang(t *testing.T) {
 	})
 }
 
-// TestRegressionLockStall is for upstream's defect of that id: it waits for a full bind channel with the cache's lock
-// held. Here thousands of members are committed, sealed and read while no bind makes progress.
+// TestRegressionLockStall covers upstream's defect lock-stall: upstream waits for a full bind channel while it holds
+// the cache's lock. Here thousands of members are committed, sealed and read while no bind makes progress.
 func TestRegressionLockStall(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		const gangs, members = 40, 60

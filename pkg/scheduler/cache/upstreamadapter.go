@@ -62,8 +62,8 @@ func (c *Cache) ClientConfig() *rest.Config { return c.handle.rest }
 // SharedInformerFactory returns the informers of Kubernetes' objects.
 func (c *Cache) SharedInformerFactory() informers.SharedInformerFactory { return c.sources.kube }
 
-// SharedDRAManager returns the state that plugins which allocate devices share; nil where the API server does not serve device
-// claims.
+// SharedDRAManager returns the state that plugins which allocate devices share; nil where the API server does not serve
+// device claims.
 func (c *Cache) SharedDRAManager() k8sframework.SharedDRAManager { return c.sources.shared }
 
 // EventRecorder returns an event recorder. The recorder drops an event that would only repeat the previous one.
@@ -117,8 +117,8 @@ func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
 	return nil
 }
 
-// forwardPatch returns a patch that sets Volcano's annotation for the cluster to forward to (ForwardClusterKey). It fails
-// for another object of the same name.
+// forwardPatch returns a patch that sets Volcano's annotation for the cluster to forward to (ForwardClusterKey). The
+// API server rejects the patch for an object of the same name with another UID.
 func forwardPatch(uid types.UID, cluster string) []byte {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{batch.ForwardClusterKey: cluster}}})
 	if err != nil {

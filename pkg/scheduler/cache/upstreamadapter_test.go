@@ -12,8 +12,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAForwardedGangNamesItsCluster checks that the pods and the PodGroup of a forwarded gang name its cluster, and
-// that other objects with their names do not.
+// TestAForwardedGangNamesItsCluster checks that the pods and the PodGroup of a forwarded gang get an annotation with
+// its cluster, and that objects that have replaced them do not.
 func TestAForwardedGangNamesItsCluster(t *testing.T) {
 	another := func(object runtime.Object) func(*harness) { return func(w *harness) { w.cluster.Put(object) } }
 	group := schedtest.MakePodGroup().Name("g").Obj()
@@ -68,7 +68,7 @@ func note(clusters map[string]string, name string, annotations map[string]string
 	}
 }
 
-// TestIsJobTerminated: A job is terminated when neither its PodGroup nor any of its pods exists.
+// TestIsJobTerminated checks that a job is terminated when neither its PodGroup nor any of its pods exists.
 func TestIsJobTerminated(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		if !w.IsJobTerminated(gang) {

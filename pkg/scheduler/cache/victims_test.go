@@ -128,10 +128,10 @@ func (s *sessions) settle(grace time.Duration, pods ...string) {
 	}
 }
 
-// TestATenantRunsNoMoreByEvictingItsOwnPods checks that a tenant does not run more pods by evicting its own. Each of
-// its running pods is evicted for another one of its own. The tenant deletes the pod for which the eviction was made, or
-// the pod waits, also after its minimum was raised so that it holds no resources. The victims have a grace period of a
-// year or of some minutes.
+// TestATenantRunsNoMoreByEvictingItsOwnPods checks that a tenant does not run more pods than its queue admits by
+// evicting its own. In each round, a pod of 64 CPUs is submitted, and then a gang of higher priority that evicts it.
+// The gang is then deleted, waits for its victim, or waits for more members than can be placed. The victims have a
+// grace period of a year or of 9 minutes.
 func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion"} {
 		for _, then := range []string{"is deleted", "waits", "waits for more members", "waits for a member that fits nowhere"} {
@@ -176,9 +176,9 @@ func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 	}
 }
 
-// TestAGangHoldsWhatItsVictimsFree checks that a gang holds the resources that its victims free. One of two victims
-// in a full queue ends before the other. The gang holds that victim's node against another queue, and in its own
-// queue it takes no more than the victims and itself.
+// TestAGangHoldsWhatItsVictimsFree checks that a gang holds the resources that its victims free. One of its two victims
+// ends before the other. The gang holds that victim's node against a gang of another queue. In its own queue, the gang
+// and its victims count once, so the queue has room for a third pod.
 func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		t.Run(plugin, func(t *testing.T) {
@@ -241,8 +241,8 @@ func (g *grouped) GangGroup(job *api.JobInfo) *binding.GangGroup {
 }
 
 // TestAGroupHoldsWhatItsVictimsFree checks that a gang group holds the resources that its victims free. A gang of 16
-// CPUs evicts a pod of 64, and the other gang of its group takes 64 CPUs of an idle node. Both gangs fill their queue
-// once the pod has ended. Until then the other gang holds its node against another queue.
+// CPUs evicts a pod of 64 CPUs, and the other gang of its group takes 64 CPUs of an idle node. Once the pod has ended,
+// both gangs fill their queue. Until then, the other gang holds its node against another queue.
 func TestAGroupHoldsWhatItsVictimsFree(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		t.Run(plugin, func(t *testing.T) {
@@ -277,9 +277,9 @@ func TestAGroupHoldsWhatItsVictimsFree(t *testing.T) {
 	}
 }
 
-// TestAVictimCountsInTheQueuesThatCountedIt checks that a victim counts in the queues that counted it. A pod of queue
-// q with 64 CPUs is evicted and runs on for years. A sibling queue admits a gang of 64 CPUs, unless that exceeds
-// their parent's capability. If queues are not nested, it always does.
+// TestAVictimCountsInTheQueuesThatCountedIt checks that a victim counts in the queues that counted it. A pod of queue q
+// with 64 CPUs is evicted and runs on for years. A gang of 64 CPUs in a sibling queue runs, unless queues are nested
+// and it exceeds their parent's capability.
 func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
 	for _, tt := range []struct {
 		nested bool
@@ -374,8 +374,8 @@ func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
 	})
 }
 
-// TestTheQueueThatRefusesIsNotBlamedOnVictims checks that a queue that refuses a gang does not blame victims. A gang
-// waits for its victims in queue q. Another queue refuses a gang for its own reason.
+// TestTheQueueThatRefusesIsNotBlamedOnVictims checks the message of a gang that its queue refuses. It names the plugin
+// that refuses, and not the victims for which another gang waits in queue q.
 func TestTheQueueThatRefusesIsNotBlamedOnVictims(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		s := preempting(w, "capacity", "64")

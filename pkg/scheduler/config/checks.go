@@ -14,11 +14,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// check checks a value. It returns "" for a valid value, and otherwise a description of valid values that can follow "must
-// be" in a message.
+// check checks a value. It returns "" for a valid value, and otherwise a description of valid values that can follow
+// "must be" in a message.
 type check func(value any) string
 
-// typeCheck returns the check for the declared type of an argument. It accepts the Go types that upstream's plugins expect.
+// typeCheck returns the check for the declared type of an argument. It accepts the Go types that upstream's plugins
+// expect.
 func typeCheck(arg framework.Argument) check {
 	switch arg.Type {
 	case framework.String:
@@ -114,7 +115,7 @@ func number(value any) string {
 	return "a number"
 }
 
-// atLeast returns a check that accepts numbers of low or more. what is the description of valid values.
+// atLeast returns a check that accepts numbers of `low` or more. The parameter `what` describes valid values.
 func atLeast(low float64, what string) check {
 	return func(value any) string {
 		switch n := value.(type) {

@@ -38,8 +38,8 @@ func (p *parser) checkCombinations() {
 }
 
 // takenOver reports arguments of the plugin taken.Plugin that conflict with another plugin of the file, whose name is
-// by. The other plugin provides a feature that taken.Plugin would otherwise provide. So taken.Argument, which switches
-// the feature, must have the value taken.Value. Arguments that moved to the other plugin have no effect in
+// `by`. The other plugin provides a feature that taken.Plugin would otherwise provide. So taken.Argument, which
+// switches the feature, must have the value taken.Value. Arguments that moved to the other plugin have no effect in
 // taken.Plugin.
 func (p *parser) takenOver(by string, taken framework.Switch) {
 	line := p.pluginLines[by]

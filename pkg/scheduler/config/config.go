@@ -54,8 +54,8 @@ func (c *Config) Arguments(name string) framework.Arguments {
 	return vcframework.GetArgOfActionFromConf(c.Configurations, name)
 }
 
-// EvictPartiallyBoundAfter returns how long a gang that a crash left partially bound may wait for its other members before its
-// bound members are evicted; 0 means forever.
+// EvictPartiallyBoundAfter returns how long a gang that a crash left partially bound may wait for its other members
+// before its bound members are evicted; 0 means forever.
 func (c *Config) EvictPartiallyBoundAfter() time.Duration {
 	text, _ := c.Arguments(BindingBlock)[evictPartiallyBoundAfter].(string)
 	// Parse has checked the argument's text, so the error is ignored. If the text is empty or "never", the duration is 0.

@@ -365,8 +365,8 @@ func TestSwitchesThatAreTakenOver(t *testing.T) {
 	}
 }
 
-// TestBothDoIt: A configuration is rejected if two plugins would do the same work, with the lines of both, or if no
-// plugin would do it.
+// TestBothDoIt checks that a configuration is rejected if two plugins would do the same work, with the lines of both,
+// or if no plugin would do it.
 func TestBothDoIt(t *testing.T) {
 	cases := map[string]struct{ conf, want string }{
 		"the switch is on": {
@@ -409,7 +409,8 @@ line 7: argument "volumebinding.weight" of plugin "predicates" has no effect wit
 	}
 }
 
-// TestUpstreamValueErrors has values on which upstream's plugins panic, end the process, or silently use a default.
+// TestUpstreamValueErrors compares the errors for values on which upstream's plugins panic, end the process, or
+// silently use a default.
 func TestUpstreamValueErrors(t *testing.T) {
 	cases := map[string]struct {
 		plugin, arguments, want string

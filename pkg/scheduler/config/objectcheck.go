@@ -26,8 +26,7 @@ type problem struct {
 
 func problemf(format string, args ...any) problem { return problem{msg: fmt.Sprintf(format, args...)} }
 
-// The function is converts a check of a single value to an objectCheck, which checks a value at a path inside an
-// argument.
+// is returns an objectCheck that applies the check `ok` to a single value, at a path inside an argument.
 func is(ok check) objectCheck {
 	return func(path path, value any) []problem {
 		want := ok(value)

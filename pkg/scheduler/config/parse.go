@@ -232,8 +232,8 @@ func (p *parser) fields(c yamlNode, what string) []field {
 	return keys
 }
 
-// name returns the value of the field "name" of a list's item. of is the item, and what is how messages call it. If the
-// field is missing or invalid, name reports an error and returns false.
+// name returns the value of the field "name" of a list's item, the parameter `of`. Messages call the item `what`. If
+// the field is missing or invalid, name reports an error and returns false.
 func (p *parser) name(of yamlNode, name *field, what string) (string, bool) {
 	if name == nil {
 		if of.node.Kind == yaml3.MappingNode {

@@ -244,8 +244,8 @@ func (p *parser) validate(e entry, args framework.Arguments, fields map[string]f
 	}
 }
 
-// recoverValidate calls a plugin's Validate function. It converts a panic to an error, so that a panic at a reload does not
-// end the scheduler.
+// recoverValidate calls a plugin's Validate function. It converts a panic to an error, so that a panic at a reload does
+// not end the scheduler.
 func recoverValidate(validate func(framework.Arguments) error, args framework.Arguments) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

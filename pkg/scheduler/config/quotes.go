@@ -18,8 +18,8 @@ import (
 // is a valid value, the value replaces the text in the decoded file, with a warning. Plugins and checks then see the
 // value as if it had been written without quotes.
 
-// unquoted converts a quoted value to the type of an argument. It returns false if the value is not text, or if the text is
-// not a valid value of that type.
+// unquoted converts a quoted value to the type of an argument. It returns false if the value is not text, or if the
+// text is not a valid value of that type.
 func unquoted(kind framework.ArgumentType, value any) (plain any, ok bool) {
 	s, ok := value.(string)
 	if !ok {

@@ -45,7 +45,8 @@ func upstreamActions() []ActionSpec {
 	}
 }
 
-// upstreamInitParams declares the entry under `configurations` that upstream's Ascend backend of deviceshare reads as text.
+// upstreamInitParams declares the entry under `configurations` that upstream's Ascend backend of deviceshare reads as
+// text.
 func upstreamInitParams() ActionSpec {
 	flag := func(name, def, doc string) framework.Argument {
 		return framework.Argument{Name: name, Type: framework.AnyType, Default: def, Doc: doc}

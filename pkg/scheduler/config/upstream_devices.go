@@ -89,8 +89,8 @@ var predicatesValidate = shapes{
 	}))),
 }.validate
 
-// rising returns a check of a list of mappings: it must have at least one item, and the values of the key must increase.
-// Upstream ends the process for any other list.
+// rising returns a check of a list of mappings: it must have at least one item, and the values of the key must
+// increase. Upstream ends the process for any other list.
 func rising(key string, list objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		if problems := list(path, value); len(problems) > 0 {

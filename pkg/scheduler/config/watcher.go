@@ -31,8 +31,8 @@ const (
 // WatchOption changes how Watch works.
 type WatchOption func(*watch)
 
-// WithSeen gives Watch the content that the caller has read already. Different content counts as a change, even if it was
-// written before Watch was called. Without this option, the content at the beginning of Watch counts as read.
+// WithSeen gives Watch the content that the caller has read already. Different content counts as a change, even if it
+// was written before Watch was called. Without this option, the content at the beginning of Watch counts as read.
 func WithSeen(data []byte) WatchOption {
 	return func(w *watch) { w.seen, w.seenGiven = hashOf(data), true }
 }
@@ -142,8 +142,8 @@ func (w *watch) miss(err error) {
 	w.onChange(nil, err)
 }
 
-// arm watches the directory of the file and the directory of its link target. Watching a directory again costs nothing, and
-// is needed if the directory was replaced. arm reports whether both directories are watched.
+// arm watches the directory of the file and the directory of its link target. Watching a directory again costs nothing,
+// and is needed if the directory was replaced. arm reports whether both directories are watched.
 func (w *watch) arm() bool {
 	w.bases = map[string]bool{filepath.Base(w.path): true}
 	folders := map[string]bool{filepath.Dir(w.path): true}

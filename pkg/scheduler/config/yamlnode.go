@@ -97,8 +97,8 @@ func (c yamlNode) items() ([]yamlNode, bool) {
 	return out, true
 }
 
-// fields returns the keys of a mapping in the order of the file, merged keys (`<<`) last. twice has each duplicate key. ok
-// is false if the node is not a mapping.
+// fields returns the keys of a mapping in the order of the file, merged keys (`<<`) last. twice has each duplicate key.
+// ok is false if the node is not a mapping.
 func (c yamlNode) fields() (keys, twice []field, ok bool) {
 	values, ok := c.value.(map[any]any)
 	if !ok || c.node.Kind != yaml3.MappingNode {

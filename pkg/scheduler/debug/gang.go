@@ -27,8 +27,8 @@ const mostNamed = 100
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Source is how the user declared the gang: the API group of a PodGroup, or annotations of its pods; empty when the gang's
-	// PodGroup does not exist.
+	// Source is how the user declared the gang: the API group of a PodGroup, or annotations of its pods; empty when the
+	// gang's PodGroup does not exist.
 	Source string `json:"source,omitempty"`
 	// Owner is the object that the PodGroup was made for, such as "Job.batch.volcano.sh train".
 	Owner    string    `json:"owner,omitempty"`

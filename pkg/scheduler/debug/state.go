@@ -64,7 +64,7 @@ func stateOf(job *api.JobInfo, timedOut bool) State {
 	}
 }
 
-// has reports whether the gang's minimum is reached by the members for which the function counts returns true.
+// has reports whether the members for which `counts` returns true reach the gang's minimum.
 func has(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	return binding.ShortOf(job, &job.PodGroup.Spec, counts) == nil
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
-// Gangs are the gangs in the scheduler's books. The method View locks the books and calls the function see for each of
-// the gangs.
+// Gangs are the gangs in the scheduler's books. The method View locks the books and calls see for each of the gangs.
 type Gangs interface {
 	IDs() []api.JobID
 	View(ids []api.JobID, see func(*api.JobInfo))

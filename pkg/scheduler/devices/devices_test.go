@@ -38,7 +38,8 @@ import (
 type sharing struct {
 	// argument is the argument of deviceshare that enables it.
 	argument string
-	// holds is the annotation with the devices of a pod, and has its value for a pod with one device.
+	// holds is the annotation that lists the devices of a pod. `has` is the value of that annotation for a pod with one
+	// device.
 	holds, has string
 	node       func() *schedtest.NodeBuilder
 	// asks are a pod's limits for half a device, or for a whole one if devices are not divided. No node fits five
@@ -216,8 +217,8 @@ func ledger(ssn *sessiontest.Session) map[string]string {
 	return out
 }
 
-// TestRegressionDevicePatchInTrial is for upstream's defect of that id: devices are written to the API server in a
-// trial that is then dropped, and the ledger stays wrong.
+// TestRegressionDevicePatchInTrial covers a defect of upstream: devices are written to the API server in a trial that
+// is then reverted, and the ledger stays wrong.
 func TestRegressionDevicePatchInTrial(t *testing.T) {
 	trials := map[string]func(*vcframework.Statement, *sessiontest.Session, *api.TaskInfo) error{
 		"allocated": func(s *vcframework.Statement, ssn *sessiontest.Session, task *api.TaskInfo) error {
@@ -304,8 +305,8 @@ func TestDevicesTravelInTheBinding(t *testing.T) {
 	})
 }
 
-// TestRegressionSwallowedDeviceError is for upstream's defect of that id: devices are refused, and the pod is bound
-// without them.
+// TestRegressionSwallowedDeviceError covers a defect of upstream: devices are refused, and the pod is bound without
+// them.
 func TestRegressionSwallowedDeviceError(t *testing.T) {
 	in(t, false, pending(5), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()
@@ -363,9 +364,10 @@ func TestConfigurationsSwitchDevicesOn(t *testing.T) {
 	}
 }
 
-// TestDevicesAreSwitchedWhenTheSchedulerBegins checks that devices are set when the scheduler starts. Upstream ends
-// the process when successive configurations enable exclusive modes. It also keeps a mode enabled that a later
-// configuration disables, and never registers one that is enabled later.
+// TestDevicesAreSwitchedWhenTheSchedulerBegins checks that kinds of devices are enabled when the scheduler starts, and
+// that a later configuration with other kinds is rejected. Upstream ends the process when successive configurations
+// enable exclusive modes. It also keeps a mode enabled that a later configuration disables, and never registers one
+// that is enabled later.
 func TestDevicesAreSwitchedWhenTheSchedulerBegins(t *testing.T) {
 	sharings["GPU memory"].switchOn(t, false)
 	with := func(arguments map[string]any) framework.ProfileInput {
@@ -401,7 +403,8 @@ func TestDevicesAreSwitchedWhenTheSchedulerBegins(t *testing.T) {
 	}
 }
 
-// TestClientOfAClosedSession: Plugins of Kubernetes keep the client of the first session that they see.
+// TestClientOfAClosedSession checks that the client of a closed session writes to the API server, because
+// kube-scheduler's plugins keep the client of the first session that they see.
 func TestClientOfAClosedSession(t *testing.T) {
 	in(t, false, pending(1), func(t *testing.T, w *harness, s sharing) {
 		ssn := w.open()

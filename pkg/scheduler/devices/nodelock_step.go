@@ -28,9 +28,8 @@ type NodeLock struct {
 	Annotation string
 }
 
-// Take writes the value into the lock annotation of the node. It returns an error if the annotation already has a
-// value, and the function counts reports that this value is a valid lock. written reports whether the node has the new
-// value, or may have it.
+// Take writes the value into the lock annotation of the node. It returns an error if the annotation already has a value
+// that is a valid lock according to `counts`. `written` reports whether the node has the new value, or may have it.
 func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(was string) (bool, error)) (written bool, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		written = false

@@ -20,8 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Staging confines the effects of upstream's device code to the session. It handles placements of tasks, and placements that
-// the session undoes.
+// Staging confines the effects of upstream's device code to the session. It handles placements of tasks, and placements
+// that the session undoes.
 //
 // Upstream assigns devices to a placed task by writing annotations to the API server, before it is known whether the
 // placement will last. It also enters them at once in the node's ledger, its record of the node's devices. If the
@@ -171,8 +171,8 @@ func (s *Staging) lacking(task *api.TaskInfo) error {
 }
 
 // seen makes a task whose eviction was undone visible to the Kubernetes predicates again. Upstream's predicates plugin
-// removed the pod from its NodeInfo of the node at the eviction. When the eviction is undone, the plugin assigns devices
-// to the task again. If no devices are free, it does not put the pod back.
+// removed the pod from its NodeInfo of the node at the eviction. When the eviction is undone, the plugin assigns
+// devices to the task again. If no devices are free, it does not put the pod back.
 func (s *Staging) seen(task *api.TaskInfo) {
 	node := s.ssn.NodeMap[task.NodeName]
 	if node == nil || slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {

@@ -136,7 +136,8 @@ func TestUnstageRestores(t *testing.T) {
 	}
 }
 
-// TestMindClusterChips: Upstream builds these ledgers from ConfigMaps when a session opens, and does not record
+// TestMindClusterChips checks that the ledgers of MindCluster NPUs count the placements of a session, and no longer
+// count a reverted placement. Upstream builds these ledgers from ConfigMaps when a session opens, and does not record
 // placements in them.
 func TestMindClusterChips(t *testing.T) {
 	vnpu.AscendMindClusterVNPUEnable = true

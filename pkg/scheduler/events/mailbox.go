@@ -42,8 +42,8 @@ type queuedEventKey struct {
 // an event of a namespace is being written, the next event of the namespace waits. So many events, or a slow admission
 // webhook, of one namespace do not delay the events of other namespaces. The events of each namespace stay in order.
 //
-// The field most limits the number of events. Once the mailbox holds so many events, it drops events of namespaces
-// that have their equal part of most. Once it holds twice as many, it drops all events.
+// The field most limits the number of events. Once the mailbox holds that number, it drops new events of namespaces
+// that already have an equal part of it. Once it holds twice that number, it drops all new events.
 type mailbox struct {
 	// most is how many events the mailbox holds before it limits each namespace to an equal part of most.
 	most int

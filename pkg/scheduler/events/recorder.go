@@ -28,10 +28,10 @@ const (
 	mostOfReason = 128
 )
 
-// Recorder passes on only new events. It drops an event whose message equals the last message of the same object and
-// reason, if that last event is being written or can still be read. So a cycle without changes writes no event. A cycle
-// that finds the cause of a lost event again records the event again. Evictions are always recorded. The lengths of
-// messages are limited.
+// Recorder passes on only new events. It drops an event whose message equals the last message of the same object, type
+// and reason, if that last event is being written or can still be read. So a cycle without changes writes no event. A
+// cycle that finds the cause of a lost event again records the event again. Evictions are always recorded. The lengths
+// of messages are limited.
 type Recorder struct {
 	out Outlet
 
@@ -41,8 +41,8 @@ type Recorder struct {
 
 // Outlet delivers the events that a Recorder passes on.
 type Outlet interface {
-	// Send accepts the event without blocking. It calls the function done once, possibly before it returns. The
-	// argument there is false if the event was lost and a retry may succeed, else true.
+	// Send accepts the event without blocking. It calls done once, possibly before it returns. The argument of done is
+	// false if the event was lost and a retry may succeed; otherwise it is true.
 	Send(e Notice, done func(there bool))
 }
 
@@ -109,8 +109,8 @@ func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	return true
 }
 
-// recordDelivery records whether the event with this message was delivered (there is true) or lost. It does nothing if
-// a newer event of the same object, type and reason has replaced the event.
+// recordDelivery records whether the event with this message was delivered (`there` is true) or lost. It does nothing
+// if a newer event of the same object, type and reason has replaced the event.
 func (r *Recorder) recordDelivery(key eventKey, message uint64, there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

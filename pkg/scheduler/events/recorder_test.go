@@ -57,7 +57,8 @@ func (o *slowOutlet) Send(e Notice, done func(there bool)) {
 	o.messages, o.done = append(o.messages, e.Message), append(o.done, done)
 }
 
-// TestResultsOfEventsArriveLater: The object may have another event when the result of the first one arrives.
+// TestResultsOfEventsArriveLater checks which events are passed on if the result of an event arrives after the object
+// has another event, or after some time.
 func TestResultsOfEventsArriveLater(t *testing.T) {
 	tests := map[string]struct {
 		story func(tell func(message string), again func(message string), o *slowOutlet)

@@ -18,8 +18,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestPodWithTheNameOfAVictimGetsNoCondition checks that a pod with the name of a victim gets no condition. It was
-// created after the session began.
+// TestPodWithTheNameOfAVictimGetsNoCondition checks that a newer pod with the name of a victim gets no condition,
+// because it has another UID.
 func TestPodWithTheNameOfAVictimGetsNoCondition(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)

@@ -75,7 +75,7 @@ func (o *openTransactions) listLocked() []*binding.Transaction {
 	return slices.DeleteFunc(slices.Clone(o.inOrder), func(tx *binding.Transaction) bool { return o.byGang[tx.Gang] != tx })
 }
 
-// remove removes the transactions in the parameter those from the open transactions.
+// remove removes the given transactions from the open transactions.
 func (o *openTransactions) remove(those []*binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

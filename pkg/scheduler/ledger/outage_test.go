@@ -14,9 +14,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAGangThatFailsAsTheServerComesBackDoesNotWait checks that a gang that fails as the API server returns does not
-// wait. Its transaction was in flight during the outage, and may end before, after or while the API server returns.
-// The runs are concurrent, so some of them overlap at every step of the ledger.
+// TestAGangThatFailsAsTheServerComesBackDoesNotWait checks that a gang does not wait if its transaction was in flight
+// during an outage of the API server and failed. The transaction ends and ServerBack runs concurrently, many times, so
+// that they overlap at every step of the ledger.
 func TestAGangThatFailsAsTheServerComesBackDoesNotWait(t *testing.T) {
 	w := newWorld(t, schedtest.NewCluster())
 	defer w.Abort()

@@ -124,8 +124,8 @@ func wasIncomplete(r binding.Result) bool {
 	return slices.ContainsFunc(r.Failed, func(f binding.Failure) bool { return errors.Is(f.Err, errIncomplete) })
 }
 
-// shortOf returns an error that says what the transaction's gangs lack to their minima if all its members are bound; nil
-// if they lack nothing. The result there reports whether the PodGroups of all gangs exist.
+// shortOf returns an error that says which minimum a gang would not reach even if all members of the transaction were
+// bound; nil if all gangs reach their minima. The result there reports whether the PodGroups of all gangs exist.
 func (l *Ledger) shortOf(tx *binding.Transaction) (there bool, short error) {
 	l.books.Lock()
 	defer l.books.Unlock()

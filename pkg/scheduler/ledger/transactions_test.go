@@ -13,9 +13,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAPodGroupThatTheWatchHasNotComeToIsNotDeleted checks that a PodGroup that the watch has not shown yet does not
-// count as deleted. The books may have a PodGroup before the lister. Its members are prepared, and members of a
-// deleted PodGroup are released.
+// TestAPodGroupThatTheWatchHasNotComeToIsNotDeleted checks that a PodGroup that the watch has not delivered yet does
+// not count as deleted, although the books already have it. The steps of its members run. Members of a deleted PodGroup
+// are released.
 func TestAPodGroupThatTheWatchHasNotComeToIsNotDeleted(t *testing.T) {
 	tests := map[string]struct {
 		watchedUpTo string

@@ -25,7 +25,8 @@ func TestAnnotationsOfPodGroupsAreBounded(t *testing.T) {
 	few := map[string]string{quorum: "3", "example.com/note": "n"}
 	tests := map[string]struct {
 		has map[string]string
-		// want must be present, and cut is the length of the value of groups.
+		// want are annotations that must be kept unchanged. cut is the length to which the value of annotation groups
+		// is cut.
 		want map[string]string
 		cut  int
 	}{

@@ -67,8 +67,8 @@ type bisector struct {
 	// doubted is the only object of the set that was being tried when a cycle panicked. It is tried once more before it
 	// is quarantined, because a panic on another goroutine may be reported late, in the wrong cycle.
 	doubted object
-	// misled reports whether a suspected gang turned out to be innocent. If so, for the rest of this search it is no
-	// longer a ground for suspicion that a gang was being scheduled when a cycle panicked.
+	// misled reports whether a suspected gang turned out to be innocent. If so, for the rest of this search no gang is
+	// suspected only because it was being scheduled when a cycle panicked.
 	misled bool
 	// back are quarantined objects of one retry group that are tried again in the current session. looks is the earliest
 	// time of the next check for quarantined objects that may be tried again.

@@ -52,9 +52,8 @@ func TestASearchIsShort(t *testing.T) {
 	}
 }
 
-// TestALateReportOfAPanicQuarantinesNoObject checks that a late report of a panic quarantines no object. The panic is
-// attributed to the cycle after the one that panicked. The success of the retried object also counts for later
-// searches.
+// TestALateReportOfAPanicQuarantinesNoObject checks that a panic that is reported late, in the cycle after its own,
+// quarantines no object. In a later search, the object gets a second try again.
 func TestALateReportOfAPanicQuarantinesNoObject(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	for range 2 {
@@ -167,7 +166,8 @@ func TestAQuarantinedGangThatIsCorrectedIsForgotten(t *testing.T) {
 	}
 }
 
-// tenants returns a snapshot of two tenants' gangs: this number of culprits, and innocent gangs that come after them.
+// tenants returns a snapshot with this number of gangs in namespace culprits, and this number of innocent gangs in
+// namespace innocents.
 func tenants(culprits, innocents int) *api.ClusterInfo {
 	snapshot := gangs(0)
 	for namespace, n := range map[string]int{"culprits": culprits, "innocents": innocents} {
@@ -190,8 +190,9 @@ func of(namespace string, jobs map[api.JobID]*api.JobInfo) (some []api.JobID) {
 	return some
 }
 
-// poisoned runs a cycle with the snapshot. All gangs of the first tenant are culprits, except corrected ones. It
-// returns the numbers of culprits and innocent gangs in the session, and whether the session panicked.
+// poisoned runs a cycle with the snapshot. All gangs of the first tenant are culprits, except corrected ones. With
+// turns, a panic is attributed to a culprit. poisoned returns the culprits and the innocent gangs in the session, and
+// whether the session panicked.
 func poisoned(h *bisector, snapshot *api.ClusterInfo, now time.Time, turns bool, corrected ...api.JobID) (culprits, innocents []api.JobID, panics bool) {
 	culprits, innocents, _, panics = poisonedAnd(h, snapshot, now, turns, corrected...)
 	return culprits, innocents, panics
@@ -360,7 +361,8 @@ func evilGangs(ids ...api.JobID) *api.ClusterInfo {
 	return snapshot
 }
 
-// holding returns a bisector that has quarantined the gangs since that time. Each was found during its turn.
+// holding returns a bisector that quarantined the gangs at the time now. For each gang, a cycle panicked while the gang
+// was being scheduled.
 func holding(now time.Time, ids ...api.JobID) *bisector {
 	h := newBisector()
 	for _, id := range ids {

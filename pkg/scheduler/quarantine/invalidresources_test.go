@@ -17,8 +17,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestQueuesAreNormalizedInTheSnapshotOnly checks that queues are normalized in the snapshot only: its objects belong
-// to the cache, which keeps the users' values.
+// TestQueuesAreNormalizedInTheSnapshotOnly checks that invalid values of queues are corrected only in the snapshot. The
+// cache's own objects keep the users' values.
 func TestQueuesAreNormalizedInTheSnapshotOnly(t *testing.T) {
 	queue := &scheduling.Queue{}
 	queue.Name = "q"
@@ -36,8 +36,8 @@ func TestQueuesAreNormalizedInTheSnapshotOnly(t *testing.T) {
 	}
 }
 
-// TestAGangThatIsTooLargeIsReportedAsThat checks that a gang that is too large is reported as such, whatever else is
-// invalid, because it counts with the resources that it uses.
+// TestAGangThatIsTooLargeIsReportedAsThat checks that a gang that is too large is reported as too large, even if other
+// values of it are invalid, too.
 func TestAGangThatIsTooLargeIsReportedAsThat(t *testing.T) {
 	snapshot := kindsSnapshot(1)
 	for _, task := range snapshot.Jobs["old"].Tasks {
@@ -49,8 +49,9 @@ func TestAGangThatIsTooLargeIsReportedAsThat(t *testing.T) {
 	}
 }
 
-// TestInvalidQueuesAreNormalized checks that invalid queues are normalized, in each list of a queue and of its
-// ancestors. Amounts that are too large are reduced without a report, and invalid ones are reported.
+// TestInvalidQueuesAreNormalized checks that the amounts in each resource list of a queue, and parents that do not lead
+// to the root queue, are corrected. Amounts that are too large are reduced without a report. Other invalid values are
+// reported.
 func TestInvalidQueuesAreNormalized(t *testing.T) {
 	spec := func(parent, capability, deserved, guarantee string) scheduling.QueueSpec {
 		list := func(cpu string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)} }

@@ -39,8 +39,8 @@ func TestAPodWithoutExcessCostsNoAllocation(t *testing.T) {
 	}
 }
 
-// TestPortsOfTheHostCount checks that host ports count. Other container ports are only informative, and media servers
-// list thousands of them.
+// TestPortsOfTheHostCount checks that only host ports count against the limit of ports. Other container ports are only
+// informative, and media servers list thousands of them.
 func TestPortsOfTheHostCount(t *testing.T) {
 	for hostPort, want := range map[int32]string{0: "", 1: "host ports of containers: 1001, must be at most 1000"} {
 		pod := podWithTerms()
@@ -53,8 +53,8 @@ func TestPortsOfTheHostCount(t *testing.T) {
 	}
 }
 
-// TestRequirementsOnNodesCount checks that requirements on nodes count. Each is compared with the labels of each
-// node, for each pod of a gang whose members differ in them.
+// TestRequirementsOnNodesCount checks that requirements of node affinity count against the limit of requirements. If
+// the members of a gang have different requirements, these are compared with the labels of each node for each pod.
 func TestRequirementsOnNodesCount(t *testing.T) {
 	for requirements, want := range map[int]string{
 		100: "",

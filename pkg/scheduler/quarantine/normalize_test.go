@@ -136,8 +136,8 @@ func TestTermsOfPodsOnNodesAreBounded(t *testing.T) {
 	}
 }
 
-// TestATermThatIsTooLargeLeavesRoomForOthers checks that a term that is too large leaves room for others. Only this
-// term is left out, whatever comes after it, in pod affinity and in each kind separately.
+// TestATermThatIsTooLargeLeavesRoomForOthers checks that only the term that would exceed the limit is dropped. The
+// terms before and after it stay, in pod affinity as well as in pod anti-affinity.
 func TestATermThatIsTooLargeLeavesRoomForOthers(t *testing.T) {
 	list := make([]v1.PodAffinityTerm, 3)
 	for i, values := range []int{1, mostValues, mostValues - 1} {

@@ -26,7 +26,8 @@ func kindsOfResources(first, n int) v1.ResourceList {
 	return list
 }
 
-// selectorOf returns a selector with this number of labels, and one requirement for each of the numbers of values.
+// selectorOf returns a selector with the given number of labels, and one requirement per element of values. The element
+// is the requirement's number of values.
 func selectorOf(labels int, values ...int) *metav1.LabelSelector {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{}}
 	for i := range labels {
@@ -38,7 +39,8 @@ func selectorOf(labels int, values ...int) *metav1.LabelSelector {
 	return selector
 }
 
-// nodeTermOf returns a term with one requirement on labels for each of the numbers of values.
+// nodeTermOf returns a term with one requirement per element of values. The element is the requirement's number of
+// values.
 func nodeTermOf(values ...int) (term v1.NodeSelectorTerm) {
 	for _, n := range values {
 		term.MatchExpressions = append(term.MatchExpressions, v1.NodeSelectorRequirement{Values: make([]string, n)})
@@ -46,7 +48,8 @@ func nodeTermOf(values ...int) (term v1.NodeSelectorTerm) {
 	return term
 }
 
-// TestSizeOf checks that each field of a pod counts, in each of its elements.
+// TestSizeOf checks that sizeOf counts all elements of each field, for example of all containers and all affinity
+// terms.
 func TestSizeOf(t *testing.T) {
 	over := []v1.PodAffinityTerm{
 		{LabelSelector: selectorOf(2, 3, 4), NamespaceSelector: selectorOf(1, 5), Namespaces: make([]string, 6)},
@@ -137,8 +140,8 @@ func TestPodsAreWithinEachBound(t *testing.T) {
 	}
 }
 
-// TestPodGroupsAreWithinEachBound checks that the same limits apply to PodGroups. If several of its pods exceed a
-// limit, the first one by name is reported.
+// TestPodGroupsAreWithinEachBound checks the limits on PodGroups. If several pods of a gang exceed a limit, the first
+// of these pods by name is reported.
 func TestPodGroupsAreWithinEachBound(t *testing.T) {
 	policies := func(keys int) []scheduling.SubGroupPolicySpec {
 		first := scheduling.SubGroupPolicySpec{LabelSelector: selectorOf(2, 3, 4), MatchLabelKeys: make([]string, 5)} // 1 + 2 + 2 + 7 + 5

@@ -19,7 +19,8 @@ const (
 	mostOfAll  = 8e15
 )
 
-// most returns the largest allowed amount of the resource. The sum of the given number of such parts does not overflow.
+// most returns the largest amount of the resource that is allowed in each of the given number of parts. The sum of the
+// parts does not overflow.
 func most(name v1.ResourceName, parts int) *resource.Quantity {
 	limit := int64(mostOfAll)
 	if name == v1.ResourceMemory {

@@ -63,7 +63,8 @@ func quarantineSnapshot() *api.ClusterInfo {
 	return snapshot
 }
 
-// TestTheQuarantineLogsItsSearch: A gang panics during its turn and returns. Then a panic occurs outside of any turn.
+// TestTheQuarantineLogsItsSearch follows a gang whose turn panics: it is quarantined, tried again and readmitted. Then
+// a cycle panics outside of any turn, and the search finds the same gang.
 func TestTheQuarantineLogsItsSearch(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	const wrong, held = "InvalidResources spec.minResources[cp", "SchedulerPanic Quarantined for up t"
@@ -140,8 +141,8 @@ func TestTheQuarantineLogsItsSearch(t *testing.T) {
 	}
 }
 
-// TestTheQuarantineIsReadWhileSessionsRun: Handlers on other goroutines read the quarantine, and the race detector
-// checks the accesses.
+// TestTheQuarantineIsReadWhileSessionsRun calls the methods concurrently, as sessions and other goroutines do, so that
+// the race detector checks their accesses.
 func TestTheQuarantineIsReadWhileSessionsRun(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	calls := []func(){
@@ -166,7 +167,7 @@ func TestTheQuarantineIsReadWhileSessionsRun(t *testing.T) {
 }
 
 // TestEachSuspectIsReported checks that each suspect is reported when a session without the suspects succeeds, unless
-// it was deleted in the meantime. A search that finds none ends.
+// it was deleted in the meantime. A search that finds no culprit ends.
 func TestEachSuspectIsReported(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	for _, turn := range []api.JobID{"ns/evil", "ns/good", "ns/holds"} {
@@ -200,8 +201,8 @@ func TestEachSuspectIsReported(t *testing.T) {
 	}
 }
 
-// TestPodsBeingDeletedAreNoGang checks that the job of a gang's pods that are being deleted (DeletedJob) is left out of the
-// session like its invalid gang, but is neither reported nor counted as a gang.
+// TestPodsBeingDeletedAreNoGang checks the job (DeletedJob) that has the pods of an invalid gang that are being
+// deleted. Like the gang, it is left out of the session. It is neither reported nor counted as a gang.
 func TestPodsBeingDeletedAreNoGang(t *testing.T) {
 	a, session := New(), quarantineSnapshot()
 	deleted := framework.DeletedJob("ns/bad")

@@ -20,7 +20,8 @@ const (
 	// object that has changed is tried again after firstChangedHold. This time also doubles, up to lastChangedHold.
 	firstHold, lastHold               = time.Minute, time.Hour
 	firstChangedHold, lastChangedHold = 5 * time.Second, 5 * time.Minute
-	// After a failed retry, no object of the same retry group is tried again for firstRest. This time also doubles, up to lastRest.
+	// After a failed retry, no object of the same retry group is tried again for firstRest. This time also doubles, up
+	// to lastRest.
 	firstRest, lastRest = time.Second, time.Minute
 	// mostBack bounds how many objects of a retry group are tried again in one session.
 	mostBack = 1000

@@ -37,8 +37,8 @@ func TestAQuarantinedGangDoesNotPauseItsQueue(t *testing.T) {
 	}
 }
 
-// TestSuspectsWithoutWhichCyclesPanicAreReleased checks that suspects are released if cycles panic without them.
-// Another gang's object made their turns panic.
+// TestSuspectsWithoutWhichCyclesPanicAreReleased checks that suspects are released if cycles panic without them. Here
+// the turns of gangs a/0 and b/0 panic because of gang d/0.
 func TestSuspectsWithoutWhichCyclesPanicAreReleased(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	all := []api.JobID{"a/0", "b/0", "c/0", "d/0"}
@@ -70,8 +70,8 @@ func TestSuspectsWithoutWhichCyclesPanicAreReleased(t *testing.T) {
 	}
 }
 
-// TestFewTurnsInARowAreSuspected checks that only a few turns in a row make suspects. If cycles still panic after
-// these, they have another cause.
+// TestFewTurnsInARowAreSuspected checks that at most maxSuspects turns that panic in a row make their gangs suspects.
+// If the next cycle panics, too, a search starts, because the cause is another object.
 func TestFewTurnsInARowAreSuspected(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	all := []api.JobID{"a/0", "b/0", "c/0", "d/0", "e/0"}
@@ -144,8 +144,8 @@ func TestAQuarantinedNodeIsInNoListOfNodes(t *testing.T) {
 	}
 }
 
-// TestAGangThatChangedOnceWaitsLikeOthersThen checks that a gang that changed once later waits like others: its
-// fingerprint is recorded each time it is quarantined.
+// TestAGangThatChangedOnceWaitsLikeOthersThen checks that a change of a quarantined gang shortens only the next wait.
+// The gang's new fingerprint is recorded when the gang is quarantined again.
 func TestAGangThatChangedOnceWaitsLikeOthersThen(t *testing.T) {
 	now := time.Unix(0, 0)
 	h := holding(now, "a/0")
@@ -165,8 +165,8 @@ func TestAGangThatChangedOnceWaitsLikeOthersThen(t *testing.T) {
 	}
 }
 
-// TestPanicsInOtherGangsTurnsCountAfterAFew checks that panics in other gangs' turns count after a few. A gang that
-// is retried may have nothing to do with them, but not for ever.
+// TestPanicsInOtherGangsTurnsCountAfterAFew checks that panics in another gang's turns count as a failure of a retried
+// gang only after maxSuspects of them. Until then, the other gang may be the cause.
 func TestPanicsInOtherGangsTurnsCountAfterAFew(t *testing.T) {
 	now := time.Unix(0, 0)
 	h := holding(now, "a/0")
@@ -187,8 +187,8 @@ func TestPanicsInOtherGangsTurnsCountAfterAFew(t *testing.T) {
 	}
 }
 
-// TestARetryGroupThatSucceedsRestsBrieflyAgain checks that the rest of a retry group doubles after each return that
-// panics, and starts over after a successful one.
+// TestARetryGroupThatSucceedsRestsBrieflyAgain checks that the pause of a retry group doubles after each retry that
+// panics, and starts over after a successful retry.
 func TestARetryGroupThatSucceedsRestsBrieflyAgain(t *testing.T) {
 	now := time.Unix(0, 0)
 	h := holding(now, "a/0", "a/1")
@@ -210,8 +210,8 @@ func TestARetryGroupThatSucceedsRestsBrieflyAgain(t *testing.T) {
 	}
 }
 
-// TestASearchWithoutACulpritPauses checks that a search without a culprit pauses, so panics that no object causes
-// make no extra cycles.
+// TestASearchWithoutACulpritPauses checks that no new search starts for searchPause after a search without a culprit.
+// Otherwise panics that no object causes would make extra cycles.
 func TestASearchWithoutACulpritPauses(t *testing.T) {
 	h, now := newBisector(), time.Unix(0, 0)
 	world := func() *api.ClusterInfo {
@@ -282,8 +282,8 @@ func TestTopQueue(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsReportedOnce checks that an error is reported once, since an event per cycle would add nothing unless
-// the error changes.
+// TestAnErrorIsReportedOnce checks that a gang's error is reported in one session only, and again when the error
+// changes.
 func TestAnErrorIsReportedOnce(t *testing.T) {
 	a := New()
 	for i, cpu := range []string{"-5", "-5", "-6"} {
@@ -373,8 +373,8 @@ func TestManyCulpritNodesQuarantineNoOther(t *testing.T) {
 	}
 }
 
-// TestPanicBeforeASessionIsNotCountedForRetriedGangs checks that a panic before a session is not counted for the
-// retried gangs, which were in the session before it.
+// TestPanicBeforeASessionIsNotCountedForRetriedGangs checks that a panic before the next session opens does not count
+// as a failure of the gangs that the last session retried.
 func TestPanicBeforeASessionIsNotCountedForRetriedGangs(t *testing.T) {
 	for name, panics := range map[string]bool{"after a panic": true, "after a success": false} {
 		now := time.Unix(0, 0)

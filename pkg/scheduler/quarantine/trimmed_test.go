@@ -16,8 +16,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestQuantitiesAreTrimmed checks that quantities are trimmed. Each list of an object has its own limit. Lists that
-// are added up have a part of the limit each. Amounts within the limits are unchanged.
+// TestQuantitiesAreTrimmed checks that each quantity of an object is limited. If Kubernetes adds up several lists, such
+// as the requests of containers, the limit of each is a part of the total limit. Quantities within the limits are
+// unchanged.
 func TestQuantitiesAreTrimmed(t *testing.T) {
 	list := func(cpu, memory string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory), "example.com/fits": resource.MustParse("7")}

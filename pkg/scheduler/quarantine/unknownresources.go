@@ -22,7 +22,8 @@ const mostUnknown = 100
 
 // beyondKinds returns a message for each gang that names an unknown kind beyond mostUnknown. So that no namespace can
 // use up this limit, kinds are counted in rounds: in each round, the oldest remaining gang of each namespace. Within a
-// round, gangs that name fewer unknown kinds come first. Gangs that the parameter verdicts lists as too large are ignored.
+// round, gangs that name fewer unknown kinds come first. Gangs that the parameter verdicts lists as too large are
+// ignored.
 func beyondKinds(snapshot *api.ClusterInfo, verdicts map[api.JobID]Verdict) map[api.JobID]string {
 	if fewKinds(snapshot, verdicts) {
 		return nil

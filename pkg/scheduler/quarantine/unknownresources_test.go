@@ -20,8 +20,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// kindsSnapshot returns a snapshot with a node that has devices, a queue that may use others, and a gang that names
-// this number of resources.
+// kindsSnapshot returns a snapshot with nodes with devices, a queue with resources that no node has, and a gang that
+// names the given number of unknown resources.
 func kindsSnapshot(named int) *api.ClusterInfo {
 	snapshot := &api.ClusterInfo{Jobs: map[api.JobID]*api.JobInfo{}, Nodes: map[string]*api.NodeInfo{}, Queues: map[api.QueueID]*api.QueueInfo{}}
 	snapshot.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8"}).Obj())
@@ -105,7 +105,7 @@ func TestUnknownResourcesOfPodsAreLimited(t *testing.T) {
 	}
 }
 
-// TestOrdinaryGangsTakeNoTurn checks that gangs without unknown resources take no turn when namespaces take turns.
+// TestOrdinaryGangsTakeNoTurn checks that a gang without unknown resources does not use up a turn of its namespace.
 func TestOrdinaryGangsTakeNoTurn(t *testing.T) {
 	snapshot := kindsSnapshot(1)
 	delete(snapshot.Jobs, "old")
@@ -124,9 +124,8 @@ func TestOrdinaryGangsTakeNoTurn(t *testing.T) {
 	}
 }
 
-// TestQuarantinedGangHoldsOnlyKnownResources checks that a quarantined gang uses only known resources. The gang has
-// too many unknown resources. Its queue still counts the known resources that it uses. The unknown resources that its
-// pending pods request do not count.
+// TestQuarantinedGangHoldsOnlyKnownResources checks a gang that is quarantined because it names too many unknown
+// resources. The known resources that it holds still count in its queue's sums. Unknown resources do not count.
 func TestQuarantinedGangHoldsOnlyKnownResources(t *testing.T) {
 	snapshot := kindsSnapshot(mostUnknown)
 	job := askFor(snapshot, "young", time.Unix(2, 0), "example.com/other")
@@ -157,8 +156,8 @@ func TestQuarantinedGangHoldsOnlyKnownResources(t *testing.T) {
 	}
 }
 
-// TestOnlyGangsThatAreTooLargeCountByWhatTheyHold checks that only gangs that are too large count by the resources
-// that they use. Negative amounts are normalized in place instead.
+// TestOnlyGangsThatAreTooLargeCountByWhatTheyHold checks that CapMinResources sets minResources to the held resources
+// only for gangs that are too large, not for gangs with invalid amounts.
 func TestOnlyGangsThatAreTooLargeCountByWhatTheyHold(t *testing.T) {
 	for reason, want := range map[string]string{InvalidResources: "1", ObjectTooLarge: "0"} {
 		snapshot := kindsSnapshot(1)
@@ -191,8 +190,8 @@ func TestTheYoungestGangsAreBeyondAllKinds(t *testing.T) {
 	}
 }
 
-// TestANamespaceLeavesKindsToOthers checks that a namespace leaves unknown resources to others. One old gang of a
-// namespace names as many as the limit allows, or many of its gangs do so together.
+// TestANamespaceLeavesKindsToOthers checks that the gangs of one namespace cannot use up the limit of unknown resources
+// for other namespaces: neither one old gang that names as many as the limit allows, nor many gangs together.
 func TestANamespaceLeavesKindsToOthers(t *testing.T) {
 	asking := func(namespace, name string, age, from, to int) *api.JobInfo {
 		amounts := v1.ResourceList{}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ranks orders the members of a gang by rank, as frameworks such as MPI number them: by the number that the user
-// gives, else by the index that the pod's controller gives, else by name. Plugins use the order to place neighbors close to each other.
+// Package ranks orders the members of a gang by rank, as frameworks such as MPI number them: by the number that the
+// user gives, else by the index that the pod's controller gives, else by name. Plugins use the order to place neighbors
+// close to each other.
 package ranks
 
 import (

@@ -179,7 +179,7 @@ func (d *delays) forget(r binding.Result) {
 	}
 }
 
-// hasReported reports whether the pod is in a transaction in flight and has a condition with its long wait there.
+// hasReported reports whether the pod is in a transaction in flight and its condition has reported that it waits long.
 func (d *delays) hasReported(pod types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,8 +197,8 @@ func (d *delays) of(gang api.JobID) []memberDelay {
 	return slices.Collect(maps.Values(waits.members))
 }
 
-// correct makes the condition Unschedulable in the status say what a member waits for. This is the first, by pod name,
-// of the members that wait long in their bind transaction. If no member waits long, correct does nothing.
+// correct sets the condition Unschedulable in the status if members of the gang wait long in their bind transaction.
+// The message says what the first of these members, by pod name, waits for.
 func (d *delays) correct(gang api.JobID, status *scheduling.PodGroupStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

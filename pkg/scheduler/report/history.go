@@ -19,8 +19,8 @@ import (
 // pod still waits. The recorder drops repeated events while the earlier ones can still be read.
 const ResendEvery = 10 * time.Minute
 
-// gangHistory holds data about gangs across sessions. It holds no data about a gang whose PodGroup the watch does not show:
-// forget was already called for such a gang, so the data would stay forever.
+// gangHistory holds data about gangs across sessions. It holds no data about a gang whose PodGroup the watch does not
+// show: forget was already called for such a gang, so the data would stay forever.
 type gangHistory struct {
 	podGroups vclisters.PodGroupLister
 

@@ -51,7 +51,7 @@ func (r *Reporter) ineffective(job *api.JobInfo, hyperNodes HyperNodes) (fields 
 }
 
 // ineffectiveTopologies returns a sentence for each hard network topology of the gang and of its sub-groups that has no
-// effect. A cluster without HyperNodes is one sentence for all of them.
+// effect. If the cluster has no HyperNodes, one sentence covers all topologies that set a tier.
 //
 // The session may have replaced the name of a tier by its number. It does so only for tiers that exist.
 func ineffectiveTopologies(spec *scheduling.PodGroupSpec, hyperNodes HyperNodes) (fields []string) {

@@ -93,8 +93,8 @@ func (w *harness) settle() {
 	w.showPod(w.cluster.Pod("p0"))
 }
 
-// TestANominationIsWrittenAlthoughTheVerdictIsNot checks that a nomination is written although the result is not
-// written again: the pod's condition already has the reason why it waits.
+// TestANominationIsWrittenAlthoughTheVerdictIsNot checks that a nominated node is written even if the pod already has
+// the condition that says why it waits.
 func TestANominationIsWrittenAlthoughTheVerdictIsNot(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		for _, nominated := range []string{"", "n"} {
@@ -139,8 +139,8 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	}
 }
 
-// TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes checks that a repeated failure is reported once and has its own
-// nodes: the gang keeps its message, and is placed without the nodes of its last failure.
+// TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes checks that a failure with the same cause as the last one is not
+// reported again. The returned Failure still has the node of the new failure.
 func TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		fail := func(node string) Failure {

@@ -28,9 +28,9 @@ type Standing struct {
 
 func (s Standing) isQuarantined() bool { return s.Quarantined != quarantine.Verdict{} }
 
-// SessionDone takes a session's verdict on a gang. Upstream writes the verdict unchanged, from within the session loop. Here the
-// verdict is first corrected, because a session counts tasks as ready that are still being bound. Then it is passed to the
-// status writer. The corrections are:
+// SessionDone takes a session's verdict on a gang. Upstream writes the verdict unchanged, from within the session loop.
+// Here the verdict is first corrected, because a session counts tasks as ready that are still being bound. Then it is
+// passed to the status writer. The corrections are:
 //
 //   - A PodGroup is Running, and has the condition Scheduled, only when its whole minimum is bound.
 //   - While a gang waits after a failed transaction, its conditions and its pods' conditions report only that failure.
@@ -103,8 +103,8 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	if short == nil {
 		removeCondition(status, isUnschedulable) // upstream keeps the reasons of earlier sessions
 		if status.Phase == scheduling.PodGroupUnknown {
-			// The minimum is bound, so the gang runs. Upstream sets phase Unknown if plugin coscheduling cannot place further
-			// members, because it places them only together.
+			// The minimum is bound, so the gang runs. Upstream sets phase Unknown if other members wait that plugin
+			// coscheduling places only together.
 			status.Phase = scheduling.PodGroupRunning
 		}
 	} else {

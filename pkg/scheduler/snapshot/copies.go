@@ -18,8 +18,8 @@ import (
 //
 //   - the source, a node or job in the books, still has the generation that was copied. The books raise the generation
 //     with every change; and
-//   - the session has not changed the copy. Fields that sessions write all the time and that follow from one field of the
-//     source, such as the status of a PodGroup, are reset instead.
+//   - the session has not changed the copy. Fields that sessions write all the time and that follow from one field of
+//     the source, such as the status of a PodGroup, are reset instead.
 //
 // After a session that is known to change tasks and nodes only through methods of jobs and nodes (Trust), less is
 // compared. The tasks of a copy count as unchanged if their number and the sums of their requests are unchanged. The

@@ -27,8 +27,8 @@ func newNode() *api.NodeInfo {
 	return api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "2", "nvidia.com/gpu": "2", "pods": "10"}).Obj())
 }
 
-// TestNodesAreGivenAgain checks that the copy of a node is reused as long as neither the entry nor the copy has
-// changed.
+// TestNodesAreGivenAgain checks that the copy of a node is reused as long as neither the node in the books nor the copy
+// has changed.
 func TestNodesAreGivenAgain(t *testing.T) {
 	tests := map[string]struct {
 		change func(source, given *api.NodeInfo, generation *uint64)
@@ -124,8 +124,8 @@ func TestJobsAreGivenAgain(t *testing.T) {
 	}
 }
 
-// TestACopyHasTasksThatFindNoRoom checks that a copy has tasks that do not fit the node, which has shrunk while a
-// transaction had resources of it reserved.
+// TestACopyHasTasksThatFindNoRoom checks that the copy of a node keeps a task that is being bound, even if the node has
+// shrunk and the task no longer fits.
 func TestACopyHasTasksThatFindNoRoom(t *testing.T) {
 	source := newNode()
 	task := api.NewTaskInfo(waiting("p").Node("n").Phase(v1.PodRunning).Obj())

@@ -26,8 +26,8 @@ import (
 //     upstream's own functions.
 //   - The HyperNode of a job or sub-job that has tasks on nodes and no recorded HyperNode: upstream needs the nodes by
 //     HyperNode to find it. If there is such a sub-job, nodes are not deferred.
-//   - The HyperNode recorded for a job: upstream drops it when none of the job's tasks has a node. So one task with a node
-//     stays in the job's index. Sub-jobs keep their index.
+//   - The HyperNode recorded for a job: upstream drops it when none of the job's tasks has a node. So one task with a
+//     node stays in the job's index. Sub-jobs keep their index.
 type Deferred struct {
 	nodes   map[string]*api.NodeInfo
 	nodeMap map[string]fwk.NodeInfo

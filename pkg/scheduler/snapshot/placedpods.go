@@ -43,8 +43,8 @@ func (p *PlacedPods) lister(ssn *vcframework.Session) *vcframework.PodLister {
 	return &vcframework.PodLister{Session: ssn, Tasks: p.tasks, TaskWithAffinity: p.choosy, CachedPods: copies}
 }
 
-// follow adds the placed tasks of the given jobs and removes all other tasks. It returns false if PlacedPods then has
-// another number of tasks than the jobs have placed tasks. The caller must then rebuild it.
+// follow adds the placed tasks of the given jobs and removes all other tasks. It reports whether PlacedPods then has
+// exactly as many tasks as the jobs have placed tasks. If not, the caller must rebuild it.
 func (p *PlacedPods) follow(jobs map[api.JobID]*api.JobInfo) bool {
 	for id, job := range p.jobs {
 		if jobs[id] != job {

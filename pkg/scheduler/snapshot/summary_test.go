@@ -23,8 +23,8 @@ func placedSum(job *api.JobInfo) (sum *api.Resource, count int) {
 	return sum, count
 }
 
-// TestASummaryAddsUpToTheSame checks that a summary adds up to the same: the same number of placed tasks has the same
-// total request, without resources that no task requests.
+// TestASummaryAddsUpToTheSame checks that Show does not change the total request of the placed tasks. If counted is
+// set, Show does not change their number either.
 func TestASummaryAddsUpToTheSame(t *testing.T) {
 	tests := map[string]struct {
 		placed, waiting int

@@ -91,7 +91,7 @@ func (w *testWriter) storeOf(object runtime.Object) cache.Indexer {
 	}
 }
 
-// add adds or updates the objects in the cluster and shows them.
+// add adds or updates the objects in the cluster, and the watch shows them.
 func (w *testWriter) add(objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {

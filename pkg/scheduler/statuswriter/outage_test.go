@@ -47,8 +47,8 @@ func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail checks that the end of an outage does not speed up a status that
-// did not fail, since a delayed status may become unnecessary.
+// TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail checks that RetryNow does not speed up a delayed write that has not
+// failed. The delayed status may become unnecessary.
 func TestTheEndOfAnOutageHurriesNoStatusThatDidNotFail(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()

@@ -41,9 +41,10 @@ type writtenStatus struct {
 	at      time.Time
 }
 
-// PutPodGroup submits the PodGroup's status to be written. It does nothing if that status was submitted last or, if none
-// was submitted, if the PodGroup has it. If only counters change, the write is delayed by the duration Settle. A change
-// of the phase to Inqueue is also delayed while the gang is being bound, because the phase is about to change again.
+// PutPodGroup submits the PodGroup's status to be written. It does nothing if that status was submitted last or, if
+// none was submitted, if the PodGroup has it. If only counters change, the write is delayed by the duration Settle. A
+// change of the phase to Inqueue is also delayed while the gang is being bound, because the phase is about to change
+// again.
 func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	key := objectKey{podGroupKind, pg.Namespace, pg.Name}
 	desired := &desiredPodGroup{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}

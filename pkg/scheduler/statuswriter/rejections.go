@@ -26,8 +26,8 @@ const (
 	forbiddenTries = 10
 )
 
-// rejections records the writes that the API server permanently rejected. While a rejection is recorded, the same write to
-// the same version of the object is not sent again.
+// rejections records the writes that the API server permanently rejected. While a rejection is recorded, the same write
+// to the same version of the object is not sent again.
 type rejections struct {
 	last *lru.Cache
 	// forbidden counts, by object, how many writes in a row were forbidden.
@@ -44,8 +44,8 @@ func newRejections() *rejections {
 	return &rejections{last: lru.New(rememberedRejections), forbidden: lru.New(rememberedRejections)}
 }
 
-// before reports whether the API server has rejected, at most rejectedFor ago, the same status for the same version of the
-// object. The parameter wanted is the digest of the status.
+// before reports whether the API server has rejected, at most rejectedFor ago, the same status for the same version of
+// the object. The parameter wanted is the digest of the status.
 func (r *rejections) before(key objectKey, current metav1.Object, wanted uint64) bool {
 	last, ok := r.last.Get(key)
 	if !ok {

@@ -74,8 +74,8 @@ func TestRejectedStatusIsDropped(t *testing.T) {
 	}
 }
 
-// TestWriteIsNotAbandonedForAnOutage checks that a write is not abandoned for an outage. After an outage the API
-// server may forbid writes for a moment, and fail again. Only consecutive rejections count.
+// TestWriteIsNotAbandonedForAnOutage checks that rejections that alternate with other errors do not end a write,
+// because an API server may answer like this after an outage. Only rejections in a row count.
 func TestWriteIsNotAbandonedForAnOutage(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -118,8 +118,8 @@ func TestRejectedPodStatusIsDropped(t *testing.T) {
 	})
 }
 
-// TestRejectionHoldsForOneWrite checks that a rejection applies to one write only: the write is tried again if the status or
-// the object changes, or after rejectedFor.
+// TestRejectionHoldsForOneWrite checks that a rejection applies to one write only: the write is tried again if the
+// status or the object changes, or after rejectedFor.
 func TestRejectionHoldsForOneWrite(t *testing.T) {
 	tests := map[string]struct {
 		change func(w *testWriter)
@@ -154,8 +154,8 @@ func TestRejectionHoldsForOneWrite(t *testing.T) {
 	}
 }
 
-// TestStatusOfAnyTenantIsShort checks that the status of any tenant is short: whatever a step, a plugin or the
-// PodGroup itself contains, writes and events about it are bounded.
+// TestStatusOfAnyTenantIsShort checks that a long message is cut in the conditions of a PodGroup and of a pod, and that
+// another condition is unchanged.
 func TestStatusOfAnyTenantIsShort(t *testing.T) {
 	long := strings.Repeat("é", 400_000)
 	inCluster(t, func(t *testing.T, w *testWriter) {

@@ -11,8 +11,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 )
 
-// TestSameStatusComparesEachField checks that SameStatus compares each field of a PodGroup's status, and each field
-// of a condition except its time and session.
+// TestSameStatusComparesEachField checks that sameStatus compares each field of a PodGroup's status, and each field of
+// a condition except its time and its transition ID.
 func TestSameStatusComparesEachField(t *testing.T) {
 	status := func() scheduling.PodGroupStatus {
 		return scheduling.PodGroupStatus{Conditions: []scheduling.PodGroupCondition{{Type: "a"}}}

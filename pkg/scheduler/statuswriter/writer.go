@@ -182,8 +182,8 @@ func (w *Writer) RetryNow() {
 	}
 }
 
-// Abort drops the writes that are delayed and the retries that wait. Stop then waits only for the writes that have begun
-// or are due.
+// Abort drops the writes that are delayed and the retries that wait. Stop then waits only for the writes that have
+// begun or are due.
 func (w *Writer) Abort() { w.queue.ShutDown() }
 
 func (w *Writer) next(ctx context.Context) bool {
@@ -216,9 +216,9 @@ func (w *Writer) write(ctx context.Context, key objectKey) error {
 	}
 }
 
-// UpdatePodStatus submits the pod's condition PodScheduled and its nominated node. If there is a nominated node, both are
-// written without delay, in one write. Otherwise the condition is written a moment later, unless the pod is placed in the
-// meantime.
+// UpdatePodStatus submits the pod's condition PodScheduled and its nominated node. If there is a nominated node, both
+// are written without delay, in one write. Otherwise the condition is written a moment later, unless the pod is placed
+// in the meantime.
 func (w *Writer) UpdatePodStatus(pod *v1.Pod) (*v1.Pod, error) {
 	w.PutPod(pod, Settle)
 	return pod, nil

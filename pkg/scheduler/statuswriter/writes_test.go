@@ -33,7 +33,7 @@ func TestWhenPodGroupsAreWritten(t *testing.T) {
 	once := []string{"patch podgroups g"}
 	tests := map[string]struct {
 		do func(w *testWriter)
-		// soon and later are the writes at once and within the time Settle.
+		// soon has the writes that are made at once, and later the writes that are made within twice the time Settle.
 		soon, later []string
 		phase       v1beta1.PodGroupPhase
 		running     int32
@@ -130,8 +130,8 @@ func TestSnapshotShowsDecidedStatuses(t *testing.T) {
 	})
 }
 
-// TestAWriteWaitsForTheWatchToShowTheLastOne checks that a write waits until the watch shows the last one. While the
-// API server's events are seconds late, a patch of the version in the watch would conflict again and again. The last
+// TestAWriteWaitsForTheWatchToShowTheLastOne checks that a write waits until the watch shows the previous write. While
+// the API server's events are seconds late, a patch of the version in the watch would conflict again and again. The new
 // status is written even if it equals the old status that the watch still shows.
 func TestAWriteWaitsForTheWatchToShowTheLastOne(t *testing.T) {
 	cases := map[string]struct {
@@ -168,8 +168,8 @@ func TestAWriteWaitsForTheWatchToShowTheLastOne(t *testing.T) {
 	}
 }
 
-// TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne checks that a status is written though the watch does not
-// show the last write. After etcd was restored from a backup, versions are lower than before.
+// TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne checks that a status is written even if the watch never shows
+// the previous write. After etcd was restored from a backup, resource versions are lower than before.
 func TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -184,8 +184,8 @@ func TestAStatusIsWrittenThoughTheWatchDoesNotShowTheLastOne(t *testing.T) {
 	})
 }
 
-// TestADecisionGivesWayToAnotherWriter checks that a status gives way to another writer. A status is delayed before
-// it is written, and must not overwrite another writer's change that it did not take into account.
+// TestADecisionGivesWayToAnotherWriter checks that a delayed status is not written if another client writes the status
+// first. It would overwrite a change that it did not take into account.
 func TestADecisionGivesWayToAnotherWriter(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -336,7 +336,7 @@ func TestADecisionDuringAWriteIsWrittenNext(t *testing.T) {
 	})
 }
 
-// TestAFailedReportIsRetried checks that a failed report is retried. The API server fails for a while.
+// TestAFailedReportIsRetried checks that a pod's condition is written although the API server fails at first.
 func TestAFailedReportIsRetried(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()
@@ -421,8 +421,8 @@ func TestAStatusIsWrittenWithoutTheAnnotations(t *testing.T) {
 	})
 }
 
-// TestADesiredStatusIsOfOneObject checks that a desired status applies to one object. A PodGroup that replaces
-// another of the same name gets none of its status, although the deletion was not seen.
+// TestADesiredStatusIsOfOneObject checks that a desired status applies to one object. A PodGroup that replaces another
+// of the same name does not get the former status, even if the watch has not shown the deletion.
 func TestADesiredStatusIsOfOneObject(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *testWriter) {
 		w.gangOf1()

@@ -26,9 +26,9 @@ import (
 
 // Cluster is a cluster in memory: a fake API server, and upstream's cache connected to it.
 //
-// The API server is client-go's fake with three additions. It counts resource versions. It rejects an update of an object
-// with an older resource version. And it accepts Bindings: the pod's UID is a precondition, annotations are merged into
-// the pod, and a bound pod is not bound again.
+// The API server is client-go's fake with three additions. It counts resource versions. It rejects an update of an
+// object with an older resource version. And it accepts Bindings: the pod's UID is a precondition, annotations are
+// merged into the pod, and a bound pod is not bound again.
 type Cluster struct {
 	Kube    *kubefake.Clientset
 	Volcano *vcfake.Clientset

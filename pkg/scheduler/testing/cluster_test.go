@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestWatchesShowVersionsInOrder checks that watches show versions in order. Informers, and their substitutes in
-// tests, ignore an older version. Pods that arrived during another write were missing from caches for ever.
+// TestWatchesShowVersionsInOrder checks that watches show versions in order. Informers, and their substitutes in tests,
+// ignore an older version. Pods that arrived during another write were missing from caches forever.
 func TestWatchesShowVersionsInOrder(t *testing.T) {
 	const rounds, writers, each = 50, 4, 20 // The fake's watch holds 100 events.
 	c := NewCluster()

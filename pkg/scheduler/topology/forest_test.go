@@ -96,7 +96,7 @@ func TestLevelNames(t *testing.T) {
 	}
 }
 
-// TestPresets checks that each preset is a list of label keys of its own.
+// TestPresets checks that no two presets have the same label keys, and that PresetKeys finds each preset.
 func TestPresets(t *testing.T) {
 	seen := map[string]string{}
 	for _, preset := range Presets() {

@@ -70,8 +70,8 @@ func TestForestOfLabels(t *testing.T) {
 	}
 }
 
-// TestForestIsKept checks that a session reuses the forest of the session before unless a label that counts has
-// changed.
+// TestForestIsKept checks that the forest is reused as long as the nodes, their order and their values of the given
+// labels are unchanged.
 func TestForestIsKept(t *testing.T) {
 	heartbeat := node("n2 a s1 l2")
 	heartbeat.ResourceVersion, heartbeat.Labels["other"] = "2", "x"
@@ -103,8 +103,7 @@ func TestForestIsKept(t *testing.T) {
 	}
 }
 
-// TestChangeIsSeenOnce checks that a change is seen once: the forest is compared with the last nodes, not with those
-// from which it was first built.
+// TestChangeIsSeenOnce checks that nodes are compared with the nodes of the last call, not with the nodes of the first.
 func TestChangeIsSeenOnce(t *testing.T) {
 	labels := NewLabels("ibcluster")
 	labels.Forest(nodes("n1 a"))

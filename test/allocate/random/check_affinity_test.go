@@ -32,9 +32,9 @@ func repels(p, other *placed) bool {
 	return false
 }
 
-// checkAffinity reports freshly placed pods whose required affinity matches no pod in their domain. The first pod
-// that matches its own term may be alone if no domain had a matching pod: at most one pod of that term, and none if a
-// matching pod ran before.
+// checkAffinity reports freshly placed pods whose required affinity matches no other pod in their domain. The first pod
+// that matches its own term is an exception: for each term, one such pod may be alone if no matching pod ran before in
+// any domain.
 func (s *scene) checkAffinity() {
 	founders := map[string]string{}
 	for _, p := range s.pods {
@@ -68,9 +68,9 @@ func (s *scene) checkAffinity() {
 	}
 }
 
-// checkSpread reports domains that got a fresh pod and hold more than maxSkew pods above the emptiest domain. All
-// pods of a gang have its constraint and may use all domains, so the emptiest domain only fills up. A domain above
-// the skew in the end was above it when its last pod was placed.
+// checkSpread reports domains with a freshly placed pod and more than maxSkew pods above the emptiest domain. All pods
+// of a gang have the same constraint and may use all domains, so the emptiest domain only fills up. A domain that
+// exceeds the skew in the end also exceeded it when its last pod was placed.
 func (s *scene) checkSpread() {
 	for _, p := range s.pods {
 		if !p.fresh() {

@@ -25,7 +25,8 @@ func (s *scene) checkGangs() {
 	}
 }
 
-// shortOf returns the minima that the gang misses, counting the members that there accepts.
+// shortOf returns the minima that the gang does not reach. It counts the members for which the function there returns
+// true.
 func (s *scene) shortOf(name string, there func(*v1.Pod) bool) []string {
 	group := s.groups[name]
 	total, roles, subs := 0, map[string]int{}, map[string]int{}
@@ -63,8 +64,8 @@ func (s *scene) shortOf(name string, there func(*v1.Pod) bool) []string {
 	return out
 }
 
-// there reports whether the gang may count on the member. A waiting member without requests counts, because backfill
-// places it.
+// there reports whether the member counts for the gang's minima. A waiting member without requests counts, because
+// backfill places it.
 func (s *scene) there(pod *v1.Pod) bool { return s.has(pod) || asksNothing(pod) }
 
 // has reports whether the member runs or is bound.

@@ -22,7 +22,8 @@ const (
 // gibibytes is the size of the volume or claim with this number.
 func gibibytes(i int) int { return 1 + i%volumesPerZone }
 
-// claim gives the gang's roles claims: one that is bound in a zone, or one waiting claim each.
+// claim gives each role of the gang, at random, a claim that is bound in a zone, a separate waiting claim for each pod,
+// or no claim.
 func (g *gang) claim() {
 	for _, r := range g.roles {
 		switch g.IntN(3) {

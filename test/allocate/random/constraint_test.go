@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// constrain gives the pod constraints that concern nodes only, or usually none.
+// constrain gives the pod random constraints on its node. Most pods get none.
 func (g *gang) constrain(pod *v1.Pod) {
 	if g.chance(15) {
 		pod.Spec.NodeSelector = map[string]string{disk: pick(g.dice, "ssd", "hdd")}
@@ -34,8 +34,8 @@ func (g *gang) constrain(pod *v1.Pod) {
 	}
 }
 
-// couple makes the gang's pods depend on each other or on pods of others. All pods get the same constraints, so the
-// outcome can be checked without knowing the order of placement.
+// couple makes the gang's pods depend on each other or on pods of other gangs. All pods get the same constraints, so
+// the outcome can be checked without knowing the order of placement.
 func (g *gang) couple() {
 	appName := fmt.Sprintf("app-%d", g.IntN(3))
 	for _, r := range g.roles {
@@ -51,7 +51,8 @@ func (g *gang) couple() {
 	}
 }
 
-// couplings are the kinds of constraints between pods. The domain is a node label, the other value an app.
+// couplings are the kinds of constraints between pods. domain is the topology key, and other is a value of the label
+// app.
 var couplings = []func(g *gang, pod *v1.Pod, domain, other string){
 	// Anti-affinity between the pods.
 	func(g *gang, pod *v1.Pod, domain, _ string) {

@@ -38,9 +38,9 @@ type comparison int
 const (
 	// equal requires the same number of gangs and of bound tasks in every instance.
 	equal comparison = iota
-	// perInstance requires, in every instance, as many gangs as upstream places in the worst of five runs.
+	// perInstance requires, in every instance, at least as many gangs as upstream places in the worst of five runs.
 	perInstance
-	// inSum requires as many gangs over all instances, within statistical error.
+	// inSum requires at least as many gangs as upstream's over all instances, within statistical error.
 	inSum
 )
 
@@ -52,11 +52,11 @@ type differential struct {
 	compare comparison
 
 	instances, gangs int
-	// void is the number of instances in which upstream broke a constraint. Its number of gangs does not count there.
+	// void is the number of instances in which upstream broke a constraint. Their numbers of gangs are not compared.
 	void                 int
 	ready, upstreamReady int
 	more, fewer          int
-	// left is the number of gangs that upstream could place after ours was done.
+	// left is the number of gangs that upstream's action could place after our action was done.
 	left           int
 	upstreamFaults map[string]int
 }
@@ -66,7 +66,8 @@ func (d *differential) play(seed uint64) (ok bool) {
 	upstream := d.run(theirs, d.upstream)
 	broken := d.countFaults(theirs, upstream)
 	in := d.mix.instance(seed)
-	// The second run of ours places gangs that fit because later gangs made room or satisfied an affinity.
+	// Our action runs twice. The second run places gangs that fit because later gangs made room or satisfied an
+	// affinity.
 	inTurn := d.runInTurn(in, d.ours, d.ours, d.upstream)
 	ours, done, after := inTurn[0], inTurn[1], inTurn[2]
 	if *randomSeed > 0 {
@@ -126,7 +127,7 @@ func (d *differential) worst(seed uint64, first int) int {
 	return first
 }
 
-// countFaults counts upstream's faults by kind, and reports whether there are any besides leaks.
+// countFaults counts the faults of upstream's placements by kind, and reports whether any fault is not a leak.
 func (d *differential) countFaults(in instance, out outcome) (broken bool) {
 	for _, fault := range faults(in, out) {
 		d.upstreamFaults[fault.kind]++

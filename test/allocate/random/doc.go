@@ -3,33 +3,33 @@
 // Package random tests the allocate action on random clusters and workloads. It contains only tests.
 //
 // A seed determines an instance: nodes with labels, taints and pods that run or terminate, queues, gangs with
-// constraints, HyperNodes or node groups, and the plugins of the configuration. An outcome is checked by the rules of
-// the API only (faults), by code that shares nothing with an action or a plugin, and by whether the session's sums
-// agree with it (leaks). The checks use the final nodes of pods. Some rules depend on the order of placement. The
-// checks accept an outcome if some order explains it: see checkAffinity and checkSpread.
+// constraints, HyperNodes or node groups, and the plugins of the configuration. Each outcome is checked in two ways.
+// The function faults applies the rules of the API, and shares no code with an action or a plugin. The function leaks
+// compares the session's sums with the outcome. The checks use the final nodes of pods. Some rules depend on the order
+// of placement. The checks accept an outcome if some order explains it: see checkAffinity and checkSpread.
 //
 // # The comparison with upstream
 //
-// Ours breaks no constraint in any instance. Upstream's action breaks some, by known defects. Those instances still
-// count for the faults of ours, but not for the numbers of gangs, because placements against the rules are no
-// measure.
+// This project's action, below called ours, breaks no constraint in any instance. Upstream's action breaks some,
+// because of known defects. In these instances, ours is still checked for faults, but the numbers of gangs are not
+// compared.
 //
 // "Never fewer gangs than upstream" does not hold for single instances, for any two actions: upstream breaks ties at
-// random, and the place of a gang decides whether the next one fits. Both take the same queue, gang and task first,
-// and both filter all nodes. (Upstream samples nodes in clusters of 100 or more; instances have at most 30.)
+// random, and the nodes of a gang decide whether the next gang fits. Both actions take the same queue, gang and task
+// first, and both filter all nodes. (Upstream samples nodes in clusters of 100 or more; instances have at most 30.)
 // Therefore:
 //
-//   - Equal tasks without constraints between them use a fixed number of places on each node: capacity divided by
-//     request. The number of free places does not depend on which were used. So each step of both actions has the same
-//     result, and the numbers of gangs and tasks are equal in every instance.
+//   - A node holds a fixed number of equal tasks without constraints between them: its capacity divided by the request.
+//     The number of free places does not depend on which were used. So each step of both actions has the same result,
+//     and the numbers of gangs and tasks are equal in every instance.
 //   - One gang of any kind: upstream takes the best node for each task in turn and stops at the first task that fits
 //     nowhere. Ours tries more, so it finds a placement whenever upstream always does. Upstream may be lucky, so it
 //     runs five times, and its worst result counts.
-//   - Many gangs: a gang that only ours places may prevent two later gangs. Over many instances ours has no fewer,
-//     within three standard deviations of the random difference.
-//   - Upstream cannot place the gangs that ours leaves: its action runs after ours in the same session, where both
-//     see the same nodes, and places at most one in a thousand of the remaining gangs. (Ours runs a second time before,
-//     for gangs that fit because later gangs made room or satisfied an affinity.)
+//   - Many gangs: a gang that only ours places may prevent two later gangs. Over many instances ours places no fewer
+//     gangs than upstream, within three standard deviations of the random difference.
+//   - Upstream can place almost none of the gangs that ours leaves: its action runs after ours in the same session,
+//     where both see the same nodes, and it places at most one in a thousand of all gangs. (Ours runs a second time
+//     before, for gangs that fit because later gangs made room or satisfied an affinity.)
 //
 // Only TestVolumes has gangs with claims, and pods do not share claims that wait for their first consumer: see the
 // limits in docs/allocate.md.

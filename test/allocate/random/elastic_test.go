@@ -41,8 +41,9 @@ func elasticInstance(seed uint64) instance {
 	return instance{seed: seed, world: c.world, conf: mix{}.conf(newDice(seed, 1))}
 }
 
-// TestElasticJobsTakeTurns checks that queues and jobs take turns with every further task once jobs have their
-// minimum. Upstream's action does the same by calling the plugins for the whole state of a job each time.
+// TestElasticJobsTakeTurns checks that our action binds the same tasks as upstream's: once jobs have their minimum,
+// queues and jobs take turns, with one more task each. Upstream's action calls the plugins for the whole state of a job
+// each time.
 func TestElasticJobsTakeTurns(t *testing.T) {
 	b := newBench(t)
 	bound := 0

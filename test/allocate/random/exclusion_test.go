@@ -35,8 +35,8 @@ type exclusiveNode struct {
 	disk, rack string
 }
 
-// exclusionInstance is a gang of roles that exclude each other in a domain, a node or a rack, and the node groups of
-// which it must use one.
+// exclusionInstance is a gang whose roles exclude each other within a domain (a node or a rack), and the node groups.
+// The gang must be in one of the node groups.
 type exclusionInstance struct {
 	groups  [][]exclusiveNode
 	roles   []exclusiveRole
@@ -124,9 +124,9 @@ func (x exclusionInstance) fits() bool {
 	})
 }
 
-// fitsFrom places the members of this role and of the following roles on the nodes. in has the roles of the members
-// in each domain, placed the number of members of each role. from is the first node for the next member of the role,
-// whose members are equal.
+// fitsFrom reports whether members of this role and of the following roles can be added so that the minimum fits. in
+// has the roles of the placed members in each domain, and placed the number of placed members of each role. Members of
+// a role are equal, so the next one is tried only on the nodes from index from on.
 func (x exclusionInstance) fitsFrom(nodes []exclusiveNode, in map[string][]int, placed []int, role, from int) bool {
 	if role == len(x.roles) {
 		sum := 0
@@ -165,8 +165,8 @@ func (x exclusionInstance) fitsFrom(nodes []exclusiveNode, in map[string][]int, 
 	return x.fitsFrom(nodes, in, placed, role+1, 0)
 }
 
-// wrong returns the broken guarantees of the outcome: the minimum or no member is placed, all in one group, and no
-// two members in one domain that exclude each other.
+// wrong returns the broken guarantees of the outcome. The guarantees are: no member or at least the minimum is placed,
+// all members are in one group, and members that exclude each other share no domain.
 func (x exclusionInstance) wrong(in instance, out outcome) (faulty []string) {
 	groups, roles := map[string]bool{}, make([]int, len(x.roles))
 	domains := map[string][]int{}

@@ -23,8 +23,8 @@ const (
 	preferred      = "preferred"
 )
 
-// groups is a plugin that makes allocate keep gangs in node groups from the nodes' labels. For a gang that has placed
-// members, their group is the only candidate.
+// groups is a plugin that makes allocate keep gangs in node groups, which it reads from the nodes' labels. For a gang
+// that requires a group and has placed members, their group is the only candidate.
 type groups struct {
 	framework.NoFilter
 	forest *topology.Forest

@@ -11,7 +11,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// gangLabel on every pod of a gang has the gang's name, and subLabel the name of its sub-group.
+// gangLabel is the label of a pod with the name of its gang, and subLabel the label with the name of its sub-group.
 const (
 	gangLabel = "gang"
 	subLabel  = "sub"
@@ -159,7 +159,7 @@ func (g *gang) finish() {
 	g.world.PodGroups = append(g.world.PodGroups, g.group)
 }
 
-// placeRunning makes the pod a running one on one of these nodes, if there is room.
+// placeRunning makes the pod run on a random node of home. It returns false if that node has no room.
 func (g *gang) placeRunning(pod *v1.Pod, asks size, home []string) bool {
 	node := home[g.IntN(len(home))]
 	if !g.takeOn(node, asks) {

@@ -36,7 +36,7 @@ type groupedGang struct {
 	inCluster bool
 }
 
-// gangGroupInstance is one gang group on a few nodes, as numbers: the room of each node of each cluster.
+// gangGroupInstance is one gang group and a few nodes. clusters has the room of each node, by cluster.
 type gangGroupInstance struct {
 	clusters [][]int
 	gangs    []groupedGang
@@ -103,8 +103,8 @@ func (u gangGroupInstance) fits() bool {
 	return u.fitsFrom(room, 0, 0, 0, -1)
 }
 
-// fitsFrom places the tasks of the gangs from gang g on. task is the next task, placed the number of the gang's
-// placed tasks, and cluster the gang's cluster once it is chosen.
+// fitsFrom reports whether the minima of gang g and of the following gangs fit. task is the index of g's next task, and
+// placed the number of g's placed tasks. cluster is the cluster of g's last placed task; -1 if no task is placed.
 func (u gangGroupInstance) fitsFrom(room [][]int, g, task, placed, cluster int) bool {
 	if g == len(u.gangs) {
 		return true
@@ -135,8 +135,8 @@ func (u gangGroupInstance) fitsFrom(room [][]int, g, task, placed, cluster int) 
 	return u.fitsFrom(room, g, task+1, placed, cluster)
 }
 
-// wrong returns the broken guarantees of the outcome: all minima or no member is placed, no node exceeds its room,
-// and each gang that requires one cluster is in one.
+// wrong reports whether all minima are placed, and returns the broken guarantees. The guarantees are: all minima or no
+// member is placed, no node exceeds its room, and each gang that requires one cluster is in one.
 func (u gangGroupInstance) wrong(out outcome) (all bool, faults []string) {
 	used := map[string]int{}
 	all = true
@@ -171,8 +171,8 @@ func (u gangGroupInstance) wrong(out outcome) (all bool, faults []string) {
 	return all, append(faults, out.leaks...)
 }
 
-// TestGroupsOfGangs compares the placement of groups with an exhaustive search: a group is placed, as a whole and
-// always in the same way, if and only if it fits.
+// TestGroupsOfGangs compares the placement of gang groups with an exhaustive search. A gang group is placed if and only
+// if it fits. It is placed as a whole, and the same way each time.
 func TestGroupsOfGangs(t *testing.T) {
 	b := newBench(t)
 	b.registry.RegisterPlugin(coscheduling.Spec())

@@ -13,9 +13,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestLargePackingBesideADecoy has large gangs that fill one cluster and must be in one. Another cluster comes first,
-// has almost as many nodes of the same kinds, and changes before each session. The search there uses all the steps it
-// gets, each time again, and must leave the other cluster its own steps.
+// TestLargePackingBesideADecoy places large gangs that must be in one cluster, and fill it. Another cluster is tried
+// first. It has almost as many nodes of the same sizes, and changes before each further session. The search in it uses
+// all its steps in every session, and must leave enough steps for the cluster that the gang fits.
 func TestLargePackingBesideADecoy(t *testing.T) {
 	b := newBench(t)
 	b.registry.RegisterPlugin(ibcluster.Spec())
@@ -44,8 +44,9 @@ func TestLargePackingBesideADecoy(t *testing.T) {
 	}
 }
 
-// besideDecoy returns the gang, with role minima and eight more members of each role than it needs, and two clusters:
-// the cluster of its nodes, and one without every eighth of them.
+// besideDecoy returns an instance with the gang and two clusters: the gang's nodes, and a copy of these without every
+// eighth node (the decoy). The gang has role minima, and eight more members of each role than it needs. besideDecoy
+// also returns the decoy's nodes.
 func (g *largeGang) besideDecoy(d dice, seed uint64) (instance, []*v1.Node) {
 	in := g.instance(d, seed)
 	in.conf = strings.TrimRight(in.conf, "\n") + "\n  - name: ibcluster\n    arguments:\n      ibcluster.levels: [cluster]\n"

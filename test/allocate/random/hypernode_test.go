@@ -69,7 +69,8 @@ func (g *gang) drawTopology(subGroupTierNames bool) {
 	}
 }
 
-// home returns the nodes that the gang's running pods may be on: one leaf for a gang with a topology requirement.
+// home returns the nodes that the gang's running pods may be on: a random leaf, or all nodes if the cluster has no
+// leaves or the leaf is empty.
 func (g *gang) home() []string {
 	if len(g.leaves) > 0 {
 		if leaf := pick(g.dice, g.leaves...); len(leaf) > 0 {

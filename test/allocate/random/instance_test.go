@@ -37,8 +37,8 @@ type mix struct {
 	subGroups int
 	// topology adds HyperNodes, and gangs that require or prefer one.
 	topology bool
-	// subGroupTierNames lets sub-groups name their tier. Upstream does not apply it: it places what the tier forbids
-	// or would not try at all.
+	// subGroupTierNames lets sub-groups give their tier by name. Upstream does not apply such a name: it places
+	// sub-groups that the tier forbids, or does not try to place them.
 	subGroupTierNames bool
 	// volumes is the percentage of gangs with claims of the inventory.
 	volumes int
@@ -103,7 +103,7 @@ func (m mix) conf(d dice) string {
 type cluster struct {
 	dice
 	world sessiontest.ClusterSpec
-	// room and slots are the resources and the number of pods left on each node for pods that run already.
+	// room and slots are the resources and the pod slots that each node has left for pods that run before the session.
 	room  map[string]size
 	slots map[string]int
 	// leaves are the nodes of each HyperNode of the lowest tier.

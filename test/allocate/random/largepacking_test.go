@@ -15,8 +15,8 @@ import (
 
 var largePackings = rounds.Flag("random.largepackings", 8, 40, "how many large gangs that fit TestLargePacking draws")
 
-// largeGang is a gang of many members of a few sizes with a known plan. Nodes are filled at random with members, each
-// in at least one resource, and slack percent more of such nodes are added.
+// largeGang is a gang of many members of a few sizes, and nodes that the gang is known to fit. The nodes are filled
+// with random members until one resource of each is used up. slack is the percentage of further such nodes.
 type largeGang struct {
 	shapes []size
 	counts []int
@@ -58,8 +58,8 @@ func (g *largeGang) members() (n int) {
 	return n
 }
 
-// fillNode adds a node that members fill. With alike the node has a given capacity. Otherwise one of its resources
-// ends where its members do.
+// fillNode adds a node that random members fill. With alike, the node keeps one of the capacities, and is added only if
+// its members use up a resource. Otherwise one of its resources is reduced to the sum of its members' requests.
 func (g *largeGang) fillNode(d dice, capacities []size, alike bool) {
 	node := pick(d, capacities...)
 	left, taken := node, make([]int, len(g.shapes))
@@ -91,8 +91,8 @@ func (g *largeGang) fillNode(d dice, capacities []size, alike bool) {
 	g.nodes = append(g.nodes, node)
 }
 
-// instance returns an instance with the gang. Either all members are needed, or, with a surplus, as many of each role
-// as the plan has.
+// instance returns an instance with the gang. The gang's minimum is the number of members that its nodes hold. In a
+// quarter of the instances, each role also has a minimum, and one role has more members than its minimum.
 func (g *largeGang) instance(d dice, seed uint64) instance {
 	var w sessiontest.ClusterSpec
 	for i, node := range g.nodes {

@@ -128,8 +128,8 @@ func newForestBench(t *testing.T) *bench {
 // grove is an outcome by node groups, which are identified by their paths.
 type grove struct {
 	*scene
-	// room is the room that is left now on each node of each group, for nodes that accept pods. The key "" has all
-	// nodes.
+	// room is the room on each node of each group before the gang is placed, for nodes that accept pods. The key "" has
+	// all these nodes.
 	room map[string][]amounts
 	// tasks are the tasks that the gang still needs for its minimum.
 	tasks []amounts
@@ -223,7 +223,7 @@ func (g *grove) judge(m forestMix) []string {
 	if m.mixed || m.wish == required {
 		return nil
 	}
-	// The groups with the most room hold the gang in the fewest groups.
+	// The gang uses the fewest groups if the groups with the most room are filled first.
 	var copies []int
 	for path, nodes := range g.room {
 		if strings.Count(path, "/") == 1 {

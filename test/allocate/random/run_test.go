@@ -27,7 +27,7 @@ type bench struct {
 	ours     vcframework.Action
 }
 
-// newBench returns a bench. The objects are in its API server, for all instances.
+// newBench returns a bench whose API server has the objects, for all instances.
 func newBench(t *testing.T, objects ...runtime.Object) *bench {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects})
 	t.Cleanup(cluster.Close)

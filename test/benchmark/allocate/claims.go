@@ -31,9 +31,9 @@ const (
 	noProvisioner    = "kubernetes.io/no-provisioner"
 )
 
-// claimObjects returns the storage class and a claim for each pod. With clusters, volumes are local: as many as pods
-// fit on each node, but one less on the first node of each cluster other than the last but one. The shape may instead
-// ask for one local volume or a capacity per node.
+// claimObjects returns the storage class, a claim for each pod, and the volumes or capacities that the shape has. With
+// clusters, volumes are local: each node has as many as pods fit on it. The first node of each cluster lacks one,
+// except in the second-to-last cluster. With local, each node has one volume.
 func (s shape) claimObjects() []runtime.Object {
 	objects := []runtime.Object{schedulertesting.LateClass(claimClass, claimProvisioner)}
 	switch {

@@ -12,9 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// hopCount is the distance between the neighbours of a gang: the mean number of hops between the nodes of pods with
-// consecutive ranks. Nodes are 0 hops apart below one leaf switch, 1 below one spine, 2 in one cluster and 3
-// otherwise.
+// hopCount is the distance between the neighbors of a gang: the mean number of hops between the nodes of pods with
+// consecutive ranks. Nodes are 0 hops apart below one leaf switch, 1 below one spine, 2 in one cluster and 3 otherwise.
 type hopCount struct {
 	Placed float64 `json:"placed"`
 	// Random is the mean over random placements in the same cluster, with no more pods on a node than fit.

@@ -12,11 +12,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/benchmark/insession"
 )
 
-// result is what one side needed for a work: medians over its runs.
+// result is the cost of a work for one side, as medians over its runs.
 type result struct {
 	Runs int `json:"runs"`
-	// Seconds is the time of the action alone, OpenSeconds that of opening the session before it and CloseSeconds that of
-	// closing it, in which verdicts are put into words but not written anywhere.
+	// Seconds is the time of the action alone. OpenSeconds is the time to open the session before it. CloseSeconds is
+	// the time to close the session, which composes the messages of verdicts but does not write them.
 	Seconds      float64 `json:"seconds"`
 	OpenSeconds  float64 `json:"openSeconds"`
 	CloseSeconds float64 `json:"closeSeconds"`
@@ -25,31 +25,32 @@ type result struct {
 	Bytes       uint64 `json:"bytes"`
 	// Placed is how many pods the action handed over to be bound.
 	Placed int `json:"placed"`
-	// AgainSeconds is the time of the action in a second session of the same cluster, where that has a bar.
+	// AgainSeconds is the time of the action in a second session of the same cluster; 0 for a work without a second
+	// session.
 	AgainSeconds float64 `json:"againSeconds,omitempty"`
 	// SessionSeconds is the time of that second session as a whole: its opening, the action and its closing.
 	SessionSeconds float64 `json:"sessionSeconds,omitempty"`
-	// Hops compares places of neighbours; nil without InfiniBand clusters.
+	// Hops is the distance between neighbors in the gang; nil without InfiniBand clusters.
 	Hops *hopCount `json:"hops,omitempty"`
 }
 
 // run is one session.
 type run struct {
 	open, took, closed time.Duration
-	// again is the time of the action in a second session, and session that of the second session as a whole.
+	// again is the time of the action in a second session, and session the time of that session as a whole.
 	again, session     time.Duration
 	allocations, bytes uint64
 	placement          map[string]string
 }
 
-// bench measures, all works without claims on one cluster whose content is replaced for each run: upstream's cache has goroutines that do not
-// end, so more of them would be a load of their own.
+// bench measures works. Works without claims, devices or a topology share one cluster, whose content is replaced for
+// each run. Upstream's cache has goroutines that never end, so further clusters would add load.
 type bench struct {
 	*plan
 	cluster *sessiontest.Cluster
 }
 
-// measure repeats the work until the plan's runs or its time are used up.
+// measure repeats the work until the plan's number of runs or its time is reached.
 func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 	s.Use()
 	stop, err := insession.Profile(b.ProfileDir, s.Name+"-"+name)
@@ -85,7 +86,8 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 	return out, nil
 }
 
-// run fills the cluster, lets the side's action work in one session of it, and checks what came out.
+// run fills the cluster, runs the side's action in one session, and checks the placement. Some works have a second
+// session.
 func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error) {
 	world := sh.world(s.groupsFor(sh))
 	cluster.UseBooks(s.Name == insession.Ours && !sh.claims && sh.devices == 0) // the books count no volumes
@@ -100,7 +102,7 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 			return run{}, fmt.Errorf("waiting for claims: %w", err)
 		}
 	}
-	// What the opening left behind is not the action's to clear away.
+	// Garbage of the opening must not be collected during the action.
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -36,8 +36,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestABarThatWasNotMeasuredIsNotMet checks that the bar of a work that is compared with another is not met if the
-// other was not measured before.
+// TestABarThatWasNotMeasuredIsNotMet checks a work whose bar is relative to another work. It has no verdict if the
+// other work was not measured.
 func TestABarThatWasNotMeasuredIsNotMet(t *testing.T) {
 	c := comparison{work: work{ratio: 40, like: "singles"}, upstream: &result{Seconds: 40}, ours: &result{Seconds: 0.5}}
 	if got := c.verdict(); got != "" {

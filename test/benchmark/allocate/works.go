@@ -35,7 +35,8 @@ type work struct {
 	like string
 }
 
-// likeFactor is how much longer pods may take that differ only in fields without any effect on filter results.
+// likeFactor is the maximum time for pods that differ only in fields without any effect on filter results, as a
+// multiple of the time for equal pods.
 const likeFactor = 1.3
 
 // shape describes a cluster and the gangs that wait in it. All nodes are equal, and so are all pods unless a field
@@ -50,8 +51,8 @@ type shape struct {
 	// clusters is the number of InfiniBand clusters of the nodes. Every gang must be in one of them. Zero means no
 	// clusters.
 	clusters int
-	// spoilt reports whether all clusters but the last but one have enough resources in total for a gang of 512, but
-	// no room for it.
+	// spoilt reports whether a gang of 512 fits only in the second-to-last cluster, although every other cluster has
+	// enough resources in total.
 	spoilt bool
 	// apart reports whether two members of a gang must not share a node.
 	apart bool
@@ -64,10 +65,10 @@ type shape struct {
 	// although there is enough room for each class and in total. A pod of a different size runs on the first node of
 	// each cluster. Zero means that the members are equal.
 	unlike int
-	// changing places a pod on a node before the second session of the same cluster.
+	// changing reports whether a pod is added on a node before the second session of the same cluster.
 	changing bool
 	// claims gives each pod a separate claim, whose volume is created where the pod is placed. With clusters the
-	// volumes are local, and all clusters but the last but one lack a volume.
+	// volumes are local, and every cluster except the second-to-last lacks a volume.
 	claims bool
 	// capacities gives each node a storage capacity for the volumes of claims. local gives it a volume instead.
 	capacities, local bool
@@ -335,8 +336,8 @@ func awayFrom(gang string) v1.Affinity {
 }
 
 // spoil leaves one cluster unchanged. In two of three other clusters each node has a running pod that leaves 19 of 32
-// CPUs: 2,375 in a cluster of 125 nodes, which is enough in total for 500 pods of 4 CPUs. In the rest, more than half
-// of the nodes have taints.
+// CPUs. A cluster of 125 nodes then has 2,375 free CPUs: in total enough for 512 pods of 4 CPUs, but only 500 fit. In
+// the rest, more than half of the nodes have taints.
 func (s shape) spoil(w *sessiontest.ClusterSpec) {
 	perCluster := (s.nodes + s.clusters - 1) / s.clusters
 	for i, node := range w.Nodes {
@@ -355,8 +356,8 @@ func (s shape) spoil(w *sessiontest.ClusterSpec) {
 }
 
 // cpuOf returns the request of the i-th member of a gang. With unlike, 12 of 64 members request more than half of a
-// node. Two of the others fit beside one of them, and five fit on an empty node: 44 on 16 nodes. With exact, four
-// members fill a node.
+// node, so no two of them share one. Of the other 52, two fit beside each of the 12, and five on an empty node: 44 on
+// 16 nodes. With exact, four members fill a node.
 func (s shape) cpuOf(i int) string {
 	switch large := max(1, s.unlike/4); {
 	case s.exact:

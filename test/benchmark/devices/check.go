@@ -48,8 +48,8 @@ func (b books) enter(g given, resource string) (int, error) {
 }
 
 // check returns an error if the binds that this project's action handed over are wrong: a device that its node does not
-// have, a device above its capacity, a pod with other devices than requested, a GPU without its NIC, or a gang that is placed in part or in
-// two clusters.
+// have, a device above its capacity, a pod with other devices than requested, a GPU without its NIC, or a gang that is
+// placed in part or in two clusters.
 func check(w work, handed map[string]sessiontest.Bind) error {
 	has := map[string]string{} // the node of each device
 	for _, device := range w.devices() {
@@ -116,7 +116,7 @@ func checkGPUs(a ask, gpus []given, used books) (map[int]bool, error) {
 	return switches, nil
 }
 
-// checkNICs checks that there is one NIC on each of the switches.
+// checkNICs checks that the pod has the requested share of one NIC on each of the switches.
 func checkNICs(a ask, list []given, switches map[int]bool, used books) error {
 	nics := map[int]bool{}
 	for _, g := range list {

@@ -71,7 +71,8 @@ func shareOut(node *v1.Node) {
 		fmt.Fprintf(&gpus, "%s-gpu-%d,10,81920,NVIDIA-H100,true,hami-core:", node.Name, i)
 	}
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, vgpu.VolcanoVGPURegister, gpus.String())
-	// The plugin asked a moment ago, and an answer is not needed within the hour.
+	// Upstream's scheduler ignores the GPUs of a node if the device plugin does not answer its request within a minute.
+	// The time of this request is in the future, so no answer is needed for an hour.
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, vgpu.VolcanoVGPUHandshake, "Requesting_"+time.Now().Add(time.Hour).Format("2006.01.02 15:04:05"))
 	has := resource.NewQuantity(gpusPerNode*10, resource.DecimalSI)
 	node.Status.Capacity[vgpu.VolcanoVGPUNumber], node.Status.Allocatable[vgpu.VolcanoVGPUNumber] = *has, *has

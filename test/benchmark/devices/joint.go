@@ -162,8 +162,9 @@ func askAll(ssn *sessiontest.Session, task *api.TaskInfo) (fits int) {
 	return fits
 }
 
-// jointWorld returns a cluster whose devices are in use as uses[at] says. Its gangs are one pod for each of jointShapes
-// requests, each for 8 GPUs and 4 NICs with a share of the NICs of its own, and pods of other task classes.
+// jointWorld returns a cluster whose devices are in use as uses[at] says. Its gangs have one pod each. The first
+// jointShapes pods request 8 GPUs and 4 NICs, each with a different share of the NICs. The other pods are of other task
+// classes.
 func jointWorld(nodes, at int) sessiontest.ClusterSpec {
 	world := sessiontest.ClusterSpec{Nodes: nodeList(nodes, 0)}
 	for i, node := range world.Nodes {

@@ -33,8 +33,8 @@ type work struct {
 	gangs, gangSize int
 	// asks are the requests of the gangs, in turn.
 	asks []ask
-	// clusters is the number of InfiniBand clusters of the nodes. Every gang must be in one of them, and all but the
-	// last but one lack a NIC. Zero means no clusters.
+	// clusters is the number of InfiniBand clusters of the nodes. Every gang must be in one of them. Every cluster
+	// except the second-to-last lacks a NIC. Zero means no clusters.
 	clusters int
 }
 

@@ -39,7 +39,8 @@ type result struct {
 	IdleCPUSeconds float64 `json:"idleCPUSeconds"`
 	LoneP50MS      float64 `json:"loneP50ms"`
 	LoneMaxMS      float64 `json:"loneMaxms"`
-	// LoneTailMaxMS is measured from the sending of a lone gang's last pod. The others start at its first object.
+	// LoneTailMaxMS is measured from the sending of a lone gang's last object. LoneP50MS and LoneMaxMS are measured
+	// from the sending of its first object.
 	LoneTailMaxMS float64 `json:"loneTailMaxms"`
 }
 

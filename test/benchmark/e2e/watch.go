@@ -48,7 +48,7 @@ func (b *binds) end() time.Time {
 	return b.last
 }
 
-// where returns the values of of for the nodes of the pods, sorted.
+// where returns the values that the map of has for the nodes of the pods, sorted, each once.
 func (b *binds) where(of map[string]string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -44,7 +44,7 @@ func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 	if !ok {
 		vc = vcfake.NewSimpleClientset()
 	}
-	// The recorder of upstream's tests blocks for ever after a hundred events.
+	// The recorder of upstream's tests blocks forever after a hundred events.
 	upstream.Recorder = &record.FakeRecorder{}
 	s := server{pods: map[types.NamespacedName]*corev1.Pod{}, groups: map[types.NamespacedName]*v1beta1.PodGroup{}}
 	s.fill(upstream)
@@ -53,7 +53,7 @@ func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 		if bind != nil {
 			task := &api.TaskInfo{Namespace: pod.Namespace, Name: pod.Name}
 			task.NodeName = node
-			// The binder waits for the test, which a call to the API server does not.
+			// Bind may block until the test reads its channel. A call to the API server must not wait for that.
 			go bind.Bind(kube, []*api.TaskInfo{task})
 		}
 	}

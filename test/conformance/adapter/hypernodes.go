@@ -11,9 +11,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// hyperNodes returns objects for a table's HyperNodes. Tables contain the data that upstream derives from objects:
-// under names that differ from the objects' names, with names of tiers beside them, or by their tiers and nodes
-// alone.
+// hyperNodes returns objects for a table's HyperNodes. Tables contain the data that upstream derives from objects. The
+// names in this data may differ from the objects' names, tier names may be separate, or there are tiers and nodes
+// without objects.
 func hyperNodes(info *api.HyperNodesInfo) []*topologyv1alpha1.HyperNode {
 	tierNames := map[int]string{}
 	for name, tier := range info.HyperNodeTierNameMap() {

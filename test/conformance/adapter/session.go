@@ -46,7 +46,7 @@ var state = struct {
 	sync.Mutex
 	sessions map[*vcframework.Session]*opened
 	caches   map[*vccache.SchedulerCache]*cache.Cache
-	// started has the caches that tests have started and over which ours has not been created yet.
+	// started has the caches that tests have started, until our cache over them is created.
 	started map[*vccache.SchedulerCache]<-chan struct{}
 }{
 	sessions: map[*vcframework.Session]*opened{}, caches: map[*vccache.SchedulerCache]*cache.Cache{},
@@ -104,8 +104,8 @@ func awaitVolumes(upstream *vccache.SchedulerCache) {
 	}
 }
 
-// cacheOver returns our cache over upstream's, one for each. It returns nil if sessions are upstream's, also for a
-// cache that ours cannot wrap.
+// cacheOver returns our cache over upstream's, and creates it in the first call. It returns nil if sessions are
+// upstream's, or if ours cannot wrap upstream's cache.
 func cacheOver(upstream *vccache.SchedulerCache) *cache.Cache {
 	if os.Getenv(Variable) == Upstream {
 		return nil

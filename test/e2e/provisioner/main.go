@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command e2e-provisioner creates volumes for the claims of storage classes that name it. A volume is on the node
-// that was selected for the claim, and only that node reaches it. A test may order other behaviour. Under its name
-// with the suffix "-csi", it is a CSI driver. Orders are files in a directory, as the package control of the
-// end-to-end tests writes them. The command is a separate module, so its dependencies are not part of the scheduler.
+// Command e2e-provisioner creates volumes for the claims of storage classes that name it. A volume is on the node that
+// was selected for the claim, and only that node reaches it. A test may order other behavior. Under its name with the
+// suffix "-csi", the command is a CSI driver. Orders are files in a directory, as the package control of the end-to-end
+// tests writes them. The command is a separate module, so its dependencies are not part of the scheduler.
 package main
 
 import (
@@ -35,7 +35,7 @@ const (
 	callsPerSecond = 1000
 	// glance is the interval between checks of a volume that is being created.
 	glance = 10 * time.Millisecond
-	// asDriver is the suffix of the name under which it is a CSI driver.
+	// asDriver is the suffix of the provisioner's name under which it is a CSI driver.
 	asDriver = "-csi"
 )
 

@@ -54,15 +54,17 @@ type PodGroupPhase string
 const (
 	// PodGroupPending: fewer members than the minimum exist, and none has a node.
 	PodGroupPending PodGroupPhase = "Pending"
-	// PodGroupPreScheduling: enough members exist, and not all have been handed to the scheduler.
+	// PodGroupPreScheduling: the minimum of members exists, but is not in the gang's Volcano PodGroup yet, and no
+	// member has a node.
 	PodGroupPreScheduling PodGroupPhase = "PreScheduling"
-	// PodGroupScheduling: fewer members than the minimum have a node, and enough exist or some have a node.
+	// PodGroupScheduling: fewer members than the minimum have a node. Some have one, or the minimum is in the Volcano
+	// PodGroup.
 	PodGroupScheduling PodGroupPhase = "Scheduling"
-	// PodGroupScheduled: the minimum of members have a node.
+	// PodGroupScheduled: as many members as the minimum, or more, have a node.
 	PodGroupScheduled PodGroupPhase = "Scheduled"
-	// PodGroupRunning: the minimum of members run or have succeeded.
+	// PodGroupRunning: as many members as the minimum, or more, run or have succeeded.
 	PodGroupRunning PodGroupPhase = "Running"
-	// PodGroupFinished: the minimum of members have succeeded.
+	// PodGroupFinished: as many members as the minimum, or more, have succeeded.
 	PodGroupFinished PodGroupPhase = "Finished"
 	// PodGroupFailed: a member has failed, after the minimum ran.
 	PodGroupFailed PodGroupPhase = "Failed"

@@ -32,8 +32,8 @@ func WithTrialObserver(observe func(result string)) Option {
 	return func(a *Action) { a.observe = observe }
 }
 
-// WithAttemptLimit limits the time of attempts to place gangs of one namespace that find no room (crosssession.Turns).
-// Without it, results do not depend on the speed of the machine.
+// WithAttemptLimit limits, for each namespace, the time of attempts to place gangs that find no room
+// (crosssession.Turns). Without this option, results do not depend on the speed of the machine.
 func WithAttemptLimit() Option {
 	return func(a *Action) { a.crossSession.Turns.Limit() }
 }

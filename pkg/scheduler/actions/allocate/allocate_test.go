@@ -235,7 +235,8 @@ const withLeaves = leastRequested + `
       ibcluster.defaultMode: required
 `
 
-// fabric returns nodes with 4 CPUs, one for each "name cluster spine leaf".
+// fabric returns a node with 4 CPUs for each "name cluster spine leaf", and the leaf of each node as
+// "cluster/spine/leaf".
 func fabric(places ...string) (nodes []*v1.Node, leaves map[string]string) {
 	leaves = map[string]string{}
 	for _, place := range places {

@@ -23,7 +23,8 @@ func excluding(pods metav1.LabelSelector, namespaces *metav1.LabelSelector) *v1.
 	}}).Obj()
 }
 
-// labelNamespace creates the namespace of the pods, or gives it the label team.
+// labelNamespace sets the label team of the pods' namespace to the value team. It creates the namespace if it does not
+// exist.
 func (c *counting) labelNamespace(team string) {
 	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Namespace, Labels: map[string]string{"team": team}}}
 	if err := c.cluster.Handle().InformerFactory().Core().V1().Namespaces().Informer().GetStore().Add(namespace); err != nil {
@@ -43,8 +44,8 @@ func TestAnExcludedEmptyLabelIsNotPlaced(t *testing.T) {
 	c.expect(t, "a member is excluded from the only node", 0)
 }
 
-// TestNamespacesAreRelabelled checks that a gang is bound only in sessions in which a running pod does not exclude the
-// gang's namespace, by the labels that the namespace has then.
+// TestNamespacesAreRelabelled checks that a running pod excludes a gang only in sessions in which the current label of
+// the gang's namespace matches the pod's anti-affinity.
 func TestNamespacesAreRelabelled(t *testing.T) {
 	selectors := map[string]metav1.LabelSelector{
 		"a label that is required": {MatchLabels: map[string]string{"team": "red"}},

@@ -64,8 +64,9 @@ func TestANodeThatHasLostADeviceTakesMembersThatNeedNone(t *testing.T) {
 	}
 }
 
-// TestAMemberFitsBesideOthersThatUseScarceResources checks that a member fits beside others that use scarce
-// resources. The plugin resource-strategy-fit reserves CPUs for idle devices.
+// TestAMemberFitsBesideOthersThatUseScarceResources checks that a member without devices fits on a node when other
+// members of its gang use the node's devices. The plugin resource-strategy-fit reserves CPUs for idle devices, so the
+// member alone does not fit.
 func TestAMemberFitsBesideOthersThatUseScarceResources(t *testing.T) {
 	const proportional = `  - name: resource-strategy-fit
     arguments:

@@ -28,9 +28,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestWFFCReplay is for a defect of upstream: the volume plugin remembers only its choice for a pod in the last
-// trial, but upstream replays the best trial, which is usually another one. Upstream then reserves and binds no
-// volume, but binds the pods.
+// TestWFFCReplay checks that claims get the nodes of their pods. Upstream's volume plugin remembers only its choice for
+// a pod in the last trial, but upstream replays the best trial, which is usually another one. Upstream then reserves
+// and binds no volume, but binds the pods.
 func TestWFFCReplay(t *testing.T) { bindingVolumes(t, wffcReplay) }
 
 func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
@@ -86,9 +86,8 @@ func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
 	}
 }
 
-// TestPipelinedLeak is for a defect of upstream: one member of a gang has a node and the only volume is reserved for
-// it, while the other member waits. Upstream never releases the volume as long as the scheduler runs, so no other pod
-// gets it.
+// TestPipelinedLeak checks that a volume that was reserved for a placed member of a gang is released if another member
+// must wait. Upstream keeps the volume reserved until the scheduler restarts, so no other pod gets it.
 func TestPipelinedLeak(t *testing.T) { bindingVolumes(t, pipelinedLeak) }
 
 func pipelinedLeak(t *testing.T, bound func(behaviour) behaviour) {
@@ -158,9 +157,9 @@ func reserveLeakOfVolumes(t *testing.T, bound func(behaviour) behaviour) {
 	}
 }
 
-// TestReleasedWithoutHavingBegun checks that a gang whose first step fails is released before the volume plugin's own
-// step has begun. Upstream reverts the assumed volumes only in the rollback of that step. Without it the claims stay
-// with the first node's volumes, and the gang can never move.
+// TestReleasedWithoutHavingBegun checks that a gang can move to another node after a step failed that precedes the
+// volume plugin's own step. Upstream reverts the assumed volumes only in the rollback of the volume plugin's step,
+// which has not begun. So the claims stay with the first node's volumes, and the gang can never move.
 func TestReleasedWithoutHavingBegun(t *testing.T) { bindingVolumes(t, releasedWithoutHavingBegun) }
 
 func releasedWithoutHavingBegun(t *testing.T, bound func(behaviour) behaviour) {
@@ -201,7 +200,7 @@ func releasedWithoutHavingBegun(t *testing.T, bound func(behaviour) behaviour) {
 	match(t, "bound then", map[string]string{"g-0": "n2", "g-1": "n2", "g-2": "n2"}, second.Binds())
 }
 
-// rollBack lets the engine prepare the members, and returns how many it released.
+// rollBack runs a transaction of the members, in which a step fails, and returns how many members were released.
 func rollBack(t *testing.T, members []*binding.Member) int {
 	t.Helper()
 	books := &books{}
@@ -243,8 +242,8 @@ func (*books) RollbackDone(string, error)            {}
 func (*books) TransactionDone(binding.Result)        {}
 func (*books) InFlight(int)                          {}
 
-// TestBackfilledLeak is for a leak: backfill places a pod whose gang it cannot complete, and does not undo the
-// placement. The resources reserved for the pod are released when the session closes.
+// TestBackfilledLeak checks that a volume that backfill reserved for a pod is released when the session closes.
+// Backfill places a pod whose gang it cannot complete, and does not undo the placement.
 func TestBackfilledLeak(t *testing.T) { bindingVolumes(t, backfilledLeak) }
 
 func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {

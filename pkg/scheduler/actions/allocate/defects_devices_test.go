@@ -62,8 +62,9 @@ func gpuPod(memory string) *schedtest.PodBuilder {
 	return schedtest.MakePod().Group("g").Limit(schedtest.Resources{"cpu": "1", "volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": memory, "volcano.sh/vgpu-cores": "10"})
 }
 
-// TestDevicePatchInTrial is for a defect of upstream: it writes the device chosen for a pod to the API server as soon
-// as the pod is tried on a node. The device's usage stays counted after the trial is dropped, in all later sessions.
+// TestDevicePatchInTrial checks that a trial writes nothing to the API server, and that no device stays counted after
+// the trial. Upstream writes the device chosen for a pod as soon as the pod is tried on a node, and counts it in all
+// later sessions.
 func TestDevicePatchInTrial(t *testing.T) {
 	vgpu.VGPUEnable = true
 	t.Cleanup(func() { vgpu.VGPUEnable = false })
@@ -144,8 +145,8 @@ func TestDevicesOfABoundPod(t *testing.T) {
 	}
 }
 
-// TestSwallowedDeviceError is for a defect of upstream: if a node's devices refuse a pod that passed the predicate,
-// upstream only logs the error and binds the pod without its device.
+// TestSwallowedDeviceError checks that no pod is bound to a node whose devices refuse it after it passed the predicate.
+// Upstream only logs the error, and binds the pod without its device.
 func TestSwallowedDeviceError(t *testing.T) {
 	registered(t, "broken")
 	fits := behaviour{
@@ -194,13 +195,14 @@ func TestAPodWithoutItsDevicesIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// TestDowngradedVNPUs: In the predicate of a pod, MindCluster's vNPUs record under the pod's name that it gets fewer
-// AI CPUs than it requests. They read this record when they allocate its chip.
+// TestDowngradedVNPUs checks that pods get vNPUs with fewer AI CPUs than usual if the chips have no more. In the
+// predicate of a pod, MindCluster's vNPUs record this under the pod's name, and they read the record when they allocate
+// the chip.
 func TestDowngradedVNPUs(t *testing.T) {
 	vnpu.AscendMindClusterVNPUEnable = true
 	t.Cleanup(func() { vnpu.AscendMindClusterVNPUEnable = false })
 	registered(t, vnpu.DeviceName)
-	// Each of the two chips has 4 free cores, and 3 of the 4 AI CPUs that belong to them.
+	// Each of the two chips has 4 free cores, but only 3 free AI CPUs. A vNPU of 4 cores usually has 4 AI CPUs.
 	chips := plugin("chips", func(ssn *framework.Session) {
 		ledger := ssn.Nodes["a1"].Others[vnpu.DeviceName].(*vnpu.NPUDevices)
 		ledger.ServerType, ledger.TotalChipNum, ledger.AiCorePerChip, ledger.ValidVNode = "Ascend310P-8", 2, 8, true

@@ -57,7 +57,7 @@ func TestNominatedBypass(t *testing.T) {
 }
 
 // TestRandomTie checks that the choice among equal scores is deterministic. Upstream chooses any of the nodes and
-// HyperNodes with the best score, so one cluster leads to many placements.
+// HyperNodes with the best score, so its placements differ although the cluster is the same.
 func TestRandomTie(t *testing.T) {
 	member := func(group string) *schedtest.PodBuilder { return schedtest.MakePod().Group(group).Req(cores("1")) }
 	worlds := map[string]struct {
@@ -118,8 +118,8 @@ func TestRandomTie(t *testing.T) {
 	}
 }
 
-// TestGreedyMiss checks that a gang is placed if its members have to avoid the best node. Upstream places members one
-// by one on the best node of each, which may spoil the only placement of all members.
+// TestGreedyMiss checks that a gang is placed even if one of its members must not take the node that is best for it.
+// Upstream places each member on its best node, one after the other, and so may miss the only placement of all.
 func TestGreedyMiss(t *testing.T) {
 	pod := func(name, cpu string) *v1.Pod { return schedtest.MakePod().Group("g").Name(name).Req(cores(cpu)).Obj() }
 	cases := map[string]behaviour{}

@@ -21,8 +21,8 @@
 // # What happens to a gang
 //
 // A scheduler lists the jobs that have tasks to be placed (jobQueues) and makes an attempt to place each (state.Attempt), in
-// the plugins' order. Members that preempt or reclaim pipelined earlier in this session, without evicting a pod for them, are
-// placed again by allocate (takeBack).
+// the plugins' order. If action preempt or reclaim has pipelined members earlier in this session without evicting a pod
+// for them, allocate takes them back and places them again (takeBack).
 //
 //  1. Where may the job be placed? The plugins name node groups for it (framework.NodeGroups), or it may be placed on any node. If the job
 //     did not fit in the last session, and everything on which this result depends is unchanged (its fingerprint), the

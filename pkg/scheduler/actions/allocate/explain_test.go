@@ -104,8 +104,8 @@ func TestAnExplanationReportsFragmentedResources(t *testing.T) {
 	}
 }
 
-// TestANodeThatExcludesTheGangIsNotShort checks that the explanation ignores the free resources of nodes that exclude
-// the gang, which would mislead.
+// TestANodeThatExcludesTheGangIsNotShort checks that the explanation of a node that excludes the gang says why, and
+// does not say that the node is short of a resource: more of it would not help.
 func TestANodeThatExcludesTheGangIsNotShort(t *testing.T) {
 	taint := v1.Taint{Key: "maintenance", Effect: v1.TaintEffectNoSchedule}
 	onlyIn := func(zone string) func(*v1.Pod) {
@@ -152,8 +152,8 @@ func TestANodeThatExcludesTheGangIsNotShort(t *testing.T) {
 	}
 }
 
-// TestAnExplanationCountsMembersThatFitTogether checks that an explanation counts the members that fit together. Each
-// task class alone would fit more often.
+// TestAnExplanationCountsMembersThatFitTogether checks that an explanation counts the members that fit at the same
+// time. Without the other members, more members of each task class would fit.
 func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 	apart := func(pods []*v1.Pod) {
 		for _, pod := range pods {
@@ -208,8 +208,8 @@ func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 	}
 }
 
-// TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway checks that an explanation names the anti-affinity that
-// excludes a member. By resources alone the smaller of two different members would fit.
+// TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway checks that an explanation reports that anti-affinity of
+// another gang's pod excludes the members. By resources alone, the smaller member would fit.
 func TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway(t *testing.T) {
 	first, single := gang("first", "1")
 	first[0].Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
@@ -276,8 +276,8 @@ func TestAGangPlacedFirstReportsItsOverusedQueue(t *testing.T) {
 	}
 }
 
-// TestAnUrgentGangsTurnIsNoted checks that the scheduling of a gang that is placed first is recorded, so that a panic
-// in it is attributed to that gang.
+// TestAnUrgentGangsTurnIsNoted checks that a gang that is placed first is the current job while it is scheduled, so
+// that a panic is attributed to it.
 func TestAnUrgentGangsTurnIsNoted(t *testing.T) {
 	pods, podGroup := gang("g", "1")
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})

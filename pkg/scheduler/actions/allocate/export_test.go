@@ -15,7 +15,8 @@ func (a *Action) ExecuteWithoutSteps(ssn *framework.Session) {
 	a.executeWithout(ssn, &a.crossSession.Packing, &a.crossSession.Orders)
 }
 
-// ExecuteWithoutPacking does the same for packings only: steps for orders are left.
+// ExecuteWithoutPacking runs Execute as if other searches had used all steps for packing plans, and no search for a
+// packing plan had a turn. Steps for trials of other orders are left.
 func (a *Action) ExecuteWithoutPacking(ssn *framework.Session) {
 	a.executeWithout(ssn, &a.crossSession.Packing)
 }
@@ -28,9 +29,9 @@ func (a *Action) executeWithout(ssn *framework.Session, without ...*crosssession
 	newScheduler(state.NewRun(ssn, a.crossSession, a.defaults, a.observe)).placeJobs()
 }
 
-// ExecuteByTurns runs Execute as if other searches had used all steps, except the steps of the search that has its
-// turn. With packings set this is a packing, otherwise a search for an order. There are no packings while a search
-// for an order has a turn.
+// ExecuteByTurns runs Execute as if other searches had used all steps for packing plans. If packings is set, the search
+// for a packing plan that has its turn still gets its steps. Otherwise no such search has a turn, and only the search
+// for an order of tasks that has its turn gets steps for orders.
 func (a *Action) ExecuteByTurns(ssn *framework.Session, packings bool) {
 	a.crossSession.BeginSession()
 	a.crossSession.Packing.Left = 0

@@ -25,10 +25,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// noTime is a debt of time for failed attempts that a test does not repay. someTime is more than its attempts take.
+// noTime and someTime are values for SetAttemptTime. noTime is a debt that no test is long enough to repay. someTime is
+// more than the attempts of a test take.
 const noTime, someTime = -20 * time.Second, 500 * time.Millisecond
 
-// newShared returns a cluster with gang other/y, which fits, and namespace ns, and the action that runs in it.
+// newShared adds gang other/y, which fits, to a cluster with gangs in namespace ns. It returns sessions of this
+// cluster, and the action that they run.
 func newShared(t *testing.T, w sessiontest.ClusterSpec) (*counting, *allocate.Action) {
 	pods, podGroup := gang("y", "1")
 	podGroup.Namespace, pods[0].Namespace, pods[0].UID = "other", "other", types.UID("other-y")
@@ -50,8 +52,8 @@ func messagesOf(job *api.JobInfo) map[string]string {
 	return messages
 }
 
-// TestANamespaceOverItsLimitWaits checks that a gang of a namespace whose failed attempts have used up their time is not
-// tried until there is time again. Another namespace's gang is bound in each session.
+// TestANamespaceOverItsLimitWaits checks that a gang is not tried while its namespace has used up the time for failed
+// attempts. Another namespace's gang is bound in each session.
 func TestANamespaceOverItsLimitWaits(t *testing.T) {
 	pods, podGroup := gang("x", "1")
 	c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
@@ -165,8 +167,8 @@ func TestAGangThatIsCreatedAgainHasNoFormerReason(t *testing.T) {
 	expect(framework.NotTried)
 }
 
-// TestAJobThatIsPlacedFirstNeedsNoTurn checks that a job that a plugin places first is tried although failed attempts for
-// gangs of its namespace exceed the limit.
+// TestAJobThatIsPlacedFirstNeedsNoTurn checks that a job that a plugin places first is tried although failed attempts
+// for other gangs of its namespace have used up their time.
 func TestAJobThatIsPlacedFirstNeedsNoTurn(t *testing.T) {
 	pods, podGroup := gang("x", "1")
 	c, action := newShared(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "1")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
@@ -179,8 +181,9 @@ func TestAJobThatIsPlacedFirstNeedsNoTurn(t *testing.T) {
 	})
 }
 
-// TestJobsThatArePlacedFirstDoNotUseUpTheLimit checks that attempts to place a job that a plugin places first do not
-// count towards the limit of its namespace's other jobs. It is tried in each session, so others might never be tried.
+// TestJobsThatArePlacedFirstDoNotUseUpTheLimit checks that failed attempts for a job that a plugin places first do not
+// use up the time of other jobs of its namespace. The job is tried in each session, so the others might otherwise never
+// be tried.
 func TestJobsThatArePlacedFirstDoNotUseUpTheLimit(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		pods, podGroup := gang("x", "9")
@@ -194,8 +197,8 @@ func TestJobsThatArePlacedFirstDoNotUseUpTheLimit(t *testing.T) {
 	}
 }
 
-// TestJobsThatCannotBePlacedAreNoCompetitors checks that a namespace without time for failed attempts has time again at once
-// if the pods of other namespaces are not to be placed, such as gated pods.
+// TestJobsThatCannotBePlacedAreNoCompetitors checks that a namespace with a small debt has time again at once if no
+// other namespace has pods that can be placed. Gated pods do not count.
 func TestJobsThatCannotBePlacedAreNoCompetitors(t *testing.T) {
 	for gated, want := range map[bool]string{true: "n1", false: ""} {
 		pods, podGroup := gang("x", "1")
@@ -275,7 +278,8 @@ func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
 			}
 			c, action := newShared(t, w)
 			c.registry.RegisterPlugin(evictionbackoff.Spec())
-			// Plugin gang decides on victims alone: proportion, in the same tier, would refuse them.
+			// Plugin gang has a tier of its own, so that it alone decides on victims. In the same tier, proportion
+			// would refuse them.
 			c.conf = "actions: allocate, reclaim\ntiers:\n- plugins:\n  - name: evictionbackoff\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: proportion\n  - name: nodeorder\n"
 			c.helped(func(ssn *framework.Session) {
 				ssn.AddNodeOrderFn("helper", func(_ *api.TaskInfo, n *api.NodeInfo) (float64, error) {
@@ -296,8 +300,8 @@ func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
 	}
 }
 
-// TestAttemptsThatBindNothingCount checks which attempts count towards the time of a namespace: failed ones, and those
-// that wait for resources being released.
+// TestAttemptsThatBindNothingCount checks which attempts use up time of their namespace: attempts that fail, and
+// attempts after which a gang waits for resources being released.
 func TestAttemptsThatBindNothingCount(t *testing.T) {
 	tests := map[string]struct {
 		cpu       string
@@ -344,7 +348,8 @@ func TestAttemptsThatBindNothingCount(t *testing.T) {
 }
 
 // TestAGangThatWaitsForReleasesKeepsItsPlace checks that a gang or gang group that waits for a terminating pod is tried
-// also after other gangs of its namespace have used up their time: another gang would get the room that it holds.
+// even after other gangs of its namespace have used up their time. Otherwise another gang would get the resources that
+// it holds.
 func TestAGangThatWaitsForReleasesKeepsItsPlace(t *testing.T) {
 	for _, grouped := range []bool{false, true} {
 		pods, podGroup := gang("x", "9")
@@ -368,8 +373,8 @@ func TestAGangThatWaitsForReleasesKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// TestAGroupIsPlacedFirstIfOneOfItsGangsIs checks that a gang group has a turn if a plugin places one of its gangs first,
-// after other gangs of its namespace have used up their time.
+// TestAGroupIsPlacedFirstIfOneOfItsGangsIs checks that a gang group has a turn if a plugin places one of its gangs
+// first, even after other gangs of its namespace have used up their time.
 func TestAGroupIsPlacedFirstIfOneOfItsGangsIs(t *testing.T) {
 	pods, podGroup := gang("x", "1")
 	more, second := gang("z", "1")

@@ -33,15 +33,15 @@ func (s stepless) Execute(ssn *framework.Session) {
 	}
 }
 
-// TestASearchThatSomethingElseEndedIsMadeAgain checks that a search that failed for another cause than resources is
-// repeated. A session without steps does not retry failed orders. The orders failed in the session before, and no
-// counted resource has changed since, but resources were not the cause.
+// TestASearchThatSomethingElseEndedIsMadeAgain checks that a search is repeated if a plugin or the queue made it fail,
+// and not a lack of resources. The second session removes this cause, but resources are unchanged and no steps are left
+// for other orders. So the gang is placed only if the search that failed is repeated.
 func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
 	small := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "5"}).Obj()
 	large := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "50"}).Obj()
 	type session struct {
-		// hasSteps reports whether searches have steps left, and waits whether a plugin does not report the gang
-		// ready. refuses reports whether a plugin refuses the reservation on a node.
+		// hasSteps reports whether searches have steps left, and waits whether a plugin reports the gang as not ready.
+		// refuses reports whether a plugin refuses the reservation on a node.
 		hasSteps, waits bool
 		refuses         func(node string) bool
 		queue           *v1beta1.Queue
@@ -111,8 +111,9 @@ func fastAndSlow(lies func(*v1beta1.PodGroup), cpus string, fast int, members ..
 	return w
 }
 
-// TestAMemberJoinsOneThatWaits checks that a member joins a waiting one. A member that waits for releasing resources
-// lowers the number of further members that the gang needs.
+// TestAMemberJoinsOneThatWaits checks that a member is placed when another member of its gang already waits for
+// resources being released. In the session before, two members had to be placed and found no room. Beside the waiting
+// member, one suffices.
 func TestAMemberJoinsOneThatWaits(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {
@@ -176,8 +177,8 @@ func TestMembersAreRetriedWhenAGateIsRemoved(t *testing.T) {
 	}
 }
 
-// TestMembersOfEverySubGroupGetTheirReason checks that the members of every sub-group get their reason in each
-// session, also if their sub-group equals another one.
+// TestMembersOfEverySubGroupGetTheirReason checks that the members of every sub-group get their reason in each session,
+// even if their sub-group equals another one.
 func TestMembersOfEverySubGroupGetTheirReason(t *testing.T) {
 	w := fastAndSlow(inOneHyperNode, "4", 4, "3", "2", "3", "2")
 	w.PodGroups[0].Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy

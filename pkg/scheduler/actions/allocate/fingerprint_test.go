@@ -246,8 +246,9 @@ func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *tes
 	}
 }
 
-// TestAWaitingGangKeepsAnUpToDateMessage checks that a waiting gang keeps an up-to-date message. Shares of the whole
-// cluster, including nodes that the gang may not use, decide which members count as small.
+// TestAWaitingGangKeepsAnUpToDateMessage checks that a waiting gang's message changes with the size of the cluster,
+// even by nodes that the gang may not use. The message counts small members first, and shares of the whole cluster
+// decide which members are small.
 func TestAWaitingGangKeepsAnUpToDateMessage(t *testing.T) {
 	podGroup := schedtest.MakePodGroup().Name("g").MinMember(4).Annotation(ibcluster.ModeAnnotation, "required").Phase(v1beta1.PodGroupInqueue).Obj()
 	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, PodGroups: []*v1beta1.PodGroup{podGroup}}
@@ -298,9 +299,9 @@ func TestAWaitingGangReportsANewReasonWhyAClusterIsRefused(t *testing.T) {
 	}
 }
 
-// TestALargerNodeElsewhereChangesTheGangsMessage checks that a larger node elsewhere changes the gang's message. A
-// node in no node group, which the gang may not use, can hold a member. The total of the cluster is the same as
-// before.
+// TestALargerNodeElsewhereChangesTheGangsMessage checks that a gang's message no longer says that a member exceeds
+// every node once a node outside of all node groups, which the gang may not use, is large enough. The total of the
+// cluster is unchanged.
 func TestALargerNodeElsewhereChangesTheGangsMessage(t *testing.T) {
 	pods, podGroup := gang("g", "9", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}

@@ -20,7 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// newGroup returns sessions with the gang group of a and b on the nodes. Each request is one member.
+// newGroup returns sessions of a cluster with these nodes and a gang group of two gangs, ns/a and ns/b. a and b are the
+// CPU requests of the gangs' members.
 func newGroup(t *testing.T, a, b []string, nodes ...*v1.Node) *counting {
 	t.Helper()
 	w := sessiontest.ClusterSpec{Nodes: nodes}
@@ -69,8 +70,8 @@ func TestAWholeGroupWaitsForReleasingResources(t *testing.T) {
 	c.expect(t, "all is released", 2)
 }
 
-// TestAGroupIsTriedAgainWhenAQueueTakesIt checks that a gang group is tried again when its queue admits it. The queue
-// is not part of the group's cached result.
+// TestAGroupIsTriedAgainWhenAQueueTakesIt checks that a gang group is tried again when the limit of a gang's queue is
+// raised. The limit is not part of the group's cached result.
 func TestAGroupIsTriedAgainWhenAQueueTakesIt(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	c.world.PodGroups[1].Spec.Queue = "small"
@@ -110,8 +111,9 @@ func TestAGroupWaitsForTheQueueOfEachGang(t *testing.T) {
 	}
 }
 
-// TestASearchForAGroupThatWasCutShortIsNotRemembered checks that a search for a gang group that ended early is not
-// cached. Gang a takes the only node of b unless b is placed first, and the session needs steps to try that order.
+// TestASearchForAGroupThatWasCutShortIsNotRemembered checks that a failed search for a gang group is not cached if it
+// ended early for lack of steps. Gang a takes the only node of b unless b is placed first, and the search needs steps
+// to try that order.
 func TestASearchForAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	c := newGroup(t, []string{"4"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "5"))
 	c.world.Pods[1].Spec.NodeSelector = map[string]string{"ibcluster": "ib-a"}

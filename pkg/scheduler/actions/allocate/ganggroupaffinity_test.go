@@ -23,8 +23,8 @@ func near(pod *v1.Pod, labels ...map[string]string) {
 	pod.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 }
 
-// newNear has a gang group whose gangs have one member each, with these requests. A member has its gang's label, app,
-// and the label all.
+// newNear returns sessions of a gang group whose gangs have one member each, with these CPU requests. A member has its
+// gang's name in the label app, and the label all.
 func newNear(t *testing.T, requests ...string) *counting {
 	c := newGroup(t, nil, nil, node("n1", "ib-a", "16"), node("n2", "ib-a", "16"))
 	c.world.PodGroups = nil
@@ -85,8 +85,8 @@ func TestAGroupThatNeedsAPodOutsideIt(t *testing.T) {
 }
 
 // TestGangsThatFulfilTheirAffinityAloneKeepTheirOrder checks that gangs whose affinity is satisfied by their own pods
-// keep their order. The smaller gang would take the only node of the larger one. No packing supports pods with host
-// ports.
+// keep their order, the larger first. In the other order, the smaller gang would take the only node of the larger one.
+// The pods have host ports, because then no packing plan is made, which would find the placement in any case.
 func TestGangsThatFulfilTheirAffinityAloneKeepTheirOrder(t *testing.T) {
 	c := newNear(t, "8", "4")
 	c.world.Nodes = []*v1.Node{node("n1", "ib-a", "8"), node("n2", "ib-a", "4")}
@@ -98,8 +98,9 @@ func TestGangsThatFulfilTheirAffinityAloneKeepTheirOrder(t *testing.T) {
 	c.expect(t, "in one cluster", 2)
 }
 
-// TestNeedsOfUnlikeMembersAreLimited checks that the comparison of different members is limited. Each member of a
-// different size is compared with all others, which takes time.
+// TestNeedsOfUnlikeMembersAreLimited checks that the affinity of a gang group's members is compared only up to a bound
+// (search.maxAffinityLooks), because each task class is compared with all others. Beyond the bound, gangs that need
+// pods of other gangs are not placed after these.
 func TestNeedsOfUnlikeMembersAreLimited(t *testing.T) {
 	for members, want := range map[int]int{99: 100, 100: 0} {
 		c := newNear(t, "1m", "1m")

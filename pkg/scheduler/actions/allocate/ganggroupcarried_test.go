@@ -98,8 +98,8 @@ func (c *changing) changeGroup() {
 	c.world.PodGroups[at] = group
 }
 
-// TestCarriedOverResultsOfGroupsEqualNewOnes checks the same for gang groups as for single gangs. While nothing
-// changes, few groups are tried again.
+// TestCarriedOverResultsOfGroupsEqualNewOnes checks that an action with cached results of gang groups has the same
+// placements and messages as a new one. While nothing changes, it places few members in trials.
 func TestCarriedOverResultsOfGroupsEqualNewOnes(t *testing.T) {
 	base := newGroup(t, []string{"1"}, []string{"1"})
 	avoided := ""

@@ -23,13 +23,14 @@ func (c *counting) scoring(score framework.PlacementScorer) {
 	}})
 }
 
-// beforeTrial is a score that does not depend on where members are placed.
+// beforeTrial is a score of clusters that does not depend on where members are placed, so it is computed before a
+// trial.
 type beforeTrial struct{ sessiontest.NodeGroupScoreFn }
 
 func (beforeTrial) BeforeTrial() bool { return true }
 
-// TestAGroupIsTriedAgainAfterAScoreFailed checks that a cluster whose score fails takes no gang, and that the group
-// is tried again in the next session.
+// TestAGroupIsTriedAgainAfterAScoreFailed checks that no gang is placed in a cluster whose score cannot be computed,
+// and that the gang group is tried again in the next session.
 func TestAGroupIsTriedAgainAfterAScoreFailed(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		c, fails := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "4")), true

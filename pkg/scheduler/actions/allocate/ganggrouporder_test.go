@@ -15,7 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// newOrdered has a gang group whose larger gang, a, prefers the only node of gang b.
+// newOrdered returns a gang group of gangs a and b. Gang a is larger, and prefers n1, the only node with idle room for
+// b.
 func newOrdered(t *testing.T, more ...*v1.Node) *counting {
 	c := newGroup(t, []string{"4"}, []string{"3"}, append([]*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-b", "5")}, more...)...)
 	c.world.Pods[1].Spec.NodeSelector = map[string]string{"ibcluster": "ib-a"}
@@ -31,8 +32,8 @@ func TestTheGangOfAGroupThatFoundNoRoomComesFirst(t *testing.T) {
 	c.expect(t, "b has room if it comes first", 2)
 }
 
-// TestAGroupWithRoomDoesNotWaitForReleasingResources checks that a group with room does not wait for releasing
-// resources. In the first order, b would have to wait for them.
+// TestAGroupWithRoomDoesNotWaitForReleasingResources checks that a gang group does not wait for releasing resources if
+// another order of its gangs fits on idle ones. If gang a is placed first, b has to wait.
 func TestAGroupWithRoomDoesNotWaitForReleasingResources(t *testing.T) {
 	c := newOrdered(t, node("n3", "ib-a", "3"))
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("leaves").Node("n3").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())

@@ -84,8 +84,8 @@ func TestAGangGroupWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 	}
 }
 
-// TestMembersBeyondTheMinimaOfAPackedGroupFollow checks that members beyond the minima of a packed group are placed
-// on a node that is open when the minimum is placed, and that packed members are placed once.
+// TestMembersBeyondTheMinimaOfAPackedGroupFollow checks that a member beyond the minima of a packed group is placed on
+// a node that accepts it only after the packed members are handed over. Each member is placed in its own gang's turn.
 func TestMembersBeyondTheMinimaOfAPackedGroupFollow(t *testing.T) {
 	c := newGroup(t, []string{"2", "2"}, []string{"3", "3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"), node("n3", "ib-a", "3"))
 	c.world.PodGroups[1].Spec.MinMember = 2
@@ -143,8 +143,8 @@ func TestGroupsArePackedWhereTheyMayLie(t *testing.T) {
 	c.expect(t, "both have room in their cluster", 4)
 }
 
-// TestGroupsArePackedByDevicesToo checks that packing counts devices. The members of the second gang find CPUs on
-// each of two nodes, but devices for both on one only.
+// TestGroupsArePackedByDevicesToo checks that packing counts devices. By CPUs, both members of the second gang fit on
+// n1 or on n2; by devices, they fit together on n2 only.
 func TestGroupsArePackedByDevicesToo(t *testing.T) {
 	c := newGroup(t, []string{"2", "2", "2", "2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "6"), node("n3", "ib-a", "4"))
 	for i, devices := range []string{"1", "2"} {

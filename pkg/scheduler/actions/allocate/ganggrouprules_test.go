@@ -20,7 +20,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// helped adds a plugin that runs open when a session opens and has these parts.
+// helped adds the plugin helper, which calls open when a session opens. part is optional, and implements further
+// interfaces of the plugin.
 func (c *counting) helped(open func(ssn *framework.Session), part ...any) {
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
 	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper",
@@ -29,8 +30,8 @@ func (c *counting) helped(open func(ssn *framework.Session), part ...any) {
 		}})
 }
 
-// TestAGangGroupWaitsForEachGangThatAPluginNames checks that a gang group waits for each gang that a plugin names,
-// also for one that does not exist or whose pods have scheduling gates.
+// TestAGangGroupWaitsForEachGangThatAPluginNames checks that a gang group waits for each gang that a plugin names, even
+// for one that does not exist or whose pods have scheduling gates.
 func TestAGangGroupWaitsForEachGangThatAPluginNames(t *testing.T) {
 	for other, want := range map[api.JobID]string{"ns/none": "gang ns/none does not exist", "ns/b": "gang ns/b has too few pending pods"} {
 		t.Run(string(other), func(t *testing.T) {
@@ -53,8 +54,8 @@ func TestAGangGroupWaitsForEachGangThatAPluginNames(t *testing.T) {
 	}
 }
 
-// TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup checks that a waiting gang is placed before further members of a
-// gang group. Once the group has its minima, its gangs come after gangs that are below theirs.
+// TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup checks that a waiting gang is placed before further members of a gang
+// group. Once the gangs of a group have their minima, gangs below their own minimum go before them.
 func TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup(t *testing.T) {
 	c := newGroup(t, []string{"1"}, []string{"1", "1"}, node("n1", "ib-a", "3"))
 	c.elastic()
@@ -68,9 +69,9 @@ func TestAGangThatWaitsGoesBeforeMoreMembersOfAGroup(t *testing.T) {
 	})
 }
 
-// TestAntiAffinityOfOthersIsPartOfTheCachedResult checks that a gang that fits nowhere, beside a running pod with
-// required anti-affinity, is tried again after a change of a namespace's labels only if the term selects namespaces by
-// label.
+// TestAntiAffinityOfOthersIsPartOfTheCachedResult checks when the required anti-affinity of a running pod affects a
+// cached result. After a change of a namespace's labels, a gang that fits nowhere is tried again only if the pod's term
+// selects namespaces by label.
 func TestAntiAffinityOfOthersIsPartOfTheCachedResult(t *testing.T) {
 	tests := map[string]struct {
 		namespaces *metav1.LabelSelector
@@ -103,7 +104,7 @@ func TestAntiAffinityOfOthersIsPartOfTheCachedResult(t *testing.T) {
 	}
 }
 
-// onBoth is a plugin whose plans put a gang of two members on two nodes.
+// onBoth makes topology plans that put one member of a gang of two on each of nodes n1 and n2.
 type onBoth struct{ slots map[string]int }
 
 func (p onBoth) Plans(_, _ int) iter.Seq[[]framework.NodeShare] {
@@ -152,9 +153,9 @@ func TestAPackingStaysWithinTheQueue(t *testing.T) {
 	}
 }
 
-// TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder checks that a gang with different members is tried again in
-// another order. Its failure beside the other gang does not exclude the order in which it is first. Its members may
-// not share a node, which packing does not support.
+// TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder checks that a gang with different members that failed beside the
+// other gang of its group is tried again as the first gang. Its members may not share a node, which packing a gang
+// group does not support.
 func TestAGangOfUnlikeMembersIsTriedAgainInAnotherOrder(t *testing.T) {
 	c := newGroup(t, []string{"4"}, []string{"2", "1"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"), node("n3", "ib-b", "5"))
 	c.conf += "  - name: binpack\n    arguments: {binpack.weight: 10}\n" // Binpack prefers the fuller node.

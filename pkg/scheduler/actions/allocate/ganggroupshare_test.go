@@ -126,8 +126,8 @@ func TestWhyAGroupWaitsIsReportedInEachSession(t *testing.T) {
 	}
 }
 
-// TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave checks that a gang group is tried again on nodes that another
-// scheduler leaves. The schedulers of nodes are not part of the cached result.
+// TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave checks that a gang group is tried again when another
+// scheduler's node moves to this scheduler's shard. With shards, results are not cached.
 func TestAGroupIsTriedAgainOnNodesThatOtherSchedulersLeave(t *testing.T) {
 	c := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	for _, step := range []struct {
@@ -185,9 +185,8 @@ func TestGangsOfAGroupThatShareNodesArePacked(t *testing.T) {
 	c.expect(t, "no plugin refuses the plan", 4)
 }
 
-// TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked checks that a gang group is not packed if the pre-predicate
-// of one of its members fails. A group whose gangs share nodes is placed by a packing plan, which also covers the
-// members beyond the minima.
+// TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked checks that a gang group is not packed while the pre-predicate
+// of a member beyond the minima fails. Only a packing plan can place this group, and such plans include these members.
 func TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked(t *testing.T) {
 	c, failure := newPacked(t), error(nil)
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("b-2").Group("b").Req(schedtest.Resources{"cpu": "1"}).Obj())
@@ -228,8 +227,8 @@ func TestAGroupIsTriedAgainWhenAGangAvoidsANode(t *testing.T) {
 	c.expect(t, "a avoids the larger node", 4)
 }
 
-// TestAGroupIsTriedAgainWhenAPluginReservesForIt checks that a gang group is tried again when a plugin reserves for
-// it. The resources that a plugin can reserve are not part of the cached result.
+// TestAGroupIsTriedAgainWhenAPluginReservesForIt checks that a gang group that waits because a plugin could not reserve
+// for it is tried again in the next session. The cached result does not cover what a plugin can reserve.
 func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
 	c, most := newPacked(t), 0
 	c.refusing(&most)
@@ -239,8 +238,8 @@ func TestAGroupIsTriedAgainWhenAPluginReservesForIt(t *testing.T) {
 }
 
 // TestAPackedGangLiesInOneClusterThatIsRequired checks that a packed gang stays in one cluster if that is required.
-// Beside the other gang, it has room in both clusters together and in neither alone. The plugin that names clusters
-// need not refuse a mix of nodes.
+// Beside the other gang, it has room in both clusters together and in neither alone. The filter of ibcluster, which
+// would refuse nodes of a second cluster, is off.
 func TestAPackedGangLiesInOneClusterThatIsRequired(t *testing.T) {
 	c := newGroup(t, []string{"1", "2"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "2"))
 	c.conf = strings.Replace(c.conf, "- name: ibcluster\n", "- name: ibcluster\n    enablePredicate: false\n", 1)
@@ -250,7 +249,8 @@ func TestAPackedGangLiesInOneClusterThatIsRequired(t *testing.T) {
 	c.expect(t, "it must lie in one cluster", 0)
 }
 
-// packless runs the action as if other gangs had used the steps of all packings while noSteps is true.
+// packless runs the action. While noSteps is true, it does so as if other gangs had used up the session's packing
+// steps.
 type packless struct {
 	*allocate.Action
 	noSteps *bool
@@ -264,9 +264,8 @@ func (s packless) Execute(ssn *framework.Session) {
 	}
 }
 
-// TestAPackingOfAGroupThatWasCutShortIsNotRemembered checks that a packing that found no solution because
-// other gangs had used up the search steps is not cached: in the next session, which has steps, the group is packed and
-// bound.
+// TestAPackingOfAGroupThatWasCutShortIsNotRemembered checks that a failed packing is not cached if other gangs had used
+// up the search steps. In the next session, which has steps, the gang group is packed and bound.
 func TestAPackingOfAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	all, noSteps := 2, true
 	c := newPacked(t)
@@ -278,8 +277,8 @@ func TestAPackingOfAGroupThatWasCutShortIsNotRemembered(t *testing.T) {
 	c.expect(t, "there are steps", 4)
 }
 
-// TestAGroupDoesNotWaitForAMemberThatFitsNowhere checks that a gang group does not wait for a member that fits
-// nowhere if its gang counts as ready with that member and reaches its minimum with another one.
+// TestAGroupDoesNotWaitForAMemberThatFitsNowhere checks that a gang group does not wait for a best-effort member that
+// fits nowhere if another member completes its gang's minimum. Upstream counts a pending best-effort member as ready.
 func TestAGroupDoesNotWaitForAMemberThatFitsNowhere(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asks string

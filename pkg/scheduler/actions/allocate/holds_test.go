@@ -23,9 +23,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// served runs one session per minute, after calling change, and six more without it. No decision of a session takes
-// effect. It returns the minutes in which binds begin or end, the number of minutes with binds, and the longest
-// message of gang a in such a minute.
+// served simulates the given number of minutes. In each, it calls change, runs a session whose binds it counts, and
+// runs six more sessions. No decision of a session takes effect. It returns the minutes in which the counted sessions
+// begin or stop binding pods, the number of minutes with binds, and gang a's longest message in these minutes.
 func (c *counting) served(t *testing.T, minutes int, change func(minute int)) (changes []int, served int, text string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,8 +59,8 @@ func (c *counting) lookAgain(sessions int, look func(*sessiontest.Session)) {
 	}
 }
 
-// promises names the tasks to place. Victims were evicted for the first of them, and the tasks are placed when the
-// victims have terminated.
+// promises is a plugin that places the gang of the first named task first, because pods were evicted for the gang. The
+// named tasks, which may belong to several gangs, may hold idle resources until the victims have terminated.
 type promises []string
 
 func (p promises) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
@@ -81,7 +81,7 @@ func (p promises) Nominees(job *api.JobInfo) map[api.TaskID]bool {
 	return nil
 }
 
-// named are plugins that place the named tasks first, for another reason than evictions.
+// named places the tasks of another plugin first, and hides that pods were evicted for them (framework.Nominator).
 type named struct{ framework.Prioritizer }
 
 // first is a plugin that places all tasks of all gangs first.
@@ -94,7 +94,7 @@ func leaver(node, cpu string) *v1.Pod {
 	return schedtest.MakePod().Name("leaves-" + node).Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": cpu}).Terminating().Obj()
 }
 
-// promising adds a plugin that reports pods as evicted for the first of the named tasks.
+// promising adds the plugin promises with the named tasks.
 func promising(c *counting, tasks ...string) *counting { return prioritizing(c, promises(tasks)) }
 
 func prioritizing(c *counting, by framework.Prioritizer) *counting {
@@ -132,8 +132,8 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 	tests := map[string]struct {
 		world  func(*testing.T) *counting
 		change func(c *counting, minute int)
-		// want are the first minutes in which binds begin or end. For a gang group these are not all. Coscheduling
-		// lets its gangs take turns with others, which are then bound in further minutes.
+		// want are the first minutes in which binds begin or end. For a gang group, later minutes are not compared,
+		// because coscheduling lets its gangs take turns with other gangs, which are then bound in further minutes.
 		want   []int
 		served [2]int
 	}{
@@ -179,9 +179,9 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 	}
 }
 
-// TestOnlyTheGangOfAGroupThatHoldsIsPaused checks that only the gang that holds resources pauses its namespace. A
-// gang group has gangs in two namespaces: one gang holds the idle node, the other waits for a terminating pod. Only
-// gangs of the first namespace hold no resources afterwards.
+// TestOnlyTheGangOfAGroupThatHoldsIsPaused checks that only the gang that holds resources pauses its namespace. A gang
+// group has gangs in two namespaces: one gang holds the idle node, the other waits for a terminating pod. Afterwards, a
+// new gang may hold idle resources in the second namespace only.
 func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 	nodes := []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4"), node("n3", "ib-a", "4"), node("n4", "ib-a", "4")}
 	on := func(namespace, name string, nodes ...string) ([]*v1.Pod, *v1beta1.PodGroup) {
@@ -251,8 +251,8 @@ func TestAGangThatIsBoundHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestAFurtherMemberThatHoldsIsPaused checks that a further member that holds resources is paused. The gang has its
-// minimum and is bound, and one more member waits and holds idle resources.
+// TestAFurtherMemberThatHoldsIsPaused checks that a namespace is paused if a member beyond a gang's minimum holds idle
+// resources while it waits. The members of the minimum are bound.
 func TestAFurtherMemberThatHoldsIsPaused(t *testing.T) {
 	pods, podGroup := gang("g", "1", "6")
 	podGroup.Spec.MinMember = 1

@@ -101,7 +101,7 @@ func TestVerdictsDependOnNoMoreOfAJobThanDeclared(t *testing.T) {
 	}
 }
 
-// answer has a plugin's filter results and scores for a task, by node.
+// answer is a plugin's filter results and scores for a task, by node, with their scope and their cache key.
 type answer struct {
 	scope    framework.CacheScope
 	key      string

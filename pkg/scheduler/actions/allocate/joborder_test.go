@@ -21,7 +21,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// queueOf returns a queue of n jobs, their random places in the order, and a counter of the comparisons.
+// queueOf returns a queue of n jobs with random priorities, each job's place in the order, and a counter of the
+// comparisons.
 func queueOf(n int, random *rand.Rand) (q *jobQueue, place map[api.JobID]int32, asked *int) {
 	place, asked = map[api.JobID]int32{}, new(int)
 	q = &jobQueue{first: func(l, r any) bool {
@@ -50,7 +51,7 @@ func TestJobsAreAskedAboutOnce(t *testing.T) {
 	}
 }
 
-// TestTheFirstJobHasTheTurn checks that the first job in the plugins' order is scheduled next, also after a job whose
+// TestTheFirstJobHasTheTurn checks that the first job in the plugins' order is scheduled next, even after a job whose
 // place has changed returns to the queue.
 func TestTheFirstJobHasTheTurn(t *testing.T) {
 	for seed := range uint64(200) {
@@ -76,9 +77,8 @@ func TestTheFirstJobHasTheTurn(t *testing.T) {
 	}
 }
 
-// TestReturnedJobKeepsTheQueueOrder checks that a returned job keeps the queue's order. Jobs that were placed with
-// their gang group have another order than when the queue was sorted. A job that returns to the queue must not come
-// before jobs that precede it in the new order.
+// TestReturnedJobKeepsTheQueueOrder checks that a job that returns to the queue does not come before jobs that now
+// precede it. The order of the queue changes when jobs are placed with their gang group.
 func TestReturnedJobKeepsTheQueueOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 4))
@@ -158,7 +158,7 @@ func TestPluginsAreAskedForTheOrderOfJobsThatTheyMayOrder(t *testing.T) {
 	}
 }
 
-// TestUsersPluginsOrderJobs checks that a user's plugin orders jobs, also if it replaces a plugin of upstream. The
+// TestUsersPluginsOrderJobs checks that a user's plugin orders jobs, even if it replaces a plugin of upstream. The
 // plugin orders the last name first, and the node has room for one pod.
 func TestUsersPluginsOrderJobs(t *testing.T) {
 	last := func(l, r any) int { return strings.Compare(r.(*api.JobInfo).Name, l.(*api.JobInfo).Name) }
@@ -181,7 +181,7 @@ func TestUsersPluginsOrderJobs(t *testing.T) {
 	}
 }
 
-// TestUsersPluginsHavePrePredicates checks that the pre-predicate of a user's plugin can refuse a pod, also if the
+// TestUsersPluginsHavePrePredicates checks that the pre-predicate of a user's plugin can refuse a pod, even if the
 // plugin replaces a plugin of upstream whose pre-predicate is skipped.
 func TestUsersPluginsHavePrePredicates(t *testing.T) {
 	for _, name := range []string{"mine", "capacity", "proportion"} {
@@ -203,7 +203,8 @@ func TestUsersPluginsHavePrePredicates(t *testing.T) {
 	}
 }
 
-// openReplacing opens a session in which the user's plugin of this name replaces upstream's for the test.
+// openReplacing opens a session with a user's plugin of this name. If upstream has a plugin of this name, the user's
+// plugin replaces it until the test ends.
 func openReplacing(t *testing.T, cluster *sessiontest.Cluster, name string, open func(*framework.Session)) *sessiontest.Session {
 	t.Helper()
 	if upstreams, ok := vcframework.GetPluginBuilder(name); ok {

@@ -116,7 +116,8 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 	}
 }
 
-// dropped opens a session on the cluster, computes its fingerprint and runs the action.
+// dropped opens a session on the cluster, computes the session's fingerprint, and then runs the action. It returns
+// the fingerprint and the session.
 func (b behaviour) dropped(cluster *sessiontest.Cluster, act implementation) ([]string, *sessiontest.Session) {
 	ssn, actions := b.ready(cluster, act)
 	before := fingerprint(ssn)
@@ -145,7 +146,8 @@ func nodeGroups(name string, groups *framework.NodeGroups) framework.PluginSpec 
 	}))
 }
 
-// plugin returns a plugin that runs open when a session opens and has these parts.
+// plugin returns the spec of a plugin that calls open when a session opens. part is optional, and implements further
+// interfaces of the plugin.
 func plugin(name string, open func(*framework.Session), part ...any) framework.PluginSpec {
 	return framework.PluginSpec{Name: name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 		made := &sessiontest.Plugin{Called: name, Open: open}

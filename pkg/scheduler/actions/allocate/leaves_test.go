@@ -28,7 +28,7 @@ func TestTheLeavesOfAGang(t *testing.T) {
 		pods     map[string]string
 		requests []string
 		conf     string
-		// waits is a node with a terminating pod and another pod that waits for its resources.
+		// waits is a node where another pod waits for the resources of a terminating pod; empty for none.
 		waits string
 		want  map[string]int
 	}{

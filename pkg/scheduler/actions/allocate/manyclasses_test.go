@@ -36,7 +36,7 @@ func manySizes(nodes, singles int, members ...string) (sessiontest.ClusterSpec, 
 }
 
 // TestAGangOfManyClassesIsPlacedAmongManyOthers checks that a gang with many classes is placed among many others. The
-// cached results of a class are dropped when others need the space, also while the gang is scheduled.
+// cached results of a class are dropped when others need the space, even while the gang is scheduled.
 func TestAGangOfManyClassesIsPlacedAmongManyOthers(t *testing.T) {
 	kinds := func(large int) []string {
 		var requests []string
@@ -124,8 +124,8 @@ func TestRareSizesAreLookedForOnASampleOfNodes(t *testing.T) {
 	}
 }
 
-// TestMembersHaveAHostPortOnAddressesOfTheirOwn checks that members may use the same host port on different
-// addresses. Resource counts do not separate them.
+// TestMembersHaveAHostPortOnAddressesOfTheirOwn checks that two members with the same host port may share a node only
+// if they request the port on different addresses.
 func TestMembersHaveAHostPortOnAddressesOfTheirOwn(t *testing.T) {
 	tests := map[string]struct {
 		addresses [2]string

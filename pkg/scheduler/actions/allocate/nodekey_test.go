@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestNodeKeyDecidesWhetherAPluginIsCalledAgain checks that the plugin is not called again while its key is
-// unchanged. If the key changes, or there is none, the gang is tried.
+// TestNodeKeyDecidesWhetherAPluginIsCalledAgain checks that a plugin's predicate is not called again while the keys
+// that it gives to nodes (SignNode) are unchanged. If a key changes, or the plugin gives none, the gang is tried again.
 func TestNodeKeyDecidesWhetherAPluginIsCalledAgain(t *testing.T) {
 	steps := []struct {
 		reserved  string

@@ -25,7 +25,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// refuser is a plugin that does not report some gangs ready, and may fail to score.
+// refuser is a plugin that reports a gang as not ready if waits returns true. If fails is set, it cannot score node
+// groups.
 type refuser struct {
 	waits func(name string) bool
 	fails bool
@@ -157,8 +158,8 @@ func TestFailuresForLackOfARoleAreNotCached(t *testing.T) {
 	}
 }
 
-// TestIgnoredPortsSeparateNoPods checks that ignored ports separate no pods: resource counts refuse nothing that a
-// trial would place.
+// TestIgnoredPortsSeparateNoPods checks that host ports do not keep members apart if the configuration disables the
+// check of ports: arithmetic must not exclude a gang that a trial would place.
 func TestIgnoredPortsSeparateNoPods(t *testing.T) {
 	for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 		t.Run(where, func(t *testing.T) {

@@ -34,7 +34,7 @@ type pair struct {
 }
 
 // TestPodsThatDifferInOneThing checks that pods that differ in one thing have different filter results if the
-// difference matters, with a cache as without one.
+// difference matters, whether or not filter results are cached.
 func TestPodsThatDifferInOneThing(t *testing.T) {
 	pod := func() *schedtest.PodBuilder { return schedtest.MakePod().Req(cores("1")) }
 	guaranteed := func() *schedtest.PodBuilder {

@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestGangsThatArePlacedFirst checks that a gang that a plugin selects to be placed first is placed before all others:
-// that gang, up to its minimum, and nothing else of its queue.
+// TestGangsThatArePlacedFirst checks that a gang that a plugin selects is placed before all other gangs, whatever its
+// queue. Only the members of its minimum go first, and no other gang of its queue.
 func TestGangsThatArePlacedFirst(t *testing.T) {
 	const upstream = "it places no gangs first"
 	first := []framework.PluginSpec{plugin("first", nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "u" }))}
@@ -90,8 +90,8 @@ func TestGangsThatArePlacedFirst(t *testing.T) {
 	})
 }
 
-// TestTheOrderOfGangsThatArePlacedFirst checks that among the gangs that plugins select to be placed first, those of
-// plugins that come first in the configuration come first. Gangs that one plugin selects keep the usual order.
+// TestTheOrderOfGangsThatArePlacedFirst checks the order of gangs that plugins select to be placed first: by the
+// position of the plugin in the configuration, and then in the usual order of jobs.
 func TestTheOrderOfGangsThatArePlacedFirst(t *testing.T) {
 	first := func(by string, gangs ...string) framework.PluginSpec {
 		return plugin(by, nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return slices.Contains(gangs, job.Name) }))

@@ -49,9 +49,9 @@ func inOneCluster(podGroup *v1beta1.PodGroup) {
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
 }
 
-// TestAGangThatNumbersRefuseIsNotTried checks that a gang is not tried if resource counts refuse it. No member is
-// placed in a trial if the sums, or whole members on nodes, do not fit, whatever node groups and sub-groups the gang
-// requests.
+// TestAGangThatNumbersRefuseIsNotTried checks that no trial is made of a gang that arithmetic on resources excludes,
+// whatever node groups and sub-groups it requests. Its total request is too large, or too few whole members fit on the
+// nodes.
 func TestAGangThatNumbersRefuseIsNotTried(t *testing.T) {
 	tests := map[string]struct {
 		members []string

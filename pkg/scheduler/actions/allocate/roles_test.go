@@ -142,8 +142,8 @@ func TestChoiceOfMembers(t *testing.T) {
 	})
 }
 
-// TestMembersThatNeedNoNode checks that members without a node count for their role's minimum, also if the other
-// members fit only when they are packed.
+// TestMembersThatNeedNoNode checks that members that allocate need not place count for their role's minimum, even if
+// the other members fit only when they are packed.
 func TestMembersThatNeedNoNode(t *testing.T) {
 	role := func(name, cpu string) *schedtest.PodBuilder {
 		return schedtest.MakePod().Group("g").Role(name).Req(cores(cpu))

@@ -18,8 +18,8 @@ import (
 )
 
 // TestOneWorldHasOneExplanation checks that the messages of a gang, of its members and of members beyond its minimum
-// are the same in each session while the cluster does not change. If several reasons exclude a node, upstream returns
-// any of them.
+// are the same in each session while the cluster does not change. If several reasons exclude a node, upstream may
+// report another one each time.
 func TestOneWorldHasOneExplanation(t *testing.T) {
 	database := metav1.LabelSelector{MatchLabels: map[string]string{"app": "database"}}
 	spread := v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &database}

@@ -141,8 +141,8 @@ tiers:
 `
 
 // TestARequiredGangLiesInOneClusterBesideOtherNodeGroups checks that a gang that requires a cluster stays in one
-// cluster if other node groups have precedence. The filter result of ibcluster for a node changes with the gang's
-// first member, which another plugin's node groups do not take into account.
+// cluster if other node groups have precedence. Once a member is placed, ibcluster refuses the nodes of other clusters,
+// which those node groups contain, too.
 func TestARequiredGangLiesInOneClusterBesideOtherNodeGroups(t *testing.T) {
 	cases := map[string]behaviour{}
 	for name, required := range map[string]bool{"required": true, "preferred": false} {

@@ -33,8 +33,8 @@ func TestSubGroupsInHardTopology(t *testing.T) {
 			Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}, Pods: slices.Concat(pods...),
 		}
 	}
-	// singlesAndPairs returns a gang of the row whose sub-groups need one rack each: the given numbers of single pods
-	// and of pairs.
+	// singlesAndPairs returns a gang that must be in one row, with each sub-group in one rack. Sub-groups have one pod
+	// or two; singles and pairs are how many of each the minimum needs.
 	singlesAndPairs := func(minMember, singles, pairs int32) *schedtest.PodGroupBuilder {
 		return gang(minMember).Topology(hard, 2).
 			SubGroups("singles", "single", singles, 1).SubGroupTopology(hard, 1).

@@ -17,8 +17,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// byTurns runs the action as if only one search had steps: the search for an order, or the packing, that has its
-// turn.
+// byTurns runs the action with an exhausted search budget, so that only the search whose turn it is gets steps. That is
+// a search for an order or, if packings is set, for a packing plan.
 type byTurns struct {
 	*allocate.Action
 	packings bool
@@ -41,8 +41,9 @@ func (c *counting) boundIn(pod string, sessions int, packings bool) (bound []int
 	return bound
 }
 
-// TestAGroupHasTheTurnsOfOneGang checks that a gang group has the turns of one gang. It needs two searches, for an
-// order of its gangs and for one of the members of gang b, and both find no room. Gang x still has every second turn.
+// TestAGroupHasTheTurnsOfOneGang checks that a gang group gets as many turns as one gang, although it needs two
+// searches: for an order of its gangs, and for an order of gang b's members. Neither finds room. Gang x still has every
+// second turn.
 func TestAGroupHasTheTurnsOfOneGang(t *testing.T) {
 	c := newGroup(t, []string{"31"}, []string{"6", "5", "3", "3", "3"}, // Gang b requests all of its nodes; its members of 6 and 5 leave room for two of 3.
 		node("a1", "ib-a", "40"), node("b1", "ib-b", "10"), node("b2", "ib-b", "10"), node("x1", "ib-x", "3"), node("x2", "ib-x", "4"))

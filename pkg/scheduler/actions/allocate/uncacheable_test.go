@@ -24,7 +24,7 @@ type helper struct {
 	// part implements interfaces of the plugin. It may be nil.
 	part any
 	// reads are the labels and annotations that the plugin signs. scope returns the scope of its filter results for a
-	// task. If it is nil, the scope is PerTaskClass.
+	// task. If scope is nil, the scope is PerTaskClass.
 	reads framework.PodKeys
 	scope func(*api.TaskInfo) framework.CacheScope
 	// nodeKey signs nodes. It may be nil.
@@ -59,7 +59,8 @@ func one(part []any) any {
 	return part[0]
 }
 
-// runWith places the gangs of the cluster with a plugin of the test, which the configuration calls helper.
+// runWith runs allocate with the test's plugin, which the configuration calls helper, and returns the nodes of bound
+// pods.
 func runWith(t *testing.T, w sessiontest.ClusterSpec, conf string, open func(*framework.Session), part ...any) map[string]string {
 	t.Helper()
 	cluster := sessiontest.New(w)
@@ -141,7 +142,7 @@ func TestPluginsThatChooseAmongNodesAreAsked(t *testing.T) {
 	}
 }
 
-// apart gives the pods required anti-affinity to each other on a node.
+// apart adds required anti-affinity to the pods, so that no two of them may share a node.
 func apart(pods []*v1.Pod) []*v1.Pod {
 	for _, pod := range pods {
 		pod.Labels["app"] = "apart"
@@ -154,8 +155,8 @@ func apart(pods []*v1.Pod) []*v1.Pod {
 	return pods
 }
 
-// TestMembersApartTakeTheBestNodesLeft checks that members with anti-affinity take the best of the remaining nodes,
-// including members without their own affinity that others exclude.
+// TestMembersApartTakeTheBestNodesLeft checks that members with anti-affinity take the best of the remaining nodes. So
+// does a pod without affinity of its own that the anti-affinity of these members excludes from their nodes.
 func TestMembersApartTakeTheBestNodesLeft(t *testing.T) {
 	pods, podGroup := gang("g", "1", "1", "1")
 	other, otherGroup := gang("h", "1")

@@ -201,8 +201,8 @@ bindpolicy.policies:
 	}
 }
 
-// TestGangInParallel runs the pre-bind steps of a gang concurrently, in two sessions with one configuration. Policies
-// are compiled only when the configuration is loaded, and members share reads of common objects.
+// TestGangInParallel checks the pre-bind steps of a gang that run concurrently, in two sessions with one configuration.
+// Policies are compiled only when the configuration is loaded, and members share reads of common objects.
 func TestGangInParallel(t *testing.T) {
 	const members = 32
 	c := newCluster()

@@ -17,7 +17,7 @@ import (
 //	first caller ──► read A ──────────┐
 //	second, third caller ──► wait ──► read B, returned to both
 //
-// A read is cancelled when all its callers have stopped waiting, at the latest at the last of their deadlines.
+// A read is cancelled when all its callers have stopped waiting, no later than the last of their deadlines.
 type sharedReads struct {
 	mu sync.Mutex
 	// queues has an entry for each object, by its key such as "node/n1", that is being read.
@@ -94,7 +94,8 @@ func (s *sharedReads) leave(key string, r *sharedRead) {
 	}
 }
 
-// run runs the reads of the object with the key one after the other, first r, until no read waits to be run.
+// run runs the given read r of the object with the key, and then the reads that wait for the same object, until none
+// waits.
 func (s *sharedReads) run(key string, r *sharedRead) {
 	for r != nil {
 		r.object, r.err = r.read(r.ctx)

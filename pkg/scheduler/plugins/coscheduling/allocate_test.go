@@ -286,7 +286,8 @@ func satisfied(pg *v1beta1.PodGroup) *v1beta1.PodGroup {
 	return pg
 }
 
-// TestGangGroup checks that all members of a group are in one gang group, which has the terms of each gang.
+// TestGangGroup checks that the members of all gangs of a group get the same gang group, with the mode and match policy
+// of each gang.
 func TestGangGroup(t *testing.T) {
 	xy := groupOf("x", "y")
 	ssn := open(t, "9", []gangOf{
@@ -308,8 +309,8 @@ func TestGangGroup(t *testing.T) {
 	}
 }
 
-// TestAGroupFillsItsQueue checks that a group may use everything that its queue has left. A gang that was placed
-// together with the other gang of its group is not scheduled again.
+// TestAGroupFillsItsQueue checks that a group may use all resources that its queue has left. A gang that was placed
+// with its group is not scheduled again.
 func TestAGroupFillsItsQueue(t *testing.T) {
 	xy := says(gangs.GroupsAnnotation, groupOf("x", "y"))
 	ssn := openWith(t, conf+"  - name: proportion\n", "5", []gangOf{

@@ -130,7 +130,7 @@ func TestSettingsChangeWhileItWaits(t *testing.T) {
 	})
 }
 
-// verdict returns a session's verdict whether the gang may be placed.
+// verdict runs a session and returns its verdict: whether the gang may be placed.
 func (w *editedGang) verdict(gang string) (verdict *api.ValidateResult) {
 	w.session(func(ssn *sessiontest.Session) {
 		verdict = ssn.JobValid(ssn.Jobs[api.JobID(schedtest.Namespace+"/"+gang)])

@@ -27,7 +27,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// sessionsConf has the plugin with arguments, after plugins that limit resources.
+// sessionsConf is a configuration with the plugin, and with plugins that limit resources before it.
 const sessionsConf = `
 actions: enqueue, allocate
 tiers:
@@ -67,7 +67,8 @@ func in(t *testing.T, w sessiontest.ClusterSpec, conf string, test func(*testing
 	cluster := sessiontest.New(w)
 	defer cluster.Close()
 	devices := deviceshare.Spec()
-	// Its informers stop with the cluster, so start outside of the bubble.
+	// The informers of plugin deviceshare run until the cluster is closed, so they must start outside of the synctest
+	// bubble.
 	if strings.Contains(conf, "name: "+deviceshare.Name) {
 		if _, err := devices.New(nil, cluster.Handle()); err != nil {
 			t.Fatal(err)

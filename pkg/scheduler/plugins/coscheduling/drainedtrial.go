@@ -375,7 +375,7 @@ func requestOf(job *api.JobInfo) *api.Resource {
 	return request
 }
 
-// exceeds returns a resource of which the gang's minResources are more than the request; empty if there is none.
+// exceeds returns a resource of which the gang's minResources ask for more than the request; empty if there is none.
 func (m *reservationManager) exceeds(job *api.JobInfo, request *api.Resource) v1.ResourceName {
 	asked := job.GetMinResources()
 	for _, name := range m.ssn.TotalResource.ResourceNames() {

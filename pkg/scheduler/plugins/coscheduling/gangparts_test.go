@@ -181,7 +181,8 @@ func TestObjectsWithoutGangSettingsGetNoVerdict(t *testing.T) {
 	}
 }
 
-// TestConditionSatisfiedStays checks that the condition stays if the gang has more members later.
+// TestConditionSatisfiedStays checks that the condition Satisfied keeps its message if the number of members changes
+// later.
 func TestConditionSatisfiedStays(t *testing.T) {
 	s := sessionOf(time.Now())
 	g := gangIn(api.Running)

@@ -361,8 +361,9 @@ func TestOtherActionsKeepToTheDomain(t *testing.T) {
 	}
 }
 
-// TestAllAgreeWhereSplitGangsAre: a gang has equally many members in two domains, where one name is a prefix of the
-// other. allocate must complete it in the same domain as the filter, which other actions call.
+// TestAllAgreeWhereSplitGangsAre: a gang has one member in each of two blocks, and the name of one block's spine is a
+// prefix of the other's. allocate must choose the same block for the remaining member as the filter, which other
+// actions call.
 func TestAllAgreeWhereSplitGangsAre(t *testing.T) {
 	w := sessiontest.ClusterSpec{
 		Nodes: networkOf("p s b 9", "q s-1 b 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 3, asks("Block must"))},

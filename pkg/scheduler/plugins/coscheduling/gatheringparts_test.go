@@ -50,8 +50,8 @@ func memberOn(uid api.JobID, index int, status api.TaskStatus, node, selector st
 	return task
 }
 
-// TestHomesOfGangs: the required domain of a gang is the domain that contains most of its members on nodes, and of
-// equal ones the first by path. It changes when members are placed or removed.
+// TestHomesOfGangs checks that the required domain of a gang is the domain with the largest number of its members on
+// nodes. Among domains with equal numbers, it is the first by path. It changes when members are placed or removed.
 func TestHomesOfGangs(t *testing.T) {
 	type on struct {
 		node   string
@@ -118,8 +118,8 @@ func TestHomesOfGangs(t *testing.T) {
 	}
 }
 
-// TestCompany checks the counts of pods by node that have the gang's affinity selector, in its namespace. The selector
-// is that of the gang's first pod that has one. Pods that the session placed count.
+// TestCompany checks the affinity counts of a gang: for each node, the pods in the gang's namespace that have the
+// gang's selector. The selector is that of the gang's first pod that has one. Pods that the session placed count.
 func TestCompany(t *testing.T) {
 	n := networkWith(map[api.JobID]*gathered{"ns/g": {}, "ns/alone": {}})
 	running := func(index int, node, selector, namespace string) *api.TaskInfo {

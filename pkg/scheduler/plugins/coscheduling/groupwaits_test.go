@@ -94,7 +94,8 @@ func TestMembersThatRunCompleteAGroup(t *testing.T) {
 	}
 }
 
-// TestMultiplesOfAnyRuleCount checks that a multiple counts even if a later rule has none.
+// TestMultiplesOfAnyRuleCount checks that a gang with a multiple in its first rule counts as having multiples, even if
+// its last rule has none.
 func TestMultiplesOfAnyRuleCount(t *testing.T) {
 	for multiple, want := range map[int]bool{1: false, 2: true} {
 		g := &gang{JobInfo: api.NewJobInfo("x"), Settings: gangs.Settings{Gather: []gangs.GatherRule{

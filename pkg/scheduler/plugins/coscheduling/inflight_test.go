@@ -49,8 +49,8 @@ func TestWaitsWhole(t *testing.T) {
 	}
 }
 
-// TestGangInFlightDoesNotTimeOut checks that a gang which is being bound stays admitted if its backoff ended early, and
-// if its waiting time ends meanwhile.
+// TestGangInFlightDoesNotTimeOut checks that a gang whose members are being bound has no backoff, and that it does not
+// time out when its waiting time ends.
 func TestGangInFlightDoesNotTimeOut(t *testing.T) {
 	now := time.Now()
 	for _, statuses := range [][]api.TaskStatus{{api.Binding, api.Pending}, {api.Pending, api.Pending}} {

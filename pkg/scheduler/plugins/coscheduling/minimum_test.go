@@ -168,7 +168,8 @@ func TestARestartedWorkloadIsWhole(t *testing.T) {
 	})
 }
 
-// TestTheNextRunIsWhole: a gang ends and is run again, while another pod uses resources that the gang needs.
+// TestTheNextRunIsWhole: all members of a gang succeed, and new pods are created for its next run. While another pod
+// uses resources that the gang needs, none of the new pods runs.
 func TestTheNextRunIsWhole(t *testing.T) {
 	for name, stay := range map[string]bool{"the old pods are deleted in the same moment": false, "the old pods stay": true} {
 		t.Run(name, func(t *testing.T) {
@@ -236,7 +237,7 @@ func TestMinimaOfSettings(t *testing.T) {
 		w.Pods[len(w.Pods)-1].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
 		return w
 	}
-	// follows adds members of a run that follows members which have succeeded.
+	// follows adds pending members of a new run to members that have succeeded.
 	follows := func(g gangOf) sessiontest.ClusterSpec {
 		g.minimum, g.running, g.roles, g.runningAs = 2, 1, map[string]int32{"a": 1, "b": 1}, []string{"a"}
 		g.annotations = says(gangs.MatchPolicyAnnotation, string(gangs.OnlyWaiting))

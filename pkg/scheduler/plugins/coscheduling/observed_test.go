@@ -102,7 +102,7 @@ func TestWaitingTimeOfTheNextLeader(t *testing.T) {
 	})
 }
 
-// TestAGangThatIsDeletedIsNotObserved checks that the waiting time of a deleted gang is not observed, also if another
+// TestAGangThatIsDeletedIsNotObserved checks that the waiting time of a deleted gang is not observed, even if another
 // gang of that name is bound later.
 func TestAGangThatIsDeletedIsNotObserved(t *testing.T) {
 	in(t, narrow(nil), limits, func(t *testing.T, w *simulation) {

@@ -110,7 +110,7 @@ func TestAGroupEvictsOnceItCan(t *testing.T) {
 	})
 }
 
-// TestBothGangsOfAGroupEvict: neither gang of the group has room without evictions.
+// TestBothGangsOfAGroupEvict: neither gang of a group has room without evictions. Both gangs evict pods, and then run.
 func TestBothGangsOfAGroupEvict(t *testing.T) {
 	given := groupThatEvicts(0)
 	for _, pg := range given.PodGroups {

@@ -23,7 +23,7 @@ import (
 
 // A large gang may never fit in a cluster where small gangs take all resources that become free. If the configuration
 // enables reservations, nodes are reserved for a gang that has waited a long time. Pods on reserved nodes run to
-// their end. New pods of other gangs are placed there only if their priority is higher.
+// their end. New pods of other gangs are placed there only if their priority is higher or a DaemonSet owns them.
 //
 //   - A queue has at most one reservation. All reservations together contain at most reservedPercent of the cluster.
 //   - Before a reservation begins, a trial places the gang on the nodes as if they were drained (drainedtrial.go). The nodes
@@ -205,8 +205,8 @@ func (m *reservationManager) reconcile(now time.Time) {
 	}
 }
 
-// review ends the reservation if its gang was placed, was deleted or took too long. If a reserved node was deleted or
-// takes no pods, or the gang has changed, review chooses nodes again.
+// review ends the reservation if its gang was placed, was deleted, took too long, or no longer fits in its queue. If a
+// reserved node was deleted or takes no pods, or the gang has changed, review chooses nodes again.
 func (m *reservationManager) review(r *reservation, now time.Time) {
 	job := m.ssn.Jobs[r.gang]
 	switch {

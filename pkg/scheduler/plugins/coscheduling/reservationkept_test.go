@@ -86,8 +86,8 @@ func TestReservedNodesAreOpenToPodsOfAHigherPriority(t *testing.T) {
 	}
 }
 
-// TestAReservationHasThePriorityOfItsPods: pods of priority 1000 get a reservation, and others of the gang replace
-// them. A reservation once kept the priority of the first pods until it ended.
+// TestAReservationHasThePriorityOfItsPods checks that a reservation gets a lower priority if pods of a lower priority
+// replace pods of its gang. Pods of other gangs with a priority in between may then use the nodes.
 func TestAReservationHasThePriorityOfItsPods(t *testing.T) {
 	for name, tt := range map[string]struct {
 		replaced int
@@ -120,8 +120,8 @@ func TestAReservationHasThePriorityOfItsPods(t *testing.T) {
 	}
 }
 
-// TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound: the priority is that of pending pods, and no pod of the
-// gang is pending while it is being bound.
+// TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound checks that a reservation does not lose its priority while
+// no pod of its gang is pending, because all are being bound.
 func TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
@@ -141,8 +141,8 @@ func TestAReservationKeepsItsPriorityWhileItsPodsAreBeingBound(t *testing.T) {
 	})
 }
 
-// TestReservedNodesAreOpenToOneOfTwoPods checks pods that differ only in their priority. An annotation gives them the
-// same priority within their gangs.
+// TestReservedNodesAreOpenToOneOfTwoPods checks that, of pods that differ only in their priority, only the pod with a
+// higher priority than the reservation may use its nodes. The pods have the same task priority, an annotation.
 func TestReservedNodesAreOpenToOneOfTwoPods(t *testing.T) {
 	given := nodes(4, "4")
 	// The reservation's own queue would reject the low-priority pods.

@@ -314,7 +314,7 @@ func TestReservationsEndWithTheirGangs(t *testing.T) {
 }
 
 // TestReservedNodesAreOpen checks that reserved nodes accept pods of a higher priority and pods of DaemonSets, and no
-// other pods. These may also use the queue's resources that are kept for the gang.
+// other pods. The accepted pods may also use resources of the queue that are kept for the gang.
 func TestReservedNodesAreOpen(t *testing.T) {
 	high, low := int32(1000000), int32(-5)
 	tests := map[string]struct {
@@ -438,7 +438,8 @@ func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 }
 
 // TestAReservationBeyondTheShareOfItsQueueEnds: a new queue with more weight reduces the share of the reservation's
-// queue while the nodes drain. The new queue has no requests, so that the queue could still hold the gang.
+// queue while the nodes drain. If the reserved nodes exceed that share, the reservation ends, although the new queue
+// has no requests.
 func TestAReservationBeyondTheShareOfItsQueueEnds(t *testing.T) {
 	for weight, want := range map[int32]int{90: 2, 110: 0} {
 		t.Run(fmt.Sprint(weight), func(t *testing.T) {

@@ -24,7 +24,7 @@ type placedNode struct {
 }
 
 // TestReservedNodesLieInOneGroup checks that nodes are reserved in one node group, and in one domain within that group
-// if the gang has a gather rule. No plugin's filter has to reject nodes of other groups.
+// if the gang has a gather rule. This does not depend on filters: the filter of plugin ibcluster is disabled.
 func TestReservedNodesLieInOneGroup(t *testing.T) {
 	conf := after5m(100) + "  - name: ibcluster\n    enablePredicate: false\n    arguments: {ibcluster.levels: [group]}\n"
 	for name, c := range map[string]struct {
@@ -101,7 +101,8 @@ func TestTrialsOfQueues(t *testing.T) {
 	})
 }
 
-// TestATrialAsksTheQueueForEachMember: the queue has room for the gang only on nodes where the queue's own pods end.
+// TestATrialAsksTheQueueForEachMember: the queue has room for the gang only if pods of the queue itself end. Only nodes
+// with such pods are reserved.
 func TestATrialAsksTheQueueForEachMember(t *testing.T) {
 	for own, want := range map[bool]int{true: 2, false: 0} {
 		given := nodes(4, "4")

@@ -26,9 +26,9 @@ func (w *simulation) reservedGangs() map[string]string {
 	return gangs
 }
 
-// TestOneReservationPerQueue: one gang of a queue gets a reservation, even if more nodes could be reserved: the gang of
-// the highest priority, and of equal ones the gang that has waited longest. Another queue has its own reservation on
-// other nodes.
+// TestOneReservationPerQueue checks that only one gang of a queue gets a reservation, even if more nodes could be
+// reserved. It is the gang with the highest priority, or the one that has waited longest among gangs with equal
+// priorities. Another queue has its own reservation on other nodes.
 func TestOneReservationPerQueue(t *testing.T) {
 	for name, c := range map[string]struct {
 		priority int32
@@ -223,7 +223,8 @@ func TestReservedNodesLieInOneDomain(t *testing.T) {
 	}
 }
 
-// TestHopelessGangsDoNotKeepOthersFromTheirTrial checks that gangs with fewer trials come first.
+// TestHopelessGangsDoNotKeepOthersFromTheirTrial checks that a gang gets a trial soon although many gangs that fit
+// nowhere wait, because gangs with fewer failed trials come first.
 func TestHopelessGangsDoNotKeepOthersFromTheirTrial(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
@@ -238,8 +239,9 @@ func TestHopelessGangsDoNotKeepOthersFromTheirTrial(t *testing.T) {
 	})
 }
 
-// TestATenantDoesNotUseTheTurnsOfItsQueue: after a reservation without success the queue once paused for all its
-// tenants, twice as long each time. The next reservation was then for another gang of the same tenant.
+// TestATenantDoesNotUseTheTurnsOfItsQueue checks that a tenant with many gangs, whose reservations all expire, does not
+// keep another tenant of the queue from getting a reservation. The queue's growing pause applies in full only to the
+// tenant that caused it.
 func TestATenantDoesNotUseTheTurnsOfItsQueue(t *testing.T) {
 	for name, arrives := range map[string]time.Duration{"waits from the first": time.Minute, "comes when the queue's pause has grown": 5 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

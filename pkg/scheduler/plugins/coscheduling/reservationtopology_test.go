@@ -23,7 +23,8 @@ func hyperNode(name string, nodes ...string) *topologyv1alpha1.HyperNode {
 	return made
 }
 
-// TestNoNodesAreReservedForAHardTopology: the emptiest nodes are in two HyperNodes, but the gang needs nodes of one.
+// TestNoNodesAreReservedForAHardTopology: the emptiest nodes are in two HyperNodes. A gang whose hard topology requires
+// nodes of one HyperNode gets no reservation.
 func TestNoNodesAreReservedForAHardTopology(t *testing.T) {
 	tier := 1
 	topology := func(mode v1beta1.NetworkTopologyMode) *v1beta1.NetworkTopologySpec {

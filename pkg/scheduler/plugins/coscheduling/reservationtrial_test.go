@@ -47,8 +47,8 @@ func TestTrialIsReverted(t *testing.T) {
 	})
 }
 
-// TestUnlikeMembersGetUnlikeNodes checks that the trial asks for each member by itself whether a node takes it, if
-// members have the same requests and different node selectors.
+// TestUnlikeMembersGetUnlikeNodes checks that a trial checks the nodes for each member separately if members have equal
+// requests but different node selectors.
 func TestUnlikeMembersGetUnlikeNodes(t *testing.T) {
 	given := nodes(4, "4")
 	for i, node := range given.Nodes {
@@ -166,7 +166,8 @@ func TestQueueReportsResourcesKeptForAReservation(t *testing.T) {
 	})
 }
 
-// TestANodeOutsideTheSessionIsNotReserved: a domain of the network has nodes that the session does not have.
+// TestANodeOutsideTheSessionIsNotReserved checks that a node is not reserved if the network knows it but the session
+// does not have it.
 func TestANodeOutsideTheSessionIsNotReserved(t *testing.T) {
 	in(t, sessiontest.ClusterSpec{Nodes: tree()}, after5m(100), func(t *testing.T, w *simulation) {
 		for _, node := range tree() {
@@ -185,7 +186,8 @@ func TestANodeOutsideTheSessionIsNotReserved(t *testing.T) {
 	})
 }
 
-// slowPredicate rejects all nodes. During a trial it accepts node n1, and takes this time to reject another node.
+// slowPredicate rejects all nodes. During a trial it accepts node n1, and sleeps for the duration took before it
+// rejects another node.
 type slowPredicate struct {
 	took  time.Duration
 	trial bool

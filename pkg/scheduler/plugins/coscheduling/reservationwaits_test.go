@@ -177,8 +177,8 @@ func TestATrialLeavesPodsAsTheyWere(t *testing.T) {
 	}
 }
 
-// TestTheLargestMembersThatTheMinimumNeedsHaveNodes: nodes are reserved for the largest members up to the minimum,
-// because nodes for the smallest would not suffice for others.
+// TestTheLargestMembersThatTheMinimumNeedsHaveNodes checks that nodes are reserved for the gang's largest members, as
+// many as the minimum needs. Nodes for the smallest members would not suffice for the others.
 func TestTheLargestMembersThatTheMinimumNeedsHaveNodes(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
@@ -193,7 +193,8 @@ func TestTheLargestMembersThatTheMinimumNeedsHaveNodes(t *testing.T) {
 	})
 }
 
-// TestOnePodOfAHighPriorityDoesNotCloseReservedNodes: a reservation has the lowest priority among the gang's pods.
+// TestOnePodOfAHighPriorityDoesNotCloseReservedNodes: the pods of a gang have different priorities. Its reservation has
+// the lowest of them, so a pod with a priority in between may use the nodes.
 func TestOnePodOfAHighPriorityDoesNotCloseReservedNodes(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
 		w.full()
@@ -212,8 +213,8 @@ func TestOnePodOfAHighPriorityDoesNotCloseReservedNodes(t *testing.T) {
 	})
 }
 
-// TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted: the queue has not been asked whether it can hold the raised
-// minResources.
+// TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted checks that a reservation does not admit its gang after the
+// gang's minResources were raised. No plugin has checked whether the queue can hold the raised amount.
 func TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted(t *testing.T) {
 	conf := strings.Replace(after5m(50), "  - name: proportion\n", "  - name: proportion\n  - name: overcommit\n    arguments: {overcommit-factor: 1.0}\n", 1)
 	in(t, nodes(4, "4"), conf, func(t *testing.T, w *simulation) {
@@ -232,8 +233,8 @@ func TestAGangWithReservedNodesThatRequestsMoreIsNotAdmitted(t *testing.T) {
 	})
 }
 
-// TestPodsThatLeaveFreeNothingOfAShare: resources of terminating pods no longer count against the queue's share, so
-// that their end adds nothing to it.
+// TestPodsThatLeaveFreeNothingOfAShare: pods of the queue on the reserved nodes are terminating, so they no longer
+// count against the queue's share. Their end therefore frees nothing of the share, which must hold all reserved nodes.
 func TestPodsThatLeaveFreeNothingOfAShare(t *testing.T) {
 	hierarchy := strings.Replace(strings.Replace(after5m(50), "name: proportion", "name: capacity\n    enableHierarchy: true", 1), "  - name: priority\n", "", 1)
 	for name, c := range map[string]struct {

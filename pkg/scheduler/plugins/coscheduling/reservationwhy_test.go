@@ -129,7 +129,7 @@ func TestEventsOfGangs(t *testing.T) {
 }
 
 // TestAGangReportsThatItsQueueIsFullEvenIfNodesWereDrained: another pod of the queue runs on a node that cannot be
-// reserved.
+// reserved. The condition then states that the queue has no room, even if nodes were drained.
 func TestAGangReportsThatItsQueueIsFullEvenIfNodesWereDrained(t *testing.T) {
 	given := nodes(5, "4")
 	given.Nodes[4].Spec.Unschedulable = true

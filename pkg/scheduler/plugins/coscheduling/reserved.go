@@ -128,10 +128,10 @@ func (m *reservationManager) isReserved(uid api.JobID) bool {
 	return r != nil && r.gang == uid && r.uid == job.PodGroup.UID
 }
 
-// passes reports whether all pods of the job may use the reserved nodes. These are the pods of the gang with the
-// reservation, and of jobs whose pending pods all belong to DaemonSets. Pods of a higher priority may use the nodes,
-// too, whatever their job (podPriority). The priority class of the PodGroup does not count: a tenant may write any
-// class there, while quotas and admission restrict the classes of pods.
+// passes reports whether all pods of the job may use the reserved nodes. That is so for the gang with the reservation,
+// and for a job whose pending pods all belong to DaemonSets. Single pods of a higher priority may use the nodes, too,
+// whatever their job (podPriority). The priority class of the PodGroup does not count: a tenant may write any class
+// there, while quotas and admission restrict the classes of pods.
 func (r *reservation) passes(job *api.JobInfo) bool {
 	if job.UID == r.gang {
 		return true
@@ -215,9 +215,10 @@ func (r *reservation) noteMembers(job *api.JobInfo) {
 	}
 }
 
-// shortOf returns an error that says which minimum the gang does not reach; nil if it reaches its minimum. Only
-// members that have waited for the reserved nodes count. A pod that was created with a node does not count: a tenant
-// could create such a pod to make the reservation look like a success, after which no pause keeps the queue from the next.
+// shortOf returns an error that says which minimum the gang does not reach; nil if it reaches its minimum. Only members
+// that have waited for the reserved nodes count. A pod that was created with a node does not count. Otherwise a tenant
+// could create such pods to make a reservation look successful, and its queue would get the next reservation without a
+// pause.
 func (r *reservation) shortOf(job *api.JobInfo) error {
 	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.CountsAsBound(task) })
 }

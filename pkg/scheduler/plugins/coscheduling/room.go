@@ -19,15 +19,15 @@ const maxRoomSteps = 100_000
 // roomCheck records whether sessions found room on nodes for a gang group in a backoff.
 type roomCheck struct {
 	// crowded reports whether, in some session of the backoff, the gang group lacked pending members or did not fit
-	// into the idle resources of nodes. So a tenant can end the backoff of its own gang: it deletes a member and creates
-	// it again. It can do so with a new PodGroup, too. Others lose nothing, because the backoff only lets other gangs of
-	// the namespace be admitted.
+	// into the idle resources of nodes. So a tenant can end the backoff of its own gang by deleting a member and
+	// creating it again. It can also create the PodGroup again. Other tenants lose nothing, because the backoff only
+	// helps other gangs of the same namespace to be admitted.
 	crowded bool
 	// idle are the idle resources of all nodes at the first check of the backoff.
 	idle *api.Resource
-	// since is the number of the session since which the gang group waits for a check: the session after its last check,
-	// or else the session in which its backoff began. So a gang group that comes into a backoff again and again is behind
-	// the gang groups that wait for a check meanwhile.
+	// since is the number of the session since which the gang group waits for a check: the session after its last
+	// check, or else the session in which its backoff began. So a gang group whose backoffs begin again and again comes
+	// after the gang groups that have waited longer for a check.
 	since int
 }
 

@@ -17,8 +17,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRoomForTimedOutGangGroups checks whether idle nodes have room for the required members of all gangs of a group,
-// the largest members first. A session checks a limited number of nodes and members.
+// TestRoomForTimedOutGangGroups checks when idle nodes have room for the members that the minima of all gangs of a
+// group need, the largest members first. A session checks a limited number of nodes and members.
 func TestRoomForTimedOutGangGroups(t *testing.T) {
 	of := func(minimum int32, sizes ...string) *gang {
 		var all []schedtest.Resources
@@ -107,8 +107,8 @@ func TestOnlyRoomThatHasComeEndsABackoff(t *testing.T) {
 	}
 }
 
-// TestNodesThatAreNotLookedAtEndNoBackoff: if the cluster has more nodes than a session may check, it is unknown
-// whether it has room.
+// TestNodesThatAreNotLookedAtEndNoBackoff: the cluster has more nodes than a session may check, so it is unknown
+// whether it has room. The backoff then continues, and the group does not count as one that lacked room.
 func TestNodesThatAreNotLookedAtEndNoBackoff(t *testing.T) {
 	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}},
 		limits: map[string]*admissionDeadline{"g": {id: "g", until: time.Unix(1, 0), gangs: []*gang{{JobInfo: ofSizes(2, cores("1"), cores("1"))}}}}}
@@ -121,8 +121,8 @@ func TestNodesThatAreNotLookedAtEndNoBackoff(t *testing.T) {
 	}
 }
 
-// crowdedCluster has just as many small nodes that a session can search for room for this number of groups, but not for
-// one more.
+// crowdedCluster has so many small nodes that one session can search all of them for this number of groups, but not for
+// one group more.
 func crowdedCluster(groups int) *session {
 	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}, limits: map[string]*admissionDeadline{}}
 	small := api.NewNodeInfo(holds("1").Name("n").Obj())
@@ -139,8 +139,8 @@ func (s *session) inBackoffNow(namespace, name string) {
 	s.limits[namespace+"/"+name] = &admissionDeadline{id: namespace + "/" + name, until: time.Unix(1000, 0), gangs: []*gang{{JobInfo: job}}}
 }
 
-// TestNamespacesTakeTurnsWithLooks: a namespace with many groups in a backoff leaves searches for the group of another
-// namespace.
+// TestNamespacesTakeTurnsWithLooks: a namespace has many groups in a backoff, and another namespace has one. Each
+// session searches for room for that one group. Each of the other groups also has its turn.
 func TestNamespacesTakeTurnsWithLooks(t *testing.T) {
 	s := crowdedCluster(2)
 	for i := range 20 {
@@ -181,10 +181,9 @@ func TestAGroupInSeveralNamespacesCountsForOne(t *testing.T) {
 // lookedFor reports whether the last session searched for room for the group.
 func (s *session) lookedFor(id string) bool { return s.rooms.groups[id].since > s.rooms.sessions }
 
-// TestGroupsThatKeepTimingOutLeaveLooks: each session has time for one group. Groups of one namespace time out again
-// and again, one in each session. That namespace once had all searches, because a group without a search came first.
-// Now the group of another namespace waits for at most one session in between, and each group of the first namespace
-// for at most as many sessions as that namespace has groups.
+// TestGroupsThatKeepTimingOutLeaveLooks: a session has time to search for room for one group only. In one namespace, a
+// group times out again in every session. The only group of another namespace must still have its turn at least every
+// second session. A group that keeps waiting in the first namespace must have a turn, too.
 func TestGroupsThatKeepTimingOutLeaveLooks(t *testing.T) {
 	const unlike = 20
 	s := crowdedCluster(1)

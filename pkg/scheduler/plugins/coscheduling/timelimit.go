@@ -206,7 +206,8 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 }
 
 // limitWait times out the gang group if its waiting time has ended. It returns when its waiting time or backoff ends.
-// It returns zero if the gang group has neither, or while its members are being bound.
+// It returns zero if the gang group has neither, or while its members are being bound. It also returns zero if allocate
+// has not tried its gangs in this session.
 func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	switch {
 	case l.hasBoundMember(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }):

@@ -44,8 +44,8 @@ func narrow(groups []*schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.Cl
 
 func small() *schedtest.PodBuilder { return schedtest.MakePod().Req(cores("1")) }
 
-// TestGangTimesOut: the condition of a gang that timed out states the waiting time and the missing pods. Meanwhile
-// another gang does not wait for it.
+// TestGangTimesOut checks that the condition of a gang that timed out states the waiting time and the missing pods.
+// Before that, another gang runs without waiting for the first one.
 func TestGangTimesOut(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
@@ -119,8 +119,8 @@ func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
 	}
 }
 
-// TestABackoffEndsWhenTheGangsNodesAreIdle: other nodes always had room for the gang, but its node selector excludes
-// them.
+// TestABackoffEndsWhenTheGangsNodesAreIdle: nodes that the gang's node selector excludes always had room for the gang.
+// Its backoff still ends once as many resources have become idle as the gang requests.
 func TestABackoffEndsWhenTheGangsNodesAreIdle(t *testing.T) {
 	cluster := narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small().NodeSelector("right", "yes"), "a", 4)...)
 	cluster.Nodes[0].Labels["right"] = "yes"
@@ -229,7 +229,8 @@ func TestGangGroupTimesOutTogether(t *testing.T) {
 	}
 }
 
-// TestGangsThatDoNotTimeOut: the waiting time ends when a member is bound. A gang without settings has none.
+// TestGangsThatDoNotTimeOut checks that a gang has no condition TimeLimit if it has no settings, is not admitted, or
+// has a bound member.
 func TestGangsThatDoNotTimeOut(t *testing.T) {
 	running := small().Node("n1").Phase(v1.PodRunning)
 	tests := map[string]struct {
@@ -435,8 +436,8 @@ func TestASessionOpensWhenABackoffEnds(t *testing.T) {
 	})
 }
 
-// TestAGangInABackoffIsNotAdmitted: a gang in its backoff uses no resources of its queue, although it precedes the
-// other gang.
+// TestAGangInABackoffIsNotAdmitted: a gang with a high priority is in a backoff. It uses no resources of its queue, so
+// that another gang of the queue is placed.
 func TestAGangInABackoffIsNotAdmitted(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a").PriorityClass("high")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
@@ -454,8 +455,8 @@ func TestAGangInABackoffIsNotAdmitted(t *testing.T) {
 	})
 }
 
-// TestTimeoutsCountUntilAMemberIsBound: after the backoff the queue is full for a while. The next timeout is still the
-// second one.
+// TestTimeoutsCountUntilAMemberIsBound checks that a gang keeps its number of timeouts while it waits for its queue
+// after the backoff: its next timeout is the second one.
 func TestTimeoutsCountUntilAMemberIsBound(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()
@@ -508,8 +509,8 @@ func TestAPartiallyBoundGangIsInNoBackoff(t *testing.T) {
 	})
 }
 
-// TestAVoteSetsTheCurrentJob: the plugin votes before the others, so it also sets the current job. A panic during the
-// vote is then attributed to the gang.
+// TestAVoteSetsTheCurrentJob checks that the plugin's vote on an admission sets the current job, because the plugin
+// votes before other plugins. A panic during the vote is then attributed to the gang.
 func TestAVoteSetsTheCurrentJob(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
 		w.session()

@@ -40,8 +40,9 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestChangesOfDeviceObjects: a change of devices requests a session, counts the node's devices again, and is read
-// together with the node's labels. Other changes have no effect.
+// TestChangesOfDeviceObjects checks that a change of a Device object's devices, labels or annotations requests a
+// session, and that the node's devices are counted again. Other changes of the object have no effect. The vendor is
+// read from the node's label.
 func TestChangesOfDeviceObjects(t *testing.T) {
 	device := func(gpus int32) *schedulingv1alpha1.Device {
 		d := &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
@@ -113,7 +114,7 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 		}
 	}
 	wakes := h.wakes.Load()
-	// After this object, the informer has also delivered the update without changes.
+	// Once the informer has delivered this object, it has also delivered the earlier update without changes.
 	cluster.Devices().Put(schedulingDevice("n2"))
 	eventually(t, "another", func() bool { return h.wakes.Load() > wakes })
 	if got := h.wakes.Load(); got != wakes+1 {
@@ -136,7 +137,8 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 	}
 }
 
-// TestNodesKeepTheNumberOfTheirGPUs: a kubelet reports no GPUs while it or its device plugin restarts.
+// TestNodesKeepTheNumberOfTheirGPUs checks that a node's capacity stays the same when the node reports no GPUs for a
+// time, because its kubelet or device plugin restarts.
 func TestNodesKeepTheNumberOfTheirGPUs(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	t.Cleanup(cluster.Close)

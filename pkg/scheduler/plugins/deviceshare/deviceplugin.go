@@ -50,7 +50,7 @@ const duo310P = "Ascend-310P3-300I-DUO"
 var vendors = map[string]struct {
 	adapt func(pod *v1.Pod, inventory *allocator.Inventory, gpus []allocator.DeviceAllocation) error
 	lock  string
-	// most is the maximum number of devices of a pod; 0 for no limit. unit is the number of bytes in which the device
+	// most is the maximum number of devices of a pod; 0 for no limit. unit is the unit, in bytes, in which the device
 	// plugin counts memory. A pod must have at least one unit of each of its devices.
 	most int
 	unit int64

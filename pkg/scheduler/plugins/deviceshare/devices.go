@@ -221,8 +221,9 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	return made
 }
 
-// capacityOf returns, for each device type, the largest amount seen on the node since this process started: in its
-// Device object, or in numbered, in this call or an earlier one. numbered are the GPUs that the node's status counts.
+// capacityOf returns, for each resource of devices, the largest amount that the node has had since this process
+// started. The amounts come from its Device object and from numbered, in this call and earlier ones. numbered has the
+// amounts of GPUs that the node's status counts.
 func (i *inventories) capacityOf(node *v1.Node, numbered allocator.Amounts) allocator.Amounts {
 	i.of(node)
 	i.mu.Lock()

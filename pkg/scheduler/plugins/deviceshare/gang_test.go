@@ -98,7 +98,8 @@ func TestRanksAreNeighboursAsTheirFrameworksCount(t *testing.T) {
 	}
 }
 
-// TestManyUnlikeMembersOnANodeArePlannedTogether: a member needs devices that the first of many other members have.
+// TestManyUnlikeMembersOnANodeArePlannedTogether: 24 members have shares of GPUs, and a further member needs five GPUs
+// that some of them use. It fits, because they get other GPUs. A second such member does not fit.
 func TestManyUnlikeMembersOnANodeArePlannedTogether(t *testing.T) {
 	nodes, devices := machines("n1")
 	for i := range 5 {
@@ -143,8 +144,8 @@ func TestManyUnlikeMembersOnANodeArePlannedTogether(t *testing.T) {
 	}
 }
 
-// TestOneUnlikeMemberHasFewNodesAskedAgain: the plugin's result for a node is cached until the node changes, also in a
-// gang of unlike members.
+// TestOneUnlikeMemberHasFewNodesAskedAgain checks that the plugin scores a node again only after the node has changed,
+// even for a gang of unlike members.
 func TestOneUnlikeMemberHasFewNodesAskedAgain(t *testing.T) {
 	const machinesCount, workers = 40, 20
 	var names []string

@@ -22,8 +22,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestDevicesOfPodsOnANode: the annotations of pods that request devices define which devices they have. Annotations of
-// other pods do not count.
+// TestDevicesOfPodsOnANode checks which devices of a node are in use: those in the annotations of its pods that request
+// devices. Annotations of other pods do not count. The node is refused while its kubelet has given devices to a pod
+// without a valid annotation.
 func TestDevicesOfPodsOnANode(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
 	forged := runningWith("forged", "n1", "100", all...)
@@ -99,7 +100,7 @@ func TestDevicesOfPodsOnANode(t *testing.T) {
 }
 
 // TestNoneOfAGangTakesWhatOnlyAnotherCanUse: the first member can use either of two GPUs, the second member only one of
-// them.
+// them. Both are placed, because the first takes the other GPU.
 func TestNoneOfAGangTakesWhatOnlyAnotherCanUse(t *testing.T) {
 	nodes, devices := machines("n1")
 	for i := range devices[0].Spec.Devices {

@@ -24,10 +24,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestNodeRefusesRequestsThatItsVendorCannotServe: otherwise the pod would fail right before each bind, on one node
-// after another.
+// TestNodeRefusesRequestsThatItsVendorCannotServe checks that a node is refused if the device plugin of its vendor
+// cannot serve the request. Otherwise the pod would fail right before each bind, on one node after another.
 func TestNodeRefusesRequestsThatItsVendorCannotServe(t *testing.T) {
-	// says returns the message of the PodGroup, followed by that of its pod, about the only node.
+	// says returns the expected message of the PodGroup, followed by that of its pod. Both say why the only node is
+	// refused.
 	says := func(short, whole string) string {
 		return "0/1 members fit: 1 node " + short + "0/1 nodes are unavailable: 1 node(s) " + whole + "."
 	}
@@ -66,7 +67,7 @@ func TestNodeRefusesRequestsThatItsVendorCannotServe(t *testing.T) {
 				w.conf += "    arguments: {devicePluginAdaption: true}\n"
 			}
 			out := w.allocate(t)
-			// No templates exist, so the pod is refused for another reason anyway.
+			// A pod that needs a template is refused in any case, because no templates exist.
 			_, templated := tc.asks["koordinator.sh/gpu.shared"]
 			if placed := len(out.decided) == 1; placed != (tc.said == "" || !adapted && !templated) {
 				t.Errorf("%s, adapted %t: placed %t, message %q", name, adapted, placed, out.said["g-0"])
@@ -78,8 +79,9 @@ func TestNodeRefusesRequestsThatItsVendorCannotServe(t *testing.T) {
 	}
 }
 
-// TestPodsWithDevicesLeaveNoNumbers: pods have devices of a Device object that the scheduler cannot read, for example
-// without permission. No pods are then placed by the number of GPUs that the node reports.
+// TestPodsWithDevicesLeaveNoNumbers: a pod on a node has devices by its annotation, but the scheduler finds no Device
+// object of the node, for example without permission. No pods are then placed by the number of GPUs that the node
+// reports.
 func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
 	const missing = "node(s) with pods that use devices of a Device object that does not exist"
 	forged := runningWith("forged", "n1", "100", 0)

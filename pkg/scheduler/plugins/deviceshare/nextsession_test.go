@@ -154,8 +154,8 @@ func TestTheNextSessionSeesWhatChanged(t *testing.T) {
 	}
 }
 
-// TestAPodThatAsksForWhatCannotBeIsRefusedForGood checks that no eviction can help a pod with an invalid request, even
-// if PrePredicate was not called before.
+// TestAPodThatAsksForWhatCannotBeIsRefusedForGood checks that the filter refuses a node for a pod with an invalid
+// request, with a code that keeps actions from evicting pods. It does so even if PrePredicate was not called before.
 func TestAPodThatAsksForWhatCannotBeIsRefusedForGood(t *testing.T) {
 	nodes, devices := machines("n1")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "150"})
@@ -184,7 +184,8 @@ func scores(t *testing.T, ssn *sessiontest.Session, task *api.TaskInfo) map[stri
 	return scores
 }
 
-// TestScoresOfNodes: scores differ if the strategy's criteria differ. They range from 0 to 100 times the weight.
+// TestScoresOfNodes checks that a node without CPU for its other GPUs scores lower than a node with enough CPU. The
+// scores depend on the tasks seen so far. Later sessions do not count a task again.
 func TestScoresOfNodes(t *testing.T) {
 	nodes, devices := machines("large", "small", "plain")
 	nodes[1].Status.Allocatable["cpu"] = resource.MustParse("13")
@@ -231,8 +232,8 @@ func TestScoresOfNodes(t *testing.T) {
 	}
 }
 
-// TestTheShareIsChosenByWhatTheNodeHasLeft: if the node has CPU for another half GPU, the half is allocated where
-// another half remains.
+// TestTheShareIsChosenByWhatTheNodeHasLeft: a pod requests half a GPU. If the node has CPU for another such pod, the
+// pod gets an unused GPU, which keeps a half for the other pod. Otherwise it gets the GPU that is already in use.
 func TestTheShareIsChosenByWhatTheNodeHasLeft(t *testing.T) {
 	for cpu, want := range map[string]string{"10": "gpu 1", "5": "gpu 0"} {
 		t.Run(fmt.Sprint(cpu, " CPUs"), func(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestANodeHasAnotherKeyOnceVerdictsMayDiffer: if the key did not change, allocate would reuse the results of the
-// former session.
+// TestANodeHasAnotherKeyOnceVerdictsMayDiffer checks that the key of a node changes whenever filter results on the node
+// may change. Otherwise allocate would reuse the results of the former session.
 func TestANodeHasAnotherKeyOnceVerdictsMayDiffer(t *testing.T) {
 	writes := 0
 	tests := map[string]struct {

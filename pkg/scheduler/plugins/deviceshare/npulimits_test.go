@@ -54,8 +54,8 @@ var oneNPU = map[string]schedtest.Resources{
 	"shared by gpu":  {"koordinator.sh/gpu.shared": "2", "koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"},
 }
 
-// TestCapabilitiesOfNPUsHoldAcrossFormsOfAsking checks the limit in the session that places the pods, and in the next
-// session, in which they run.
+// TestCapabilitiesOfNPUsHoldAcrossFormsOfAsking checks that a queue's limit of two NPUs holds, whichever resource the
+// limit and the pods name. It holds in the session that places the pods, and in the next session, in which they run.
 func TestCapabilitiesOfNPUsHoldAcrossFormsOfAsking(t *testing.T) {
 	for limit, capability := range twoNPUs {
 		for form, asks := range oneNPU {
@@ -73,7 +73,8 @@ func TestCapabilitiesOfNPUsHoldAcrossFormsOfAsking(t *testing.T) {
 	}
 }
 
-// TestWhatCountsAsNPUs checks pods that get a part of an NPU, and pods that may get GPUs that are no NPUs.
+// TestWhatCountsAsNPUs checks how pods count against limits of queues if they get a part of an NPU, or may get GPUs
+// that are no NPUs.
 func TestWhatCountsAsNPUs(t *testing.T) {
 	noCores := func(devices []*schedulingv1alpha1.Device) {
 		for i := range 8 {

@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestADeletedDeviceObjectLeavesNoNumbers: pods placed by the number of GPUs meanwhile would block the devices for all
-// other pods when the Device object exists again.
+// TestADeletedDeviceObjectLeavesNoNumbers checks that no pod is placed by the number of GPUs after the node's Device
+// object was deleted. Such pods would block the devices for all other pods once the Device object exists again.
 func TestADeletedDeviceObjectLeavesNoNumbers(t *testing.T) {
 	const deleted = "node(s) whose Device object was deleted; they take no pods that request only a number of GPUs until it exists again"
 	nodes, devices := machines("n1", "n2")
@@ -54,8 +54,8 @@ func TestADeletedDeviceObjectLeavesNoNumbers(t *testing.T) {
 	}
 }
 
-// TestAPodThatNoKubeletCouldServe checks that a pod which sets nodeName itself uses no devices if its node reports no
-// resource of the requested name.
+// TestAPodThatNoKubeletCouldServe: a pod that sets nodeName itself does not run yet, and its node has no resource of
+// the requested name. The pod uses no devices, because the kubelet will reject it.
 func TestAPodThatNoKubeletCouldServe(t *testing.T) {
 	asks := func(phase v1.PodPhase) *v1.Pod {
 		pod := runningWith("forced", "n1", "100")

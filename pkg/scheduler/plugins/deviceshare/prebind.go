@@ -59,9 +59,9 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// besideOthers returns the state of the node's devices with the pods that are bound to the node, except the pod own. It
-// leaves out pods that are still being bound, because sessions gave other devices to these pods. It returns an error if
-// the devices of a pod are not known.
+// besideOthers returns the state of the node's devices with the pods that are bound to the node, except the given pod.
+// It leaves out pods that are still being bound, because sessions gave other devices to these pods. It returns an error
+// if the devices of a pod are not known.
 func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeName string) (*allocator.State, error) {
 	state := allocator.NewState(inventory)
 	for _, pod := range p.inventories.devices.podsOn(nodeName) {

@@ -157,8 +157,8 @@ func (q *queueLimits) freedBy(tasks []*api.TaskInfo) map[api.QueueID]allocator.Q
 	return freed
 }
 
-// count computes the fields used and counted, once in a session. Pods that are being deleted, and victims, count until
-// they no longer exist.
+// count computes the fields used and counted, once in a session. Pods that are being deleted, and victims of earlier
+// sessions, are in jobs of their own (framework.DeletedJob). They count until they no longer exist.
 func (q *queueLimits) count() {
 	if q.used != nil {
 		return

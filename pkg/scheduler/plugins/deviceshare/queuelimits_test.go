@@ -105,8 +105,8 @@ func placesTwoAtMost(t *testing.T, spec sessiontest.ClusterSpec, plugin string) 
 	}
 }
 
-// TestAllWaysOfCountingAreHeldTo checks requests for which a pod gets more than it requests under the name of the
-// limit.
+// TestAllWaysOfCountingAreHeldTo checks that a queue's limit counts all devices that a pod gets. This holds even if the
+// pod requests fewer devices, or uses another resource name than the limit.
 func TestAllWaysOfCountingAreHeldTo(t *testing.T) {
 	joint := schedulingv1alpha1.DeviceJointAllocateAnnotation
 	hint := schedulingv1alpha1.DeviceAllocateHintAnnotation
@@ -226,8 +226,8 @@ func TestAPodCountsForWhatItRequests(t *testing.T) {
 	}
 }
 
-// TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate: pods of a deleted job count through the job in its place
-// (framework.DeletedJob).
+// TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate checks that a terminating pod counts through the job that holds
+// deleted pods of its gang (framework.DeletedJob). In the gang's own job it does not count.
 func TestDeletedPodsCountAgainstTheLimitUntilTheyTerminate(t *testing.T) {
 	for standIn, want := range map[bool]int{true: 0, false: 2} {
 		nodes, devices := machines("n1", "n2")
@@ -276,8 +276,8 @@ func TestRevertedTrialFreesTheQueueLimit(t *testing.T) {
 	}
 }
 
-// TestNoPodIsReclaimedForAQueueAtItsLimit: no pod is evicted for a pod that its queue's limit does not permit to be
-// placed.
+// TestNoPodIsReclaimedForAQueueAtItsLimit checks that action reclaim evicts no pod for a pending pod that the limit of
+// its queue keeps from being placed.
 func TestNoPodIsReclaimedForAQueueAtItsLimit(t *testing.T) {
 	nodes, devices := machines("n1")
 	deserves := func(queue *v1beta1.Queue, gpus string) *v1beta1.Queue {

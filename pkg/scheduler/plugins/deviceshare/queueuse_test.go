@@ -115,9 +115,9 @@ func TestUseIsTheSumOfCountedPods(t *testing.T) {
 	}
 }
 
-// TestAPodThatTheSessionPlacedCountsWhole: a running pod that requests more than its allocation uses the node's whole
-// share in the queue. A pod that the session placed there before the queue's use was counted still counts with its
-// devices.
+// TestAPodThatTheSessionPlacedCountsWhole: a running pod requests all GPUs of its node and counts as all of them,
+// although its annotation lists one. A pod that the session placed on the node still counts with its own devices, even
+// if the queue's use was counted only afterwards.
 func TestAPodThatTheSessionPlacedCountsWhole(t *testing.T) {
 	one := `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory-ratio":"100"}}]}`
 	runs := asking("400").Node("n1").Phase(v1.PodRunning).Annotation(schedulingv1alpha1.DeviceAllocatedAnnotation, one)
@@ -132,8 +132,8 @@ func TestAPodThatTheSessionPlacedCountsWhole(t *testing.T) {
 	}
 }
 
-// TestTasksThatGiveWayFreeTheLimit: for one task, the queue does not count tasks that give way to it. The session still
-// counts them.
+// TestTasksThatGiveWayFreeTheLimit: when a queue is asked whether it admits a task, it does not count tasks that give
+// way to that task. The use of the queue in the session stays unchanged.
 func TestTasksThatGiveWayFreeTheLimit(t *testing.T) {
 	running := func(percent string) *schedtest.PodBuilder { return asking(percent).Node("n1").Phase(v1.PodRunning) }
 	tests := map[string]struct {

@@ -22,7 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// runs returns a preemptable pod in its own gang that has the whole GPUs, with this request.
+// runs returns a preemptable pod in its own gang. The pod requests asks and has the whole GPUs with these minors on
+// node n1.
 func runs(name string, asks schedtest.Resources, minors ...int) (*v1beta1.PodGroup, *v1.Pod) {
 	pod := runningWith(name, "n1", "100", minors...)
 	limits := schedtest.Resources{"cpu": "1"}
@@ -122,7 +123,8 @@ func TestDevicesAreReclaimed(t *testing.T) {
 	}
 }
 
-// TestQueuesAreBoundedInDevices checks the limit of a queue for several forms of requests.
+// TestQueuesAreBoundedInDevices checks that a queue admits no more pods than its capability in devices permits, for
+// several forms of requests.
 func TestQueuesAreBoundedInDevices(t *testing.T) {
 	for name, asks := range map[string]schedtest.Resources{
 		"gpu":            {"koordinator.sh/gpu": "100"},
@@ -144,8 +146,8 @@ func TestQueuesAreBoundedInDevices(t *testing.T) {
 	}
 }
 
-// TestResourcesOfVictimsAreForTheirPreemptor: a pod that lacks only devices is pipelined on the node. A smaller pod of
-// a lower priority does not take the resources that it waits for.
+// TestResourcesOfVictimsAreForTheirPreemptor: a pod that lacks only devices waits, pipelined on a node, for a
+// terminating pod. A pod of lower priority does not get the free devices of that node.
 func TestResourcesOfVictimsAreForTheirPreemptor(t *testing.T) {
 	nodes, devices := machines("n1")
 	leaving := runningWith("leaving", "n1", "100", 4, 5, 6, 7)
@@ -179,8 +181,8 @@ func TestDevicesThatWillBeFreeAreReported(t *testing.T) {
 	}
 }
 
-// TestNoPodIsEvictedUnsuccessfully: the sums of freed devices would suffice, but the devices would not satisfy the
-// pod's request.
+// TestNoPodIsEvictedUnsuccessfully checks that no pods are evicted if the number of freed devices would suffice, but
+// these devices would not satisfy the request of the preemptor.
 func TestNoPodIsEvictedUnsuccessfully(t *testing.T) {
 	nodes, devices := machines("n1")
 	lasting := runningWith("lasting", "n1", "100", 0, 4)
@@ -196,8 +198,8 @@ func TestNoPodIsEvictedUnsuccessfully(t *testing.T) {
 	}
 }
 
-// TestSumsRefuseNothingThatFits: sums refuse no pod for which devices are free, whatever makes requests and capacity
-// differ from used and free devices.
+// TestSumsRefuseNothingThatFits checks that a pod is placed whenever suitable devices are free. In most cases, the sums
+// of requests and of capacity differ from the devices that are really used and free.
 func TestSumsRefuseNothingThatFits(t *testing.T) {
 	all := func(name string, change ...func(*v1.Pod)) *v1.Pod {
 		pod := runningWith(name, "n1", "100", 0, 1, 2, 3, 4, 5, 6, 7)

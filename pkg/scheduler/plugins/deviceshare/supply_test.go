@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers: a task without devices is scored by the GPUs that could no
-// longer be used without its CPU.
+// TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers checks that, with strategy Fragmentation, a task without
+// devices is placed on the node without GPUs, because free GPUs are of no use without free CPU beside them.
 func TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers(t *testing.T) {
 	cases := map[string]struct {
 		strategy string

@@ -69,8 +69,8 @@ func TestPodsThatAskForDevicesAlone(t *testing.T) {
 	}
 }
 
-// TestAMemberWithANUMAPolicyIsNotMoved checks that a member with a NUMA policy keeps its devices if a member without
-// one needs them.
+// TestAMemberWithANUMAPolicyIsNotMoved checks that a placed member with a NUMA policy keeps its devices, even if a
+// member without a NUMA policy needs them.
 func TestAMemberWithANUMAPolicyIsNotMoved(t *testing.T) {
 	nodes, devices := machines("n1")
 	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "200"})
@@ -103,8 +103,8 @@ func TestAMemberWithANUMAPolicyIsNotMoved(t *testing.T) {
 	}
 }
 
-// TestTheVendorIsTheNodesLabelToo checks that the vendor may also be a label of the node, and that the pre-bind step
-// reads it.
+// TestTheVendorIsTheNodesLabelToo checks that the pre-bind step also reads the vendor of the GPUs from the node's
+// label.
 func TestTheVendorIsTheNodesLabelToo(t *testing.T) {
 	nodes, devices := machines("n1")
 	metav1.SetMetaDataLabel(&nodes[0].ObjectMeta, schedulingv1alpha1.GPUVendorLabel, "huawei")

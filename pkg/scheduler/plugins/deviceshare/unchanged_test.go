@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// crowded returns a cluster of nodes whose GPUs are partly in use, to different amounts, with gangs of this number of
-// task classes that all request more than is free.
+// crowded returns a cluster whose nodes have partly used GPUs, to different amounts, and pending gangs. Each gang has
+// its own task class, and its members request more than any GPU has free. shapes is the number of gangs.
 func crowded(t *testing.T, nodes, shapes int) *testCluster {
 	t.Helper()
 	var names []string

@@ -50,8 +50,9 @@ func picky(pod *v1.Pod, label string) {
 	annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, fmt.Sprintf(`{"gpu":{"selector":{"matchLabels":{%q:"yes"}}}}`, label))(pod)
 }
 
-// newPickyCluster is a node with labels on GPUs 0, 4 and 5, and a gang. g-0 may have GPU 0 or 4, g-1 only 0, g-2 only
-// 4, g-3 0 or 5, g-4 only 5, and g-5 needs two GPUs labelled like 0.
+// newPickyCluster returns a cluster with a node, whose GPUs 0, 4 and 5 have labels, and a gang whose members select
+// GPUs by these labels. g-0 may have GPU 0 or 4, g-1 only 0, g-2 only 4, g-3 0 or 5, and g-4 only 5. g-5 needs two GPUs
+// with the label that only GPU 0 has.
 func newPickyCluster(t *testing.T, running ...*v1.Pod) *testCluster {
 	t.Helper()
 	nodes, devices := machines("n1")
@@ -171,8 +172,9 @@ func ask(t *testing.T, ssn *sessiontest.Session, task *api.TaskInfo, taken bool)
 	}
 }
 
-// TestAMemberIsNotMovedToWhatOthersHaveStill checks that a placed member is not moved to a device that is still in use,
-// in favour of a member that would wait for that device.
+// TestAMemberIsNotMovedToWhatOthersHaveStill checks that a placed member keeps its device if the only other suitable
+// device is still used by a terminating pod. Another member that needs the kept device is refused, but a member may
+// wait for the device of the terminating pod.
 func TestAMemberIsNotMovedToWhatOthersHaveStill(t *testing.T) {
 	leaving := runningWith("leaving", "n1", "100", 0)
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}

@@ -12,8 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestModelsThatAreNotShared checks that GPUs of these models are given only as whole GPUs, whatever the form of the
-// request is.
+// TestModelsThatAreNotShared checks that GPUs of the models in gpuShareUnsupportedModels are given only as whole GPUs,
+// whatever the form of the request is.
 func TestModelsThatAreNotShared(t *testing.T) {
 	const excluded = `0/1 members fit: 1 node with GPUs of model "A", which argument gpuShareUnsupportedModels excludes from sharing` +
 		`0/1 nodes are unavailable: 1 node(s) with GPUs of model "A", which argument gpuShareUnsupportedModels excludes from sharing.`

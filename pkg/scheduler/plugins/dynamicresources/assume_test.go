@@ -183,8 +183,8 @@ func TestAClaimThatIsMovedIsReachedFromWhereItsDevicesAre(t *testing.T) {
 	})
 }
 
-// TestAClaimThatMembersShare checks that a shared claim is allocated once, and that its members are placed on nodes
-// that reach its devices.
+// TestAClaimThatMembersShare checks that a claim is allocated once for all members that share it, and that these
+// members are placed only on nodes that reach its devices.
 func TestAClaimThatMembersShare(t *testing.T) {
 	run(t, append(gpus("n", "m"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		p0, p1, p2 := member("p0", "shared"), member("p1", "shared"), member("p2", "shared")
@@ -256,8 +256,8 @@ func TestMoreMembersThanMayShare(t *testing.T) {
 	})
 }
 
-// TestDevicesThatOthersTakeMeanwhile: the informer delivers another client's allocation between the filter and the
-// placement.
+// TestDevicesThatOthersTakeMeanwhile checks that a pod gets another device if, after the filter, the informer shows
+// that another client has allocated the first one. A second placement of the same pod fails.
 func TestDevicesThatOthersTakeMeanwhile(t *testing.T) {
 	p := member("p", "made t")
 	objects := append(gpus("n"), made(p, "t", one()), schedtest.DeviceClaim("other", one()))

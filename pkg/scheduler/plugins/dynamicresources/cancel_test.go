@@ -17,14 +17,14 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// late is an API server that answers updates of a status late. If the caller's context ends first, the write is made
-// later.
+// late is an API server that answers updates of a claim's status only when answer is closed or receives a value. If the
+// caller's context ends first, the caller gets an error, and the test may apply the write later.
 type late struct {
 	kubernetes.Interface
 	resourceclient.ResourceV1Interface
 	resourceclient.ResourceClaimInterface
 	answer chan struct{}
-	// rest are the writes that are made later.
+	// rest are the writes whose callers got an error, and which the test may apply later.
 	rest []func() error
 }
 

@@ -295,7 +295,7 @@ func (w *testCluster) users(claim string) []string {
 	return names
 }
 
-// untouched fails the test unless the claims are as before their first allocation.
+// untouched fails the test if a claim has an allocation, a reservation, a finalizer or the annotation of the scheduler.
 func (w *testCluster) untouched(claims ...string) {
 	w.t.Helper()
 	for _, name := range claims {
@@ -336,7 +336,7 @@ func someNodes(names ...string) []runtime.Object {
 	return nodes
 }
 
-// gpus returns a class of all devices, and nodes with two devices each.
+// gpus returns the nodes with two devices each, and the device class gpu, which selects all devices.
 func gpus(nodes ...string) []runtime.Object {
 	objects := append(someNodes(nodes...), schedtest.DeviceClass("gpu"))
 	for _, node := range nodes {

@@ -40,8 +40,8 @@ func TestVerdictsAreTheAllocators(t *testing.T) {
 			sound := got.allocations != nil
 			switch {
 			case wantErr != nil && sound:
-				// A pool has duplicate devices, on which the allocator may fail. Without that pool it must find an
-				// allocation.
+				// The allocator may fail because a pool has duplicate devices. Without that pool it must find an
+				// allocation, too.
 				if again, againErr := w.oracle(node, claims, state, w.withoutTwice(node)); againErr != nil || again == nil {
 					t.Fatalf("seed %d: found %v, but the allocator found nothing: %v", seed, got, wantErr)
 				}
@@ -49,7 +49,8 @@ func TestVerdictsAreTheAllocators(t *testing.T) {
 			case wantErr == nil && err != nil && want != nil:
 				t.Fatalf("seed %d: got error %v, but the allocator found %v", seed, err, want)
 			case wantErr == nil && sound != (want != nil):
-				// As above, but the allocator may or may not find an allocation without that pool.
+				// The two results may also differ because of a pool with duplicate devices. Without that pool, the
+				// allocator must find an allocation exactly if the search found one.
 				if again, againErr := w.oracle(node, claims, state, w.withoutTwice(node)); againErr != nil || (again != nil) != sound {
 					t.Fatalf("seed %d: got %+v, but the allocator found %+v for %+v", seed, got, want, claims)
 				}
@@ -185,8 +186,8 @@ func someRequest(random *rand.Rand, name string) resourceapi.DeviceRequest {
 		exactly.AdminAccess = new(true)
 	case 2, 3:
 		next := someRequest(random, "next")
-		// If an alternative requests all devices, the allocator chooses devices after the first one by the first
-		// alternative.
+		// No second alternative requests all devices: the allocator would apply it only to the first device, and the
+		// first alternative to all others.
 		if next.Exactly == nil || next.Exactly.AdminAccess != nil || next.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll {
 			break
 		}

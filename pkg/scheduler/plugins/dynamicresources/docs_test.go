@@ -47,7 +47,8 @@ func TestDocumentedExample(t *testing.T) {
 	}
 }
 
-// TestBothSwitchedOn checks that the error names both lines if plugin predicates handles claims, too.
+// TestBothSwitchedOn checks the error if the arguments of plugin predicates also enable resource claims. The error
+// names the line of each such argument.
 func TestBothSwitchedOn(t *testing.T) {
 	_, err := config.Parse([]byte(`actions: allocate
 tiers:

@@ -30,7 +30,8 @@ func (w *testCluster) lag() (end func()) {
 	}
 }
 
-// gap makes informers miss the changes of claims that meanwhile makes. They then list the claims again.
+// gap runs the function meanwhile, and makes the informers miss the changes of claims that it causes. Then the
+// informers list all claims again.
 func (w *testCluster) gap(meanwhile func()) {
 	w.missed.Store(true)
 	meanwhile()
@@ -167,8 +168,9 @@ func TestAPodPlacedAgainBeforeInformersDeliver(t *testing.T) {
 	}
 }
 
-// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: the write is withdrawn although the trial continues, because
-// the trial may be reverted. The allocation is written again if the pod of the trial is bound.
+// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: a trial places a pod that shares a claim with another pod. The
+// rollback of that other pod withdraws its writes of the claim, because the trial may be reverted. The pre-bind step of
+// the pod in the trial writes the allocation again.
 func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 	begun, tried := member("begun", "shared"), member("tried", "shared")
 	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
@@ -274,7 +276,7 @@ func TestAPodPlacedAgainWhileASessionTriesAnother(t *testing.T) {
 }
 
 // TestAReservationThatOthersTookBack: another client removed the pod from the claim's users, but informers still show
-// it. It is written again before the pod may be bound.
+// the pod as a user. The pre-bind step reserves the claim for the pod again.
 func TestAReservationThatOthersTookBack(t *testing.T) {
 	p, claim := member("p", "c"), schedtest.DeviceClaim("c", one())
 	claim.Status.Allocation = allocationOf("n", "gpu-0")

@@ -16,7 +16,7 @@ import (
 )
 
 // TestAMemberThatSharesAClaimIsPlaced checks that a further member is placed with a claim that another member holds,
-// also if partitions of devices are counted.
+// even if the feature for partitionable devices is enabled.
 func TestAMemberThatSharesAClaimIsPlaced(t *testing.T) {
 	for _, parts := range []bool{false, true} {
 		t.Run(fmt.Sprintf("parts are counted: %t", parts), func(t *testing.T) {
@@ -130,8 +130,9 @@ func TestSlowSearchesTakeAPartOfTheTime(t *testing.T) {
 	}
 }
 
-// TestSlowSearchesOfOneSession: other gangs wait for the session to end, so slow searches may take one second of it,
-// whatever the number of namespaces. Claims of other namespaces are still searched.
+// TestSlowSearchesOfOneSession checks that slow searches take about one second of a session, and each further namespace
+// at most shortSearch, because other gangs wait for the session to end. Quick searches for other namespaces still
+// succeed.
 func TestSlowSearchesOfOneSession(t *testing.T) {
 	settings, err := load(nil)
 	if err != nil {

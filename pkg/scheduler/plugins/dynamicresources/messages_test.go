@@ -300,7 +300,8 @@ func TestMessagesOfAPrioritizedList(t *testing.T) {
 	})
 }
 
-// TestMessagesOfPreBind has errors of the step that the tests above do not have.
+// TestMessagesOfPreBind has further errors of the step: for a recreated claim, and for writes that the API server does
+// not accept.
 func TestMessagesOfPreBind(t *testing.T) {
 	p := member("p", "made t")
 	down := apierrors.NewInternalError(errors.New("etcd has no leader"))

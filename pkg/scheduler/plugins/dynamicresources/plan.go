@@ -27,7 +27,7 @@ type plan struct {
 	// moves are claims of other pods on the node, and other devices for them. The plan exchanges the devices of these claims, so
 	// that it finds devices for the pod's claims.
 	moves map[*assumedClaim]move
-	// of is the value of the counter ledger.changes when the plan was made. If the counter has changed later, devices were
+	// of is the value of the counter ledger.changes when the plan was made. A higher value now means that devices were
 	// allocated or released since.
 	of int64
 }

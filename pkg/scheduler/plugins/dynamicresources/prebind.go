@@ -49,8 +49,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return p.devices.awaitConditions(ctx, a, p.bindingTimeout)
 }
 
-// beginPreBind records that the pod's pre-bind step has begun, so that the devices of the pod's claims no longer change. It returns the
-// claims that the pod holds on the node; nil if the pod holds none.
+// beginPreBind records that the pod's pre-bind step has begun, so that the devices of the pod's claims no longer
+// change. It returns the claims that the pod holds on the node; nil if the pod holds none.
 func (d *devices) beginPreBind(pod types.UID, node string) *assumedPod {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -86,7 +86,7 @@ func TestDevicesOfABoundPodAreNotFree(t *testing.T) {
 	})
 }
 
-// TestRollback checks that all writes are withdrawn in reverse order, also if a write failed or its answer was lost.
+// TestRollback checks that all writes are withdrawn in reverse order, even if a write failed or its answer was lost.
 func TestRollback(t *testing.T) {
 	fails := func(subresource string, taken bool) func(w *testCluster) {
 		return func(w *testCluster) {

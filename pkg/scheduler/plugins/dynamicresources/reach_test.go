@@ -15,7 +15,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// sound returns the slices from which devices may be allocated, of the node's own and of shared pools.
+// sound returns the slices from which devices may be allocated: the sound slices of the node's own part and of the
+// shared part.
 func (r *reach) sound() []*slice { return slices.Concat(r.own.sound, r.shared.sound) }
 
 // sharedSlice returns a slice that nodes of the zone reach. Without a zone, all nodes reach it.
@@ -32,8 +33,8 @@ func sharedSlice(name, zone string, generation int64, devices ...string) *resour
 	return slice
 }
 
-// TestAChangeOfASharedSliceIsLookedAtOnce: thousands of nodes may reach a shared slice, so a change is neither matched
-// nor counted for each node.
+// TestAChangeOfASharedSliceIsLookedAtOnce checks that a change of a shared slice keeps the cached reach of nodes.
+// Thousands of nodes may reach the slice, so the change must not be processed once for each of them.
 func TestAChangeOfASharedSliceIsLookedAtOnce(t *testing.T) {
 	nodes := map[string]*v1.Node{}
 	for _, name := range []string{"a1", "a2", "b1"} {

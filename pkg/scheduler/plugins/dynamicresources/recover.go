@@ -22,10 +22,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// recover withdraws the writes of a former leader for pods that the leader did not bind. It removes the reservations of claims for
-// this scheduler's pods without a node. Then it removes allocations that no pod uses, if SchedulerAnnotation names this scheduler.
-// An error means that claims cannot be read. Writes that cannot be withdrawn yet are retried in the background, and the pods of their
-// claims wait.
+// recover withdraws the writes of a former leader for pods that the leader did not bind. It removes the reservations of
+// claims for this scheduler's pods without a node. Then it removes allocations that no pod uses, if SchedulerAnnotation
+// names this scheduler. An error means that claims cannot be read. Writes that cannot be withdrawn yet are retried in
+// the background, and the pods of their claims wait.
 func (d *devices) recover(ctx context.Context) error {
 	if err := d.waitUntilReady(ctx); err != nil {
 		return err

@@ -45,7 +45,7 @@ func (w *testCluster) failing(verb, resource string, err error) *atomic.Bool {
 	return fails
 }
 
-// mustRecover fails the test unless recovery soon permits sessions.
+// mustRecover fails the test if the recovery returns an error, which would prevent sessions, or takes longer than 40 s.
 func (w *testCluster) mustRecover() {
 	w.t.Helper()
 	began := time.Now()
@@ -173,7 +173,8 @@ func TestALeftClaimIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestAReloadKeepsTheRetries: the next configuration has a new instance of the plugin, which does not recover again.
+// TestAReloadKeepsTheRetries checks that a claim whose recovery failed still holds back its pod after a reload, and
+// that the retries continue. The reload creates a new instance of the plugin, which does not recover again.
 func TestAReloadKeepsTheRetries(t *testing.T) {
 	serve(t)
 	run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *testCluster) {
@@ -197,8 +198,8 @@ func TestAReloadKeepsTheRetries(t *testing.T) {
 	})
 }
 
-// withoutThePlugin uses a configuration without the plugin for a while, and then one with it. Its session has the tasks
-// that are being bound.
+// withoutThePlugin closes the plugin, as a configuration without it does, and builds a new instance an hour later. It
+// then opens a session with the given tasks, which are being bound.
 func (w *testCluster) withoutThePlugin(spec framework.PluginSpec, bound ...*api.TaskInfo) {
 	w.plugin.Close()
 	time.Sleep(time.Hour)
@@ -235,8 +236,8 @@ func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
 	})
 }
 
-// TestAPodThatAnotherPluginPlacedKeepsItsClaim: the pod is still being bound when the configuration has the plugin
-// again.
+// TestAPodThatAnotherPluginPlacedKeepsItsClaim: while the configuration lacked the plugin, another plugin placed a pod
+// whose claim is not recovered. The pod is still being bound when the plugin returns, so its claim is not changed.
 func TestAPodThatAnotherPluginPlacedKeepsItsClaim(t *testing.T) {
 	serve(t)
 	p, c := member("p", "c"), left(schedtest.DeviceClaim("c", one()))

@@ -58,7 +58,8 @@ func TestTheLastUserIsRolledBack(t *testing.T) {
 	}
 }
 
-// TestTheLastUserIsRolledBackBeforeAnotherWrites: another member's step has begun, and is rolled back before it writes.
+// TestTheLastUserIsRolledBackBeforeAnotherWrites: the last user of a claim is rolled back while the step of another
+// member has begun, but has not written yet. Only the rollback of that other member deallocates the claim.
 func TestTheLastUserIsRolledBackBeforeAnotherWrites(t *testing.T) {
 	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		bound, last, other := member("bound", "shared"), member("last", "shared"), member("other", "shared")
@@ -80,8 +81,8 @@ func TestTheLastUserIsRolledBackBeforeAnotherWrites(t *testing.T) {
 	})
 }
 
-// TestTwoRollbacksOfASharedClaimAtOnce: each rollback withdraws its writes before the other one releases the claim. The
-// later one deallocates the claim.
+// TestTwoRollbacksOfASharedClaimAtOnce: two members that share a claim are rolled back at the same time. The second
+// rollback deallocates the claim, although the first member has not released the claim yet.
 func TestTwoRollbacksOfASharedClaimAtOnce(t *testing.T) {
 	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *testCluster) {
 		first, second := member("first", "shared"), member("second", "shared")

@@ -11,9 +11,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang's claim on the resources of its victims lasts as long as the victims may take to terminate: their grace period, at most
-// longestGrace, plus graceSlack. A victim that still exists after that may never terminate, because of a finalizer, a dead node
-// or a grace period of a year.
+// A gang's claim on the resources of its victims lasts as long as the victims may take to terminate: their grace
+// period, at most longestGrace, plus graceSlack. A victim that still exists after that may never terminate, because of
+// a finalizer, a dead node or a grace period of a year.
 const (
 	defaultGrace = 30 * time.Second
 	longestGrace = 10 * time.Minute
@@ -30,8 +30,8 @@ type claim struct {
 	nodes map[string]bool
 	// until is when the victims should have terminated. The claim has no effect after that time.
 	until time.Time
-	// open reports whether a victim of the claim still existed when the last session opened, or was evicted since
-	// then.
+	// open reports whether the next session may place the gang first. It is true if a victim of the claim still existed
+	// when the last session opened or was evicted since, or if that session did not try the gang (keepUntried).
 	open bool
 }
 
@@ -58,8 +58,8 @@ func newClaim() *claim {
 }
 
 // closeClaims ends the claims of gangs that no longer exist or have no pending nominees. It also computes
-// plugin.promised, the tasks that are placed first. A gang is placed first until the end of the first session in which
-// its victims no longer exist. It is placed first at most until its victims should have terminated (claim.until).
+// plugin.promised, the tasks that are placed first. A gang is placed first until a session without its victims has
+// tried it, but no longer than until its victims should have terminated (claim.until).
 func (p *plugin) closeClaims(ssn *framework.Session) {
 	p.promised = map[api.JobID]map[api.TaskID]bool{}
 	now := time.Now()
@@ -77,8 +77,8 @@ func (p *plugin) closeClaims(ssn *framework.Session) {
 	}
 }
 
-// keepUntried keeps the claims of gangs open that had a promise in this session and were not tried. Otherwise others would
-// get the victims' resources.
+// keepUntried keeps the claims of gangs open that were to be placed first in this session but that allocate did not
+// try. Otherwise other gangs would get the victims' resources.
 func (p *plugin) keepUntried(ssn *framework.Session) {
 	for uid := range p.promised {
 		if c := p.claims[uid]; c != nil && ssn.Placements.IsUntried(uid) {

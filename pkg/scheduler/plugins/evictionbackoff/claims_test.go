@@ -127,8 +127,8 @@ func TestNomineesAloneGoFirst(t *testing.T) {
 	}
 }
 
-// TestAGangBoundInPartIsNoLastVictim checks that a partially bound gang, which is completed first, is not spared as a
-// victim.
+// TestAGangBoundInPartIsNoLastVictim checks that a partially bound gang of low priority is evicted before a gang of
+// higher priority, although its pending members are placed first.
 func TestAGangBoundInPartIsNoLastVictim(t *testing.T) {
 	w := evicting(map[string]string{"n1": "2"}, []runs{{"n1", "crippled", 10, "1"}, {"n1", "whole", 500, "1"}}, 1000, []wants{{"n1", "1"}})
 	for _, pg := range w.PodGroups {
@@ -223,8 +223,8 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 	})
 }
 
-// TestClaimsOfUntriedGangsStayOpen checks that a gang whose victims have terminated keeps its promise if allocate did not try
-// it in the session.
+// TestClaimsOfUntriedGangsStayOpen checks that the claim of a gang that was to be placed first stays open if allocate
+// did not try the gang in the session.
 func TestClaimsOfUntriedGangsStayOpen(t *testing.T) {
 	ssn, p := &framework.Session{}, newPlugin()
 	for _, gang := range []api.JobID{"ns/tried", "ns/untried", "ns/unpromised"} {

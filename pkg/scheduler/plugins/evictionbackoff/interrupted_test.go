@@ -19,12 +19,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestOnlyInterruptedMembersPassAHigherPriority: a gang of priority 10 lacks a member. The pending members, and a gang of priority 1000 in a queue
-// that comes first, need 4 of the 8 cpus of the only node each. The
-// member that came last has the highest priority in its gang.
+// TestOnlyInterruptedMembersPassAHigherPriority: gang tenant of priority 10 lacks a member and has two pending ones.
+// The newer one, tenant-0, has the higher priority of the two. Gang high of priority 1000 is in a queue that comes
+// first. Each pending pod needs 4 cpus, and the only node has 8. After a crash, only the interrupted member, tenant-2,
+// is bound before pod high-0.
 func TestOnlyInterruptedMembersPassAHigherPriority(t *testing.T) {
 	for name, tt := range map[string]struct {
-		// crash reports whether the leader has its first session with the pending members. Otherwise the gang loses a member that ran.
+		// crash reports whether the leader's first session is the one with the pending members. Otherwise the leader
+		// has seen the gang with a running member that was then deleted.
 		crash bool
 		want  map[string]string
 	}{

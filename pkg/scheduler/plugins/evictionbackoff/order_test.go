@@ -64,7 +64,8 @@ func TestPodsThatPreemptDoesNotTakeCostNothing(t *testing.T) {
 	}
 }
 
-// TestReclaimTakesTheLeastForAQueueThatIsFull: upstream's reclaim does not check whether the queue admits the task.
+// TestReclaimTakesTheLeastForAQueueThatIsFull checks that reclaim evicts only as many pods as the node needs, even if
+// the preemptor's queue is full, because upstream's reclaim does not check whether the queue admits the task.
 func TestReclaimTakesTheLeastForAQueueThatIsFull(t *testing.T) {
 	w := evicting(map[string]string{"n1": "9"}, []runs{{"n1", "a", 30, "4"}, {"n1", "b", 20, "4"}, {"n1", "c", 10, "1"}}, 100, []wants{{"", "4"}})
 	w.Queues = append(w.Queues, schedtest.MakeQueue().Name("wants").Obj())

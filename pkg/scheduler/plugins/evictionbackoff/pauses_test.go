@@ -24,15 +24,15 @@ import (
 )
 
 // TestAPausedGangEvictsOnlyForRoomThatItGets: one member of the gang waits for a pod that never terminates, and a pod
-// is evicted for the other member. During the pause of the gang's namespace, other gangs take the freed resources, so
-// no further pod is evicted for it. Pods are still evicted for a gang that waits for no other pods.
+// is evicted for the other member. During the pause of its namespace the gang does not get the freed resources, so no
+// further pod is evicted for it. Pods are still evicted for a gang that waits for no other pods.
 func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 	for _, row := range []struct {
 		action, order string
 		want          []time.Duration
 	}{
 		{preempt, "allocate, preempt, reclaim", []time.Duration{0}}, {preempt, "preempt, reclaim, allocate", []time.Duration{0}}, {reclaim, "allocate, preempt, reclaim", []time.Duration{0}},
-		// Upstream's reclaim also evicts a pod if the member would fit without.
+		// Upstream's reclaim evicts a pod even if the member fits without an eviction.
 		{reclaim, "reclaim, allocate, preempt", []time.Duration{0, 0}},
 	} {
 		action := row.action
@@ -129,9 +129,9 @@ func TestPreemptLeavesIdleNodesToAllocate(t *testing.T) {
 	}
 }
 
-// TestAGangThatEvictsKeepsItsNodes: one member takes the place of an evicted pod, and the other member, or the other
-// gang of its group, an idle node. allocate, which runs after preempt, keeps both placements. Otherwise the member
-// would not be nominated, and the evictions of the group would be withdrawn.
+// TestAGangThatEvictsKeepsItsNodes: one member gets the node of an evicted pod. The other member, or the other gang of
+// its group, gets an idle node. allocate, which runs after preempt, keeps both placements. Otherwise the first member
+// would not be nominated, and the evictions of the group would be cancelled.
 func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 	for name, grouped := range map[string]bool{"a gang": false, "a gang group": true} {
 		t.Run(name, func(t *testing.T) {

@@ -36,8 +36,8 @@ type plugin struct {
 	gangs, queues *binding.Backoff
 	// claims has an entry for each gang that evicted pods and is not placed yet.
 	claims map[api.JobID]*claim
-	// promised has, for each gang with a claim, the tasks that this session places first (claim.promised). A gang has
-	// an entry if one of its victims still existed when the previous session opened, or was evicted after that.
+	// promised has, for each gang whose claim was open (claim.open) and not expired when this session opened, the tasks
+	// that the session places first (claim.promised).
 	promised map[api.JobID]map[api.TaskID]bool
 	// noted are the gangs for which pods were evicted in this session. taken are the queues from which reclaim
 	// evicted pods in this session.
@@ -140,8 +140,9 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// OnSessionClose starts a pause for each gang whose evictions were cancelled. The evictions would not have let the gang
-// be placed, or the gang would have held idle resources, which its namespace has done for too long.
+// OnSessionClose starts a pause for each gang whose evictions were cancelled. They were cancelled because the gang or
+// its group would still not fit, or because the gang would hold idle resources although its namespace has held some for
+// too long.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
 	p.ssn = nil

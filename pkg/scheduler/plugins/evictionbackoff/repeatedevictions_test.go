@@ -284,7 +284,8 @@ func TestWaitsOutliveTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestToAndFro: with this configuration two queues may reclaim everything from each other, and only waits end that.
+// TestToAndFro: with this configuration, two queues may reclaim all pods from each other again and again. The growing
+// pauses of the queues limit how many pods are evicted.
 func TestToAndFro(t *testing.T) {
 	var w specBuilder
 	w.node("n")
@@ -296,7 +297,8 @@ func TestToAndFro(t *testing.T) {
 		if len(s.evictions) < 2 || s.evictions[1] > 0 {
 			t.Errorf("evicted at %v, want both pods of a at once", s.evictions)
 		}
-		// A queue waits 1, 2, 4 ... s after each loss, so each queue has lost at most 7 times by then.
+		// A queue pauses for 1, 2, 4 ... s after each loss, so each of the two queues has lost its two pods at most 7
+		// times in 2 minutes.
 		if len(s.evictions) > 2*2*7 {
 			t.Errorf("%d pods were evicted in 2 minutes, want at most 28: %v", len(s.evictions), s.evictions)
 		}

@@ -21,8 +21,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestANomineeThatGrewWaitsItsTurn: a gang of priority 10 evicts a pod of 1 cpu of its own queue, and then resizes the member that the pod was
-// evicted for, or has it ask for all devices of a node. Another pod ends, and a gang of priority 1000 waits for its 7 cpus.
+// TestANomineeThatGrewWaitsItsTurn: a gang of priority 10 evicts a pod of 1 cpu from its own queue. Then the member for
+// which the pod was evicted changes, for example to a larger size or to all devices of a node. Another pod ends and
+// frees 7 cpus, for which a gang of priority 1000 waits. The larger member is not placed first.
 func TestANomineeThatGrewWaitsItsTurn(t *testing.T) {
 	tests := map[string]struct {
 		change func(nominee *v1.Pod)
@@ -66,8 +67,8 @@ func request(pod *v1.Pod, name v1.ResourceName, amount string) {
 	pod.Spec.Containers[0].Resources.Requests = requests
 }
 
-// withNominee has a node of 9 cpus on which pod big holds 7, and a gang that has just evicted one of two pods of 1 cpu for its member of 1 cpu.
-// The evicted pod is terminating.
+// withNominee returns a cluster whose node of 9 cpus runs pod big of 7 cpus and two pods of 1 cpu. A gang has just
+// evicted one of the two small pods, which is terminating, for its member of 1 cpu, the nominee.
 func withNominee(t *testing.T) (cluster *sessiontest.Cluster, scheduler *sessiontest.Scheduler, nominee, big *v1.Pod) {
 	t.Helper()
 	var w sessiontest.ClusterSpec
@@ -119,7 +120,8 @@ func idsOf(nominees map[api.TaskID]nominee) map[api.TaskID]bool {
 	return ids
 }
 
-// TestPromisedNominees: the pending nominees, of the gang and its group, that ask for no more than when pods were evicted for them.
+// TestPromisedNominees checks that promised returns the pending nominees of the gang and its group that request no more
+// than when pods were evicted for them.
 func TestPromisedNominees(t *testing.T) {
 	gang, partner := jobOf("ns", "gang", api.Pending, api.Running, api.Pending), jobOf("ns", "partner", api.Pending, api.Pending)
 	c := newClaim()

@@ -123,8 +123,8 @@ func TestACommonVictimCountsOnce(t *testing.T) {
 	}
 }
 
-// TestGangsOfAGroupCountTheirCommonRoomOnce: the gangs of a group have one common room. With two rooms, their victims
-// would count twice, for the gangs and against them.
+// TestGangsOfAGroupCountTheirCommonRoomOnce checks that the gangs of a group have one common room, so that their
+// victims count only once.
 func TestGangsOfAGroupCountTheirCommonRoomOnce(t *testing.T) {
 	s := newGroupEvictions(t)
 	ssn := s.cluster.Open(s.registry, s.conf)
@@ -143,8 +143,8 @@ func TestGangsOfAGroupCountTheirCommonRoomOnce(t *testing.T) {
 }
 
 // besideARoom opens a session in which two gangs of one queue are pending: gang, whose victim lends-0 of 4 cpus is
-// terminating, and other of 2 cpus. limit is the number of cpus up to which the queue admits a task together with all
-// that counts beside it. The test may change it.
+// terminating, and other of 2 cpus. The queue admits a task if the task and the resources that count with it are at
+// most limit cpus. The test may change limit.
 func besideARoom(t *testing.T, limit *float64) *sessiontest.Session {
 	t.Helper()
 	w := evicting(map[string]string{"n1": "4", "n2": "8"}, []runs{{node: "n1", job: "lends", priority: 1, cpu: "4"}}, 100, []wants{{"", "4"}})

@@ -64,7 +64,8 @@ func TestNodesThatAPausedGangAvoids(t *testing.T) {
 	}
 }
 
-// TestOnlyActionsThatEvictTakeTurns: allocate and backfill also ask the plugin about tasks before they place them.
+// TestOnlyActionsThatEvictTakeTurns checks that the limit on search time applies only to preempt and reclaim. allocate
+// and backfill call the same function before they place a task.
 func TestOnlyActionsThatEvictTakeTurns(t *testing.T) {
 	job := &api.JobInfo{UID: "ns/gang", Namespace: "ns"}
 	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{job.UID: job, "other/gang": {UID: "other/gang", Namespace: "other"}}}}
@@ -103,8 +104,9 @@ func TestDeletedGangsLeaveARound(t *testing.T) {
 	}
 }
 
-// TestAnUntriedGangKeepsItsRoundOpen checks that a postponed gang has its search before gangs that have had theirs, also
-// if allocate does not try it for some sessions. A gang that asks for no search for another reason ends its round.
+// TestAnUntriedGangKeepsItsRoundOpen: gangs that have had their search wait for a postponed gang of their namespace,
+// even if allocate does not try that gang for some sessions. If allocate tries it and it needs no search, the round
+// ends without its search.
 func TestAnUntriedGangKeepsItsRoundOpen(t *testing.T) {
 	for name, tt := range map[string]struct{ untried, want bool }{
 		"a gang that allocate does not try": {untried: true, want: true},
@@ -143,8 +145,8 @@ func TestAnUntriedGangKeepsItsRoundOpen(t *testing.T) {
 	}
 }
 
-// TestTheCostOfANodeIsThatOfItsLeastImportantVictims: on a node, pods of higher priority are not evicted if the
-// preemptor fits without that. Pods of gangs that the session does not have are no victims.
+// TestTheCostOfANodeIsThatOfItsLeastImportantVictims checks that the cost of a node counts only the victims of lowest
+// priority that suffice for the preemptor. Pods of gangs that are not in the session are no victims.
 func TestTheCostOfANodeIsThatOfItsLeastImportantVictims(t *testing.T) {
 	jobs := map[api.JobID]*api.JobInfo{"high": {UID: "high", Queue: "q", Priority: 100}}
 	tasks := map[api.TaskID]*api.TaskInfo{}

@@ -111,9 +111,10 @@ func (s *searches) admit(task *api.TaskInfo) error {
 	return nil
 }
 
-// end removes finished rounds: those without postponed gangs. A gang is postponed if it was refused a search in this
-// session, or in an earlier session and allocate did not try it in this one, so that it could not ask for a search. end
-// also removes gangs that no longer exist from the other rounds: a round does not end while its namespace gets new gangs.
+// end removes finished rounds: rounds without a postponed gang. A gang is postponed if this session refused it a
+// search. It stays postponed while allocate does not try it, because it then cannot ask for a search. end also removes
+// gangs that no longer exist from the other rounds. Otherwise a namespace that always gets new gangs would never finish
+// its round.
 func (s *searches) end() {
 	exists, untried := map[string]bool{}, map[string]bool{}
 	for _, job := range s.ssn.Jobs {

@@ -22,8 +22,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestNamespacesTakeTurnsToEvict: the search for one gang takes 60 ms. Within a namespace, gangs are searched for in
-// the order of their priority.
+// TestNamespacesTakeTurnsToEvict checks for which gangs each cycle searches, in the order of their priority. The search
+// for one gang takes 60 ms, so a namespace has time for two gangs in a cycle, and its other gangs come first in the
+// next cycle.
 func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 	const search = 60 * time.Millisecond
 	tests := map[string]struct {

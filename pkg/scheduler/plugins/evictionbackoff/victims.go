@@ -74,7 +74,7 @@ func (v *victims) needed(preemptor *api.TaskInfo, tasks []*api.TaskInfo, allowed
 
 // room returns the resources that the candidates' node would have free if all candidates were evicted. It returns nil
 // if free resources do not decide which candidates must be evicted. For example, the preemptor already fits on the
-// node, or its queue is full.
+// node, or the action is preempt and the queue is full.
 func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api.Resource {
 	job := v.ssn.Jobs[preemptor.Job]
 	if len(candidates) == 0 || job == nil || v.ssn.Queues[job.Queue] == nil {

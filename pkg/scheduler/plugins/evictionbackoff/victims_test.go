@@ -202,7 +202,8 @@ func TestVictimsOfSeveralNodesAreAllTaken(t *testing.T) {
 	}
 }
 
-// TestOnlyPreemptOrdersNodesByVictims: other actions evict other victims, or none.
+// TestOnlyPreemptOrdersNodesByVictims checks that the plugin scores nodes by their victims only in preempt: reclaim
+// evicts other victims, and the other actions evict none.
 func TestOnlyPreemptOrdersNodesByVictims(t *testing.T) {
 	cluster := sessiontest.New(evicting(map[string]string{"n1": "2"}, []runs{{"n1", "a", 10, "2"}}, 100, []wants{{"", "2"}}))
 	defer cluster.Close()

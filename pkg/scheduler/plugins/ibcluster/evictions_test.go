@@ -188,8 +188,8 @@ func TestEvictionsGoOnElsewhere(t *testing.T) {
 	}
 }
 
-// TestTriedIsForgotten checks that no state remains of deleted gangs, and that a gang that has tried every cluster
-// starts again.
+// TestTriedIsForgotten checks that a gang for which preempt has tried every cluster is tried in the first cluster
+// again, and that no record of deleted gangs remains.
 func TestTriedIsForgotten(t *testing.T) {
 	spec := sessiontest.ClusterSpec{
 		Nodes: two(), PriorityClasses: classes(), Pods: append(vips("5", "0"), big("f/0", "a1", "4")),

@@ -54,7 +54,7 @@ type refusal struct {
 	reason string
 }
 
-// placed are the statuses of members that have a node, also of members placed in this session. A member that is being
+// placed are the statuses of members that have a node, including members placed in this session. A member that is being
 // deleted does not count, because its replacement may be placed in another node group with the gang.
 var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
 

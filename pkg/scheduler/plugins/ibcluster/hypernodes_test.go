@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// hyperNodes returns the clusters ib-a and ib-b, which contain the nodes of two, with leaves.
+// hyperNodes returns HyperNodes for the nodes of the function two: the clusters ib-a and ib-b, and their leaves.
 func hyperNodes() []*topologyv1alpha1.HyperNode {
 	return []*topologyv1alpha1.HyperNode{
 		schedtest.MakeHyperNode().Name("leaf-a1").TierName("leaf").Nodes("a1").Obj(),

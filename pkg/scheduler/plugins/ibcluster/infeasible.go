@@ -10,9 +10,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// outage is how long an admitted gang that no node group can hold any longer still counts as one that may fit. A node may
-// be unavailable for a short time, for example while its kubelet restarts.
-// Kubernetes keeps pods on a node that is not ready equally long.
+// outage is how long an admitted gang still counts as feasible after the last time when a node group could hold it. A
+// node may be unavailable for a short time, for example while its kubelet restarts. By default, Kubernetes also keeps
+// pods on such a node for five minutes.
 const outage = 5 * time.Minute
 
 // Infeasible implements framework.InfeasibilityChecker. It returns true for an admitted gang that must be in one node

@@ -190,7 +190,8 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 	}
 }
 
-// TestWhichGangsAreAdmitted: the cluster has InfiniBand clusters with 8, 8 and 4 cpu, and a node in none of them.
+// TestWhichGangsAreAdmitted checks which gangs are admitted, and the pending reason of the other gangs. The InfiniBand
+// clusters have 8, 8 and 4 cpu, and one node is in none of them.
 func TestWhichGangsAreAdmitted(t *testing.T) {
 	fabric := nodes("a1 ib-a s1", "a2 ib-a s2", "b1 ib-b", "b2 ib-b", "c1 ib-c", "x")
 	tests := map[string]struct {
@@ -222,7 +223,7 @@ func TestWhichGangsAreAdmitted(t *testing.T) {
 			}
 			f.Session.Close()
 			reason, _ := f.Session.PendingReason("ns/g")
-			// The pending reason of an admitted gang is from another package.
+			// An admitted gang waits for a reason of another package, which is not compared.
 			if tt.message != "" && reason.Message != tt.message {
 				t.Errorf("the gang waits because of %q, want %q", reason.Message, tt.message)
 			}
@@ -297,7 +298,7 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 			}
 			f.Session.Close()
 			reason, _ := f.Session.PendingReason("ns/g")
-			// The pending reason of an admitted gang is from another package.
+			// An admitted gang waits for a reason of another package, which is not compared.
 			if tt.message != "" && reason.Message != tt.message {
 				t.Errorf("the gang waits because of %q, want %q", reason.Message, tt.message)
 			}

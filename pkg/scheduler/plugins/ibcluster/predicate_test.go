@@ -136,7 +136,6 @@ func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 	}
 }
 
-// In these tests, ib-a is the better cluster for every pod that need not be in ib-b.
 func classes() []*schedulingv1.PriorityClass {
 	return []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 100), schedtest.PriorityClass("low", 1)}
 }
@@ -149,8 +148,8 @@ func big(name, node, cpu string) *v1.Pod {
 	return member(name, node).Req(schedtest.Resources{"cpu": cpu}).Priority(1).Obj()
 }
 
-// TestOtherActionsKeepMembersTogether: actions that do not know clusters must not place further members of a gang in
-// ib-b outside of ib-b.
+// TestOtherActionsKeepMembersTogether: actions that do not use node groups must not place further members of a gang in
+// ib-b outside of ib-b, although ib-a is the better cluster for a single pod.
 func TestOtherActionsKeepMembersTogether(t *testing.T) {
 	vip := gang("g", 2, "mode=required").PriorityClass("high")
 	crowded := two()

@@ -31,8 +31,9 @@ func bound(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// TestAnnotationsOfPodsAndPodGroups: upstream's controllers create the PodGroups of Deployments, StatefulSets and Jobs
-// without the annotations of their templates. Twelve pods with `mode: required` were once spread over two clusters.
+// TestAnnotationsOfPodsAndPodGroups checks whether the annotations of the PodGroup or of the pods apply. Upstream's
+// controllers create the PodGroups of Deployments, StatefulSets and Jobs without the annotations of their templates, so
+// twelve pods with `mode: required` were once spread over two clusters.
 func TestAnnotationsOfPodsAndPodGroups(t *testing.T) {
 	const a, b = "ib-a", "ib-b"
 	tests := map[string]struct {
@@ -117,7 +118,7 @@ func TestAnnotationsOfPodsAndPodGroups(t *testing.T) {
 	}
 }
 
-// TestAffinityGroupsOfPods: annotations of pods may name affinity groups, too, also those of placed pods.
+// TestAffinityGroupsOfPods checks that annotations of pods may name affinity groups, for pending and for placed gangs.
 func TestAffinityGroupsOfPods(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),

@@ -108,8 +108,8 @@ func TestTasksThatAreUncacheable(t *testing.T) {
 	}
 }
 
-// TestFirstPodWithAffinityOfANode: upstream's plugin ignores a node that gets its first pod with affinity during the
-// session, whether a task was scored before that or not. The scores of ours must be equal.
+// TestFirstPodWithAffinityOfANode: upstream's plugin ignores the pod affinity on a node that gets its first pod with
+// affinity during the session. The scores of this plugin must be equal to upstream's.
 func TestFirstPodWithAffinityOfANode(t *testing.T) {
 	likesX := podAffinity(true, "x")
 	spec := clusterOf([]*v1.Pod{

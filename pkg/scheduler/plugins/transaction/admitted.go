@@ -19,22 +19,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// admitted limits how many gangs of a namespace are admitted at once: those in one queue that are admitted and not placed
-// ask together for no more than the queue's capability, nor for more than the cluster has, times overcommit-factor if plugin
-// overcommit limits admissions. Otherwise all gangs would be admitted, since upstream's plugins do not count admitted gangs
+// admitted limits how many gangs of a namespace are admitted at once. In each queue with its child queues, it limits
+// the resources that the admitted gangs of a namespace request and do not hold yet. They may request at most the
+// queue's capability, and at most the cluster's resources, times overcommit-factor if plugin overcommit limits
+// admissions. Without this limit, all gangs would be admitted, because upstream's plugins do not count admitted gangs
 // (framework.QueueUse.BeginVote), and controllers would create all their pods. Nothing is limited if no plugin limits
-// admissions (framework.AdmissionLimiters). A gang is not limited if another gang of its gang group is admitted, because the
-// group is placed only as a whole.
+// admissions (framework.AdmissionLimiters). A gang is not limited if another gang of its gang group is admitted,
+// because the group is placed only as a whole.
 //
-// A tenant can write the phase and the minResources of a PodGroup, and so change the limit, but only that of its own
-// namespace.
+// A tenant can write the phase and the minResources of a PodGroup. This changes the limit only for its own namespace.
 type admitted struct {
 	ssn    *framework.Session
 	plugin *plugin
-	// factor is how much of the cluster's resources gangs may ask for.
+	// factor is the ratio of the limit for the cluster to the cluster's resources: overcommit-factor, or 1.
 	factor float64
-	// waitFor has the resources that admitted gangs ask for and do not hold yet. groups has the IDs of gang groups of which a
-	// gang is admitted. Both are nil until they are first needed.
+	// waitFor has the resources that admitted gangs ask for and do not hold yet. groups has the IDs of gang groups of
+	// which a gang is admitted. Both are nil until they are first needed.
 	waitFor map[namespaceInQueue]*api.Resource
 	groups  map[string]bool
 }
@@ -103,9 +103,9 @@ func (a *admitted) add(job *api.JobInfo) {
 	}
 }
 
-// asks returns the gang's minResources less the requests of pods with scheduling gates, as upstream's plugins count them.
-// Resources that no node has, such as limits.cpu of a quota, are left out, since no pod ever holds them, and so are numbers
-// of pods, which upstream does not limit.
+// asks returns the gang's minResources less the requests of pods with scheduling gates, like upstream's plugins. It
+// leaves out resources that no node has, such as limits.cpu of a quota, because no pod ever holds them. It also leaves
+// out numbers of pods, which upstream does not limit.
 func (a *admitted) asks(job *api.JobInfo) *api.Resource {
 	asked := framework.CountedMinResources(job)
 	maps.DeleteFunc(asked.ScalarResources, func(name v1.ResourceName, _ float64) bool {
@@ -114,7 +114,8 @@ func (a *admitted) asks(job *api.JobInfo) *api.Resource {
 	return asked
 }
 
-// count adds up the gangs that the session sees admitted. It does so on the first call only.
+// count adds up the unfulfilled requests of the gangs that are already admitted when it is first called in the session.
+// Later calls do nothing.
 func (a *admitted) count() {
 	if a.waitFor != nil {
 		return
@@ -133,7 +134,8 @@ func (a *admitted) count() {
 	}
 }
 
-// refuse returns why the gang waits for admission although upstream's plugins may admit it; empty if it does not.
+// refuse returns why this limit refuses to admit the gang, although upstream's plugins may admit it. It returns an
+// empty text if the limit permits the gang.
 func (a *admitted) refuse(job *api.JobInfo) string {
 	if job.PodGroup.Spec.MinResources == nil {
 		return ""
@@ -163,8 +165,8 @@ func (a *admitted) refuse(job *api.JobInfo) string {
 	return ""
 }
 
-// limit returns how much of the resource gangs in the queue may ask for, and what limits it: the queue's capability or the
-// cluster.
+// limit returns how much of the resource the gangs of a namespace may request in the queue, and what limits it: the
+// capability of the queue, or the cluster.
 func (a *admitted) limit(queue api.QueueID, name v1.ResourceName) (float64, string) {
 	total, capability := a.ssn.TotalResource.Get(name)*a.factor, math.Inf(1)
 	if info := a.ssn.Queues[queue]; info != nil {

@@ -33,9 +33,9 @@ func (gang infeasible) Infeasible(_ *framework.Session, job *api.JobInfo) bool {
 	return job.UID == api.JobID(gang)
 }
 
-// TestAdmittedGangsLimitTheirNamespace: the node has 8 cpus and 8 GPUs. Gang g of namespace ns and queue q is admitted,
-// and gang w requests admission. Queue q may use 4 cpus and its parent queue 5. The fake plugin capacity refuses
-// nothing.
+// TestAdmittedGangsLimitTheirNamespace checks whether gang w is admitted if gang g of namespace ns in queue q is
+// already admitted. The node has 8 cpus and 8 GPUs. Queue q may use 4 cpus, and its parent queue 5. The fake plugin
+// capacity itself refuses no gang.
 func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 	const (
 		ofQueue   = "not admitted: admitted gangs of namespace ns already wait for cpu 2 of 4 in the capability of queue q, and minResources asks for 3"

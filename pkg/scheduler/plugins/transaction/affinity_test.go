@@ -14,8 +14,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAffinityIsReadOnce checks that the filter parses the affinity of a pod only once, and that its results are those
-// of a filter that parses the affinity for each node.
+// TestAffinityIsReadOnce checks that the filter parses the affinity of a pod only once, and that its results equal
+// those of a filter that parses the affinity for each node.
 func TestAffinityIsReadOnce(t *testing.T) {
 	needs := func(key string, terms ...v1.NodeSelectorTerm) *v1.Pod {
 		pod := schedtest.MakePod().Name("p").Obj()

@@ -15,9 +15,9 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestANewLeaderCompletesTheGroupThatACrashLeft checks that a new leader places the rest of a partially bound group
-// first after a crash. If a whole gang was evicted instead, it does not: the pods of that gang were created after the
-// other gang was bound.
+// TestANewLeaderCompletesTheGroupThatACrashLeft: gang x of a group is bound, and the other gangs are pending. After a
+// crash, a new leader places gang y first if the pods of both other gangs were created before gang x was bound. Pods
+// that were created later are replacements of evicted pods, or new.
 func TestANewLeaderCompletesTheGroupThatACrashLeft(t *testing.T) {
 	bound := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, tt := range map[string]struct {

@@ -13,7 +13,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestAForgedConditionDecidesNothing: tenants may write, and delete, the condition that says since when a gang is partially bound.
+// TestAForgedConditionDecidesNothing: a tenant may write or delete the condition that says since when a gang is
+// partially bound. Its members are still evicted at the right time.
 func TestAForgedConditionDecidesNothing(t *testing.T) {
 	tests := map[string]func(pg *api.PodGroup, partiallyBound *scheduling.PodGroupCondition){
 		"dated in the past": func(_ *api.PodGroup, c *scheduling.PodGroupCondition) {

@@ -27,7 +27,7 @@ import (
 //     pods were created and when they were bound. After a crash between two Bindings, the pending members were created
 //     before the first Binding.
 
-// absentFor is how long the members of a gang are remembered that sessions do not have.
+// absentFor is how long the interrupted members of a gang are remembered while no session has the gang.
 const absentFor = time.Minute
 
 // interruptedBind has the members of a gang that the leader handed over to be bound.
@@ -77,10 +77,10 @@ func (p *plugin) forgetInterrupted(ssn *framework.Session) {
 	}
 }
 
-// rememberBinding remembers the members that are being bound at the end of the session, if no member of the gang or its
-// group held a node before. Otherwise the gang has its minimum, or has lost running members: if its replacements fail to
-// bind, they wait in their usual order again. A member that is remembered already keeps its former requests, because its
-// pod may have been resized since.
+// rememberBinding remembers the members that are being bound at the end of the session, unless a member of the gang or
+// its group already holds a node. In that case, the gang has its minimum or has lost running members, and replacements
+// that fail to bind wait in their usual order. A member that is already remembered keeps its former requests, because
+// its pod may have been resized since.
 func (p *plugin) rememberBinding(ssn *framework.Session) {
 	for uid, job := range ssn.Jobs {
 		if !isBinding(job) || holdsNodes(job) || len(p.boundWith(ssn.Jobs, job)) > 0 {
@@ -113,10 +113,11 @@ func (p *plugin) isBindingInPart(jobs map[api.JobID]*api.JobInfo, job *api.JobIn
 
 func isBinding(job *api.JobInfo) bool { return len(job.TaskStatusIndex[api.Binding]) > 0 }
 
-// interruptedByCrash returns the pending members that were created before the first member of the gang, or of its group,
-// was bound. It returns none if as many members are bound as the gang needed when they were bound: a tenant can change
-// the minimum later, and have a spare pod that is older. This number does not decide if roles or sub-groups have minima,
-// because the members that a crash left out may be all of a role.
+// interruptedByCrash returns the pending members that were created before the first member of the gang, or of its
+// group, was bound. If no time of a bind is known, it returns all pending members. It returns none if at least as many
+// members are bound as the gang needed at that time, because a tenant may have raised the minimum since, and may have a
+// spare pod that is older. This number does not decide if roles or sub-groups have minima: the crash may have left out
+// all members of a role.
 func (p *plugin) interruptedByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) map[api.TaskID]request {
 	interrupted := map[api.TaskID]request{}
 	byNumber := len(binding.RoleMinima(&job.PodGroup.Spec)) == 0 && len(job.MinSubJobs) == 0
@@ -148,8 +149,8 @@ func firstBind(tasks []*api.TaskInfo) (first time.Time, known bool) {
 	return first, known
 }
 
-// completing returns the pending members whose bind was interrupted and that request no more than then; nil if they do
-// not complete the gang's minimum.
+// completing returns the pending members whose bind was interrupted and that request no more than when they were handed
+// over. It returns nil if they do not complete the gang's minimum.
 func (p *plugin) completing(job *api.JobInfo) map[api.TaskID]bool {
 	interrupted, completing := p.memory.interrupted[job.UID], map[api.TaskID]bool{}
 	if interrupted == nil {

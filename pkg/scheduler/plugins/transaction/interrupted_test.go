@@ -23,7 +23,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// bindWorld has gangs whose members are bound, or are not. Its leader has had its first session. Pods have the names "<gang>-<number>".
+// bindWorld is a cluster with bound and pending gang members, and a leader that has already had its first session. The
+// pods are named "<gang>-<number>".
 type bindWorld struct {
 	*fakeCache
 	pods map[string]*v1.Pod
@@ -91,7 +92,8 @@ func (w *bindWorld) sets(status api.TaskStatus, names ...string) {
 	})
 }
 
-// binds has a session that hands the members over to be bound. They are pending in the next session, unless they are bound by then.
+// binds runs a session that hands the members over to be bound. In the next session they are pending, unless the test
+// calls bound before that.
 func (w *bindWorld) binds(names ...string) { w.sets(api.Binding, names...) }
 
 // bound has the Bindings of the members succeed.
@@ -142,8 +144,9 @@ func (w *bindWorld) first(gang string) (names []string, message string) {
 	return names, message
 }
 
-// TestInterruptedMembersGoFirst: of a partially bound gang, only the pods whose bind failed go first, if they complete it and request no more
-// than then. Whatever else its owner does, the gang waits in its usual order.
+// TestInterruptedMembersGoFirst: of a partially bound gang, only the pods whose bind failed go first, if they complete
+// the gang and request no more than when they were handed over. In all other cases, for example after a running member
+// was deleted, the gang waits in its usual order.
 func TestInterruptedMembersGoFirst(t *testing.T) {
 	rejected := func(w *bindWorld) { // the Binding of g-1
 		w.waits("g-0", "g-1")
@@ -304,8 +307,9 @@ func TestInterruptedMembersGoFirst(t *testing.T) {
 	}
 }
 
-// TestAbsentGangsAreRemembered checks that interrupted members still go first after sessions that did not have their gang,
-// as while the quarantine searches for an object that makes sessions panic, and that they are forgotten in the end.
+// TestAbsentGangsAreRemembered checks that interrupted members still go first after a session without their gang, and
+// that they are forgotten if the gang is absent for absentFor. A gang is absent, for example, while the quarantine
+// searches for an object that makes sessions panic.
 func TestAbsentGangsAreRemembered(t *testing.T) {
 	for absent, want := range map[time.Duration][]string{absentFor / 2: {"g-1"}, absentFor: nil} {
 		w := newBindWorld(t)
@@ -326,8 +330,8 @@ func TestAbsentGangsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestABindThatLosesAllBoundMembers checks a gang that had its minimum when the scheduler started, and was raised to three.
-// Its third member is being bound when its owner deletes the other two.
+// TestABindThatLosesAllBoundMembers: a gang was bound with a minimum of two, which was then raised to three. Its third
+// member is being bound when its owner deletes the other two. The third member does not go first.
 func TestABindThatLosesAllBoundMembers(t *testing.T) {
 	w := &bindWorld{fakeCache: newCache(t), pods: map[string]*v1.Pod{}}
 	w.needs(3)
@@ -344,7 +348,9 @@ func TestABindThatLosesAllBoundMembers(t *testing.T) {
 	}
 }
 
-// TestInterruptedGangsOfAGroup: the gangs of a group are placed together, with any of their pending members.
+// TestInterruptedGangsOfAGroup: gang y of a group is interrupted while gang x is bound. Its members go first only if
+// all pending members of the gangs below their minimum were interrupted, because the gangs of a group are placed
+// together, with any of their pending members.
 func TestInterruptedGangsOfAGroup(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   func(w *bindWorld)
@@ -388,7 +394,8 @@ func TestInterruptedGangsOfAGroup(t *testing.T) {
 	}
 }
 
-// TestNoMemberGoesFirstDuringABind: a member that is being bound may complete the gang.
+// TestNoMemberGoesFirstDuringABind checks that no member goes first while another member is being bound, which may
+// complete the gang.
 func TestNoMemberGoesFirstDuringABind(t *testing.T) {
 	w := newBindWorld(t)
 	w.needs(2)
@@ -404,7 +411,8 @@ func TestNoMemberGoesFirstDuringABind(t *testing.T) {
 	}
 }
 
-// TestReplacementsOfAGangOfAGroupWait: gang y of a group lost all its members. Its new members failed to bind.
+// TestReplacementsOfAGangOfAGroupWait: gang y of a group lost all its members while gang x is bound. Its new members,
+// which failed to bind, do not go first.
 func TestReplacementsOfAGangOfAGroupWait(t *testing.T) {
 	w := newBindWorld(t)
 	for _, name := range []string{"x", "y"} {
@@ -420,8 +428,9 @@ func TestReplacementsOfAGangOfAGroupWait(t *testing.T) {
 	}
 }
 
-// TestANewLeaderCompletesWhatACrashLeft: a new leader completes gangs that a crash left partially bound, and not gangs that lost members in
-// another way. The times when pods were created and bound distinguish them.
+// TestANewLeaderCompletesWhatACrashLeft: the pending members of gangs that a crash left partially bound go first under
+// a new leader. Members of gangs that lost members in another way do not. The times when pods were created and bound
+// distinguish these gangs.
 func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
 	bound := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	member := func(n string, created time.Duration) *v1.Pod {

@@ -12,8 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// hierarchical is upstream's plugin that supports child queues. While any gang is in a queue that has children, this
-// plugin admits no gang of the cluster. Any tenant may name such a queue in a PodGroup.
+// hierarchical is the name of upstream's plugin that supports child queues. While any gang is in a queue with children,
+// that plugin admits no gang of the cluster. Any tenant may name such a queue in a PodGroup.
 const hierarchical = "capacity"
 
 // rootQueue is the name of upstream's root queue, which is the ancestor of all queues.

@@ -92,7 +92,7 @@ func TestWhichGangsAreBoundInPart(t *testing.T) {
 	}
 }
 
-// TestPartiallyBoundConditionStays checks that the condition stays until the gang reaches its minimum, also while its
+// TestPartiallyBoundConditionStays checks that the condition stays until the gang reaches its minimum, even while its
 // remaining members are being bound.
 func TestPartiallyBoundConditionStays(t *testing.T) {
 	c := newCache(t)

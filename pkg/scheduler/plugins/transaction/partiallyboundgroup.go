@@ -78,9 +78,9 @@ func (p *plugin) groupOf(job *api.JobInfo) group {
 	return known
 }
 
-// goFirst returns the members of the gang that are placed before all other gangs; nil for none. The gangs of a group are
-// placed together, with any of their pending members. So in a group, all pending members of the gangs that are below
-// their minimum must be such members.
+// goFirst returns the interrupted members of the gang that are placed before all other gangs; nil for none. The gangs
+// of a group are placed together, with any of their pending members. So no member goes first unless all pending members
+// of the gangs below their minimum are interrupted members that complete their gangs.
 func (p *plugin) goFirst(ssn *framework.Session, job *api.JobInfo) map[api.TaskID]bool {
 	own := p.completing(job)
 	if gangs := p.groupOf(job).gangs; len(gangs) > 1 && own != nil {

@@ -142,9 +142,9 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 // run in parallel only after that.
 var notYet = &api.ValidateResult{Message: "the session is still being opened"}
 
-// recordCurrentJob registers functions that record in the session which gang is being scheduled, before the configuration's
-// plugins are called, other than those that vote first (framework.Session.EnqueueFirst). These functions also refuse to admit
-// the gangs in refused.
+// recordCurrentJob registers functions that record in the session which gang is being scheduled. They are called before
+// the functions of the configuration's plugins, except functions that vote first (framework.Session.EnqueueFirst). The
+// function for votes also refuses to admit the gangs in refused.
 func (p *plugin) recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
 	p.limitAdmitted(ssn)
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {

@@ -118,8 +118,8 @@ func TestTrialsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// TestASharedClaimIsReservedUntilItsLastRelease: members that share a claim are placed on its node. When one of them is
-// released, the volume stays assumed for the other.
+// TestASharedClaimIsReservedUntilItsLastRelease: members that share a claim fit only on the node that its volume
+// belongs to. When one of them is released, the volume stays assumed for the other one.
 func TestASharedClaimIsReservedUntilItsLastRelease(t *testing.T) {
 	for class, refusal := range map[string]string{"local": "can neither offer nor provision a volume", "made": "node(s) other than n1, which is selected for claim"} {
 		t.Run(class, func(t *testing.T) {

@@ -68,8 +68,8 @@ func TestBoundClaimsOfEqualVolumesHaveOneKey(t *testing.T) {
 	}
 }
 
-// TestReach checks the nodes to which a pod is restricted by its local volumes. Other plugins are not called for other
-// nodes.
+// TestReach checks which nodes Reach returns for a pod, from the bound volumes of its claims. allocate tries the pod on
+// no other nodes.
 func TestReach(t *testing.T) {
 	bound := func(name string, mutate func(*v1.PersistentVolume), nodes ...string) []runtime.Object {
 		pv, claim := schedtest.FreeVolume("v-"+name, "local", nodes...), schedtest.UnboundClaim(name, "local")

@@ -20,8 +20,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// heedful are clients that cancel the step before each write, and do not write if the context of the write has ended.
-// The API server may otherwise make such a write later.
+// heedful are clients that cancel the step before each write. They return an error instead of writing if the context of
+// the write has ended, whereas a real API server might apply the write later.
 type (
 	heedful struct {
 		kubernetes.Interface
@@ -135,8 +135,8 @@ func TestAStepThatIsRolledBackWhileItRunsWritesNoMore(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatIsAnothersByNow: the volume was reserved for the claim when its pod was placed, and is now reserved
-// for another claim.
+// TestAVolumeThatIsAnothersByNow checks that the step fails at once if the volume was reserved for the claim when its
+// pod was placed, and is now reserved for another claim.
 func TestAVolumeThatIsAnothersByNow(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *testCluster) {
 		reserve := func(name string, uid types.UID) {

@@ -52,8 +52,8 @@ func TestResultsEqualTheBinders(t *testing.T) {
 // results that were computed for another task.
 type tally struct{ asked, kept, accepted, shared, placed int }
 
-// differential is one random cluster. No two volumes have one size, nor two claims of a pod, nor does a node reach two
-// capacities of one class: the binder has no order among equal ones.
+// differential is one random cluster. All volumes differ in size, as do the claims of a pod, and a node reaches at most
+// one capacity of a class. Otherwise the choice of the binder among equals would be random.
 type differential struct {
 	*rand.Rand
 	*testCluster

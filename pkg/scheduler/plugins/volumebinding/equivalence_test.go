@@ -114,8 +114,9 @@ func TestClaimsInATransactionAreAskedForEachTime(t *testing.T) {
 	})
 }
 
-// TestEqualClaimsHaveOneKey: claims without a volume that only one pod uses have equal signatures if their requests are
-// equal. Bound claims have different signatures, also those of ephemeral volumes, which pods do not name.
+// TestEqualClaimsHaveOneKey: unbound claims that only one pod uses have equal signatures if their requests are equal.
+// Bound claims have different signatures if their volumes are on different nodes. This applies also to claims of
+// ephemeral volumes, which the pod does not name.
 func TestEqualClaimsHaveOneKey(t *testing.T) {
 	block, attributes := v1.PersistentVolumeBlock, "gold"
 	cases := map[string]struct {

@@ -21,8 +21,8 @@ func ofSeveralNodes(c *v1.PersistentVolumeClaim) {
 	c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
 }
 
-// provisionFor creates and binds a volume for the claim that these nodes reach, or all nodes if there are none, as a
-// provisioner would.
+// provisionFor creates and binds a volume for the claim, as a provisioner would. Only the given nodes reach the volume;
+// all nodes if none are given.
 func (w *testCluster) provisionFor(claim string, nodes ...string) {
 	w.t.Helper()
 	c := w.claim(claim)
@@ -35,8 +35,8 @@ func (w *testCluster) provisionFor(claim string, nodes ...string) {
 	w.bind(claim, made.Name)
 }
 
-// TestAGangOverSeveralNodesSharesANewClaim: a volume is created for the first member's claim, and members on other
-// nodes wait for it.
+// TestAGangOverSeveralNodesSharesANewClaim: members on two nodes share a claim whose volume is created for the first
+// member's node. The step of the other member waits for the volume, and fails if its node does not reach it.
 func TestAGangOverSeveralNodesSharesANewClaim(t *testing.T) {
 	cases := map[string]struct {
 		// lost reports whether the first member is rolled back before any step begins.

@@ -24,8 +24,8 @@ import (
 	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 )
 
-// oracle is a Kubernetes binder that is created for one question. Its input is the API server's volumes and claims with
-// the claims that pods use, and capacities less the volumes that are assumed.
+// oracle is a Kubernetes binder that is created for one question. It gets the volumes and claims of the informers,
+// changed as if the assumed claims were already written, and storage capacities less the assumed volumes.
 type oracle struct {
 	*testCluster
 	pod        *v1.Pod
@@ -144,7 +144,7 @@ func (o *oracle) takesClaim(claim podClaim, node *v1.Node) bool {
 	return true
 }
 
-// reducedCapacities are the capacities after all assumed volumes were created.
+// reducedCapacities are the capacities that would remain if all assumed volumes existed.
 type reducedCapacities struct {
 	storageinformers.CSIStorageCapacityInformer
 	storagelisters.CSIStorageCapacityLister

@@ -18,8 +18,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// inTreeSources has a volume source of each driver that Kubernetes moved from its own code to CSI, and of one that it
-// did not.
+// inTreeSources has a volume source of each driver that Kubernetes moved from its own code to CSI, and one (NFS) that
+// it did not move.
 var inTreeSources = map[string]v1.PersistentVolumeSource{
 	"kubernetes.io/aws-ebs":         {AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://a/vol-1"}},
 	"kubernetes.io/gce-pd":          {GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: "d"}},

@@ -160,7 +160,8 @@ func TestUnread(t *testing.T) {
 	})
 }
 
-// TestRecoverReadsTheAPIServer: informers may not show the former leader's last writes yet.
+// TestRecoverReadsTheAPIServer checks that recovery withdraws the former leader's last writes, which informers may not
+// show yet.
 func TestRecoverReadsTheAPIServer(t *testing.T) {
 	former := options.ServerOpts
 	defer func() { options.ServerOpts = former }()

@@ -55,8 +55,8 @@ func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 	return first
 }
 
-// count records the claims of the pods on the session's nodes, also of pods that are being bound. It also records the claims of
-// all other unfinished pods that the informer shows on a node, even if the node is not in the session.
+// count records the claims of the pods on the session's nodes, including pods that are being bound. It also records the
+// claims of all other unfinished pods that the informer shows on a node, even if the node is not in the session.
 func (u *users) count() {
 	u.by = map[types.NamespacedName]map[types.UID]string{}
 	for _, node := range u.nodes {

@@ -19,7 +19,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestRollbackWithdraws: the rollback withdraws writes that no controller has used, also after a timeout of the step,
+// TestRollbackWithdraws: the rollback withdraws writes that no controller has used, even after a timeout of the step,
 // and releases the volumes. A second rollback does nothing.
 func TestRollbackWithdraws(t *testing.T) {
 	objects := with(someNodes("n1", "n2"), []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made"), local("v", "n1"), local("v2", "n2")})

@@ -10,8 +10,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestARollbackWhileASessionTriesAPodThatSharesTheClaim checks that the write is withdrawn although the trial
-// continues, because the trial may be reverted.
+// TestARollbackWhileASessionTriesAPodThatSharesTheClaim: a trial places a pod that shares a claim with another pod. The
+// rollback of that other pod withdraws its write for the claim, because the trial may be reverted.
 func TestARollbackWhileASessionTriesAPodThatSharesTheClaim(t *testing.T) {
 	cases := map[string]struct {
 		class, volume string

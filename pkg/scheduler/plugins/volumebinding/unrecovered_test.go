@@ -52,7 +52,7 @@ func (w *testCluster) failing(verb, resource string, err error) *atomic.Bool {
 	return fails
 }
 
-// mustRecover fails the test unless recovery soon permits sessions.
+// mustRecover fails the test if the recovery returns an error, which would prevent sessions, or takes too long.
 func (w *testCluster) mustRecover() {
 	w.t.Helper()
 	began := time.Now()
@@ -220,7 +220,8 @@ func TestALeftClaimIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestAReloadKeepsTheRetries: the next configuration has a new instance of the plugin, which does not recover again.
+// TestAReloadKeepsTheRetries checks that a claim whose recovery failed still holds back its pod after a reload, and
+// that the retries continue. The reload creates a new instance of the plugin, which does not recover again.
 func TestAReloadKeepsTheRetries(t *testing.T) {
 	serve(t)
 	run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c")}), func(w *testCluster) {
@@ -243,8 +244,9 @@ func TestAReloadKeepsTheRetries(t *testing.T) {
 	})
 }
 
-// TestAReloadThatAddsThePluginAgainKeepsTheClaims: the plugin does not recover again. If a pod that another plugin
-// placed meanwhile is still being bound, its claim keeps the selected node.
+// TestAReloadThatAddsThePluginAgainKeepsTheClaims: an instance of the plugin that a reload adds does not recover again,
+// but retries the claims that are not recovered. If a pod that another plugin placed meanwhile is still being bound,
+// its claim keeps the selected node.
 func TestAReloadThatAddsThePluginAgainKeepsTheClaims(t *testing.T) {
 	serve(t)
 	for name, tc := range map[string]struct {

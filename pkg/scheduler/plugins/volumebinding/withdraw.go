@@ -106,7 +106,8 @@ func reservedBy(volume *v1.PersistentVolume, scheduler string, claim types.UID) 
 	return ref != nil && ref.UID == claim && volume.Annotations[SchedulerAnnotation] == scheduler && volume.Annotations[ClaimAnnotation] == string(claim)
 }
 
-// liveClaim reads the claim from the API server. It returns nil if the claim was deleted, also if a new claim has the same name.
+// liveClaim reads the claim from the API server. It returns nil if the claim was deleted, even if a new claim has the
+// same name.
 func (w *writer) liveClaim(ctx context.Context, ref *v1.ObjectReference) (*v1.PersistentVolumeClaim, error) {
 	claim, err := w.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != ref.UID {

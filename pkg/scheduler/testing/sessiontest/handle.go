@@ -61,8 +61,8 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 }
 
 // CountResources implements framework.Handle: from now on, the plugin's counter determines the requests of pods. The
-// cluster's pods were added before any plugin was built. So CountResources removes all pods and adds them again, with the
-// counter's amounts.
+// cluster's pods were added before any plugin was built. So CountResources removes all pods and adds them again, with
+// the counter's amounts.
 func (h *handle) CountResources(counter accounting.ResourceCounter) {
 	h.cache.sums.Use(counter)
 	if h.cache.books != nil {

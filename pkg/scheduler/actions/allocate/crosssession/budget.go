@@ -131,8 +131,7 @@ func (b *Budget) fairShare(of Search, searches int) int {
 	return max(0, min(maxPackingSteps, left/max(searches, 1)))
 }
 
-// Open reports whether the search may take steps now: steps remain in the session, or the search is the one that waited
-// for steps the longest, which each session lets run (b.Next).
+// Open reports whether the search may take steps now: steps remain in the session, or it is the search's turn.
 func (b *Budget) Open(of Search) bool { return b.Left > 0 || b.Next != nil && *b.Next == of }
 
 // AcquireAll takes the steps from the budget for a search that cannot be made with fewer steps. It succeeds while any

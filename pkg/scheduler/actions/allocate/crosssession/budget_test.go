@@ -29,9 +29,8 @@ func TestASearchGetsItsShareOfTheRemainingTime(t *testing.T) {
 	}
 }
 
-// TestEachSearchHasItsTurn checks that each search gets its turn. Searches that use all they get, always in the same
-// order, have one whole search each in as many sessions as there are searches. A later search waits for the searches
-// that came before it.
+// TestEachSearchHasItsTurn checks that waiting searches take turns, one in each session: in its turn, a search gets the
+// steps of a complete search. A search that comes later waits for the searches that came before it.
 func TestEachSearchHasItsTurn(t *testing.T) {
 	turns := Budget{}
 	searches := []Search{{Set: "a"}, {Set: "b"}, {Set: "c"}}
@@ -70,8 +69,8 @@ func TestFinishedSearchReleasesItsSteps(t *testing.T) {
 	}
 }
 
-// TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft checks that indivisible searches are made while steps are
-// left, and that the others have one turn each.
+// TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft checks that searches that need all their steps at once are
+// made while steps are left. The searches that come too late take turns, one in each session.
 func TestSearchesThatCannotBeDividedAreMadeWhileStepsAreLeft(t *testing.T) {
 	turns := Budget{}
 	made := map[string][]int{}
@@ -107,8 +106,8 @@ func TestRepeatedSearchesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestAllThatWaitHaveTurnsInOrder checks that each of many searches has a turn after as many sessions as there were
-// searches waiting before it.
+// TestAllThatWaitHaveTurnsInOrder checks that many waiting searches have their turns in the order in which they began
+// to wait, one in each session.
 func TestAllThatWaitHaveTurnsInOrder(t *testing.T) {
 	const waiting = 1100
 	turns := Budget{}

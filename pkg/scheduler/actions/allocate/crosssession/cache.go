@@ -14,9 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Cache keeps results of allocate from one session to the next. Each result is the one that a session would compute
-// again if its budgets of steps were large enough. An entry that a session does not use is dropped when the next
-// session begins.
+// Cache keeps results of allocate from one session to the next. Except for last, each result is the one that a session
+// would compute again if its budgets of steps were large enough. An entry that a session does not use is dropped when
+// the next session begins.
 type Cache struct {
 	// Seed is the seed of all hashes that are compared between sessions.
 	Seed maphash.Seed
@@ -30,7 +30,7 @@ type Cache struct {
 	// Packing is the budget of searches for packing plans. Orders is the budget of further trials after a first trial of
 	// a gang has failed, such as trials of other orders of its tasks.
 	Packing, Orders Budget
-	// Turns limits the time of attempts to place gangs of one namespace that fail.
+	// Turns limits, for each namespace, the time of failed attempts to place gangs.
 	Turns Turns
 	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything on which the result depends.
 	// formerGangs are the reasons of the last session.

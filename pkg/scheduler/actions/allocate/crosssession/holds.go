@@ -35,13 +35,13 @@ type Holds struct {
 }
 
 type hold struct {
-	// held is the content of the namespace's leaky bucket at the last call of Note: the time in which its gangs held
-	// idle resources, minus the time that has drained, at most holdsFor. session and at are the session and the time of
-	// that call.
+	// held is the content of the namespace's leaky bucket at the last call of NoteHold: the time in which its gangs
+	// held idle resources, minus the time that has drained, at most holdsFor. session and at are the session and the
+	// time of that call.
 	held    time.Duration
 	session uint64
 	at      time.Time
-	// passed is the time in which gangs of the namespace held idle resources, as counted by calls of Note in the
+	// passed is the time in which gangs of the namespace held idle resources, as counted by calls of NoteHold in the
 	// session. added is the part of it that these calls added to the leaky bucket (held).
 	passed, added time.Duration
 	// until is the end of the namespace's last pause, which may be over. In a pause, gangs are placed on idle resources

@@ -120,9 +120,9 @@ func TestAPauseIsOfItsNamespace(t *testing.T) {
 	}
 }
 
-// TestHoldsBesideVictimsFillAQuarter checks that gangs that wait for victims evicted for them hold idle resources
-// four times as long. This does not apply if another gang of the namespace holds resources without victims, in
-// whatever order the gangs are placed.
+// TestHoldsBesideVictimsFillAQuarter checks that a namespace is paused only after four times as long if its gangs wait
+// for victims that were evicted for them. This does not apply if another gang of the namespace holds resources without
+// victims, in whatever order the gangs are placed.
 func TestHoldsBesideVictimsFillAQuarter(t *testing.T) {
 	for name, tt := range map[string]struct {
 		promised []bool

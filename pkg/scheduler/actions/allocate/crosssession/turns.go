@@ -8,26 +8,31 @@ import (
 	"time"
 )
 
-// Attempts to place gangs that find no room take time from the gangs of other namespaces. So each namespace has a token
-// bucket of time for such attempts. The bucket holds attemptTime. It is refilled in the time without attempts of the
-// namespace, at a third (1/restsFor) of the rate. So attempts take a quarter of the time at most. An empty bucket is used
-// again when it is full. If no gang of another namespace waits, the bucket is full in each session, except after a debt
-// of more than forgiven. An attempt that has begun is completed, and may leave the bucket in debt, of maxDebt at most. So
-// a namespace waits for about a minute at most after a long attempt.
+// An attempt to place a gang that finds no room takes time from the gangs of other namespaces. So each namespace has
+// token buckets of time for such attempts (bucketKey):
+//   - A bucket holds at most attemptTime. Three seconds (restsFor) without attempts of the namespace add one second. So
+//     attempts use at most a quarter of the time, apart from the exceptions below.
+//   - An empty bucket is not used again before it is full.
+//   - If no gang of another namespace waits, the bucket is full in each session, unless it has a debt of a second
+//     (forgiven) or more.
+//   - An attempt that has begun is completed, and may leave the bucket in debt, of at most maxDebt. So a namespace
+//     waits for about a minute at most after a long attempt.
 const (
 	attemptTime = 500 * time.Millisecond
 	restsFor    = 3
 	forgiven    = time.Second
 	maxDebt     = 20 * time.Second
-	// promiseDebt is the debt up to which gangs with a promise are tried in each session.
+	// promiseDebt is the debt up to which gangs with a promise are tried. A gang has a promise if a plugin selects it
+	// to be placed first (framework.Prioritizer), for example because pods were evicted for it.
 	promiseDebt = 10 * time.Second
-	// absentFor is after how long it is checked whether a gang that does not ask for its turn still exists.
+	// absentFor is how long a gang that does not ask for its turn still counts as waiting, and how often it is checked
+	// whether such a gang exists.
 	absentFor = time.Minute
 )
 
-// Turns limits the time of attempts to place gangs of one namespace that do not lead to a bind. If the time does not
-// suffice for all gangs, sessions try them by turns in the plugins' job order and by age: first the gangs that have
-// waited longest for an attempt.
+// Turns limits, for each namespace, the time of attempts to place gangs that do not lead to a bind. If the time does
+// not suffice for all gangs, two kinds of sessions alternate. In one kind, gangs are tried in the plugins' job order.
+// In the other kind, by age, only the gangs that have waited longest since their last attempt are tried.
 type Turns struct {
 	// limited reports whether the time is limited at all.
 	limited bool
@@ -40,13 +45,13 @@ type Turns struct {
 	tries int
 }
 
-// gangName is the namespace of a gang, and the name of its gang group, or its own name if it has none.
+// gangName identifies a gang by its namespace, and by the ID of its gang group, or its own ID if it has no gang group.
 type gangName struct{ namespace, name string }
 
-// bucketKey identifies a token bucket. Gangs that hold resources, or were promised some, have a bucket of their own for
-// each namespace. They need a turn in each session to keep the resources, and would keep all others from theirs. Gangs
-// with a promise have a turn even if the bucket is empty, up to promiseDebt. If the bucket is empty, the others use the
-// namespace's usual one.
+// bucketKey identifies a token bucket. A namespace has two. One (holds) is for gangs with a promise, and for gangs that
+// held resources at the end of the last session. These gangs need a turn in each session, and in a common bucket they
+// would leave no time for other gangs. If this bucket is empty, gangs with a promise are still tried up to promiseDebt,
+// and the gangs that hold resources use the other bucket.
 type bucketKey struct {
 	namespace string
 	holds     bool
@@ -58,22 +63,23 @@ type bucket struct {
 	// reports whether the bucket was empty and is not full again yet.
 	left, spent time.Duration
 	rests       bool
-	// most is how many gangs are tried in a session by age; 0 if the time suffices for all. byAge reports whether this is
-	// such a session. In it, only gangs are tried that wait since until, or longer.
+	// most is how many gangs a session by age may try; 0 if the time suffices for all gangs. byAge reports whether the
+	// current session is by age. It then tries only gangs that have waited since the time until, or longer.
 	most  int
 	byAge bool
 	until time.Time
-	// spare reports whether the gang that has waited longest, since oldest, may still be tried if no time is left. That is
-	// so in each session that begins with time, because other gangs may come first and use it up, unless these take
-	// longer than twice attemptTime.
+	// spare reports whether the gang that has waited longest, since the time oldest, may be tried although no time is
+	// left, because other gangs came first and used it up. It is set in each session that begins with time that does
+	// not suffice for all gangs. It does not apply once the session's attempts have taken more than twice attemptTime.
 	spare  bool
 	oldest time.Time
-	// tried counts the gangs of this session. asked reports whether gangs asked for their turn, and emptied whether one was
-	// refused because no time was left.
+	// tried counts the gangs without a promise that were tried in this session. asked reports whether gangs asked for
+	// their turn, and emptied whether one asked when no time was left.
 	tried          int
 	asked, emptied bool
-	// refused is since when the gang with a promise waits that has waited longest of those refused in this session, and
-	// before in the last session; zero for none. In debt, only this gang and older ones have a turn, so that they rotate.
+	// refused is since when the longest-waiting gang waits, of the gangs with a promise that were refused in this
+	// session; zero for none. before is this value of the last session. If the bucket is empty, only gangs with a
+	// promise that have waited since before, or longer, have a turn. So these gangs take turns.
 	refused, before time.Time
 }
 
@@ -81,8 +87,8 @@ type bucket struct {
 type turn struct {
 	// since is when the gang was last tried, or else when it was created.
 	since time.Time
-	// session is the last session in which the gang asked for its turn, at the time asked. has is the answer, and of is
-	// the gang's bucket.
+	// session is the last session in which the gang asked for its turn, and asked is when that session began. has
+	// reports whether the gang got its turn, and of is the bucket that was used.
 	session uint64
 	asked   time.Time
 	// checked is when the gang was last known to exist.
@@ -93,8 +99,8 @@ type turn struct {
 	held uint64
 }
 
-// BeginSession starts a session at the given time. alone reports whether all gangs that wait are in one namespace. exist
-// returns the names of all gangs, by namespace and name, whether they may be placed in this session or not.
+// BeginSession starts a session at the given time. alone reports whether all gangs that wait are in one namespace.
+// exist returns the namespaces and names of all gangs, including gangs that cannot be placed in this session.
 func (t *Turns) BeginSession(now time.Time, alone bool, exist func() map[[2]string]bool) {
 	if t.at.IsZero() {
 		t.at = now
@@ -143,9 +149,10 @@ func (t *Turns) forgetDeleted(now time.Time, exist func() map[[2]string]bool) {
 	})
 }
 
-// choose decides which gangs the next session tries. A session by age is to try as many as the last one if these have
-// emptied the bucket, else twice as many. waiting has since when each gang of the bucket waits that has asked for its turn
-// lately: it may ask in the next session. used reports whether any gang of the bucket still exists.
+// choose decides whether the next session is by age, and how many gangs a session by age may try (most). most is the
+// number of gangs that emptied the bucket in the last session by age, or when the time first did not suffice. It is
+// doubled after a session by age that did not empty the bucket. waiting has, for each gang that has asked for a turn in
+// this bucket lately, since when it waits. used reports whether any gang of the bucket still exists.
 func (b *bucket) choose(waiting []time.Time, used bool) {
 	if !b.asked && used {
 		return
@@ -227,15 +234,16 @@ func (t *Turns) bucketOf(key bucketKey) *bucket {
 	return b
 }
 
-// Hold records that the gang, which had its turn, holds resources until the end of the session, while it waits for others
-// to be released.
+// Hold records that the gang, which had its turn, holds resources until the end of the session, while it waits for
+// other resources to be released.
 func (t *Turns) Hold(namespace, gang string) {
 	if g := t.gangs[gangName{namespace, gang}]; g != nil {
 		g.held = t.session
 	}
 }
 
-// Charge counts the time of an attempt to place the gang, which had its turn, that did not lead to a bind.
+// Charge counts the time of an attempt to place the gang against the bucket of its turn. It is called for attempts that
+// do not lead to a bind.
 func (t *Turns) Charge(namespace, gang string, took time.Duration) {
 	if g := t.gangs[gangName{namespace, gang}]; g != nil {
 		g.of.left = max(g.of.left-took, -maxDebt)
@@ -243,10 +251,11 @@ func (t *Turns) Charge(namespace, gang string, took time.Duration) {
 	}
 }
 
-// Limit limits the time of attempts. Without it, all gangs may be tried.
+// Limit enables the limit on the time of attempts. Until it is called, all gangs may be tried.
 func (t *Turns) Limit() { t.limited = true }
 
-// Left returns how much time failed attempts to place gangs of the namespace may still take; negative for a debt.
+// Left returns how much time failed attempts to place gangs of the namespace may still take; negative for a debt. The
+// bucket for gangs that hold resources or have a promise does not count.
 func (t *Turns) Left(namespace string) time.Duration {
 	return t.bucketOf(bucketKey{namespace: namespace}).left
 }

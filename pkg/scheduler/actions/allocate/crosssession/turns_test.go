@@ -36,7 +36,7 @@ func (a *attempts) created(gang string) time.Time {
 	return a.asked[gang]
 }
 
-// gangsOf returns the names of n gangs whose attempts take as long.
+// gangsOf returns the names of n gangs, and records how long an attempt for each of them takes.
 func (a *attempts) gangsOf(n int, took time.Duration) (gangs []string) {
 	for i := range n {
 		gangs = append(gangs, fmt.Sprint("gang-", i))
@@ -70,7 +70,8 @@ func (a *attempts) session(gangs ...string) (took time.Duration, tried []string)
 	return took, tried
 }
 
-// TestTurnsLimitTheTimeOfFailedAttempts checks how much of the time attempts take: in one session, and in 1,000.
+// TestTurnsLimitTheTimeOfFailedAttempts checks how much time attempts take in one session, which share of the time they
+// take in 3,000 sessions, and how long a gang waits between two attempts.
 func TestTurnsLimitTheTimeOfFailedAttempts(t *testing.T) {
 	tests := map[string]struct {
 		gangs  int
@@ -117,8 +118,8 @@ func TestTurnsLimitTheTimeOfFailedAttempts(t *testing.T) {
 	}
 }
 
-// TestTurnsOfGangsThatMissSessions checks that gangs are tried in whatever sessions they ask, such as in each third
-// session, and that a long attempt does not keep others from theirs.
+// TestTurnsOfGangsThatMissSessions checks that gangs are tried although one of them asks only in every second to sixth
+// session, and an attempt for another one takes long.
 func TestTurnsOfGangsThatMissSessions(t *testing.T) {
 	for every := 2; every <= 6; every++ {
 		costs := map[string]time.Duration{"long": 2 * time.Second, "rare": time.Millisecond}
@@ -143,8 +144,8 @@ func TestTurnsOfGangsThatMissSessions(t *testing.T) {
 	}
 }
 
-// TestTurnsOfGangsThatAreAbsent checks that a gang that does not ask for minutes, for example because its queue is overused,
-// is tried between costly attempts when it asks again.
+// TestTurnsOfGangsThatAreAbsent checks that a gang that has not asked for minutes, for example because its queue was
+// overused, is tried when it asks again, although attempts for the other gangs are costly.
 func TestTurnsOfGangsThatAreAbsent(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{})
 	gangs := a.gangsOf(10, 2*time.Second)
@@ -161,8 +162,8 @@ func TestTurnsOfGangsThatAreAbsent(t *testing.T) {
 	}
 }
 
-// TestTurnsOfAQueueThatIsFull checks that a gang behind costly ones is tried if all gangs ask only at times, for example
-// because their queue is full meanwhile.
+// TestTurnsOfAQueueThatIsFull checks that a gang behind costly ones is tried even if all gangs pause for more than a
+// minute again and again, for example because their queue is full.
 func TestTurnsOfAQueueThatIsFull(t *testing.T) {
 	for open, full := range map[time.Duration]time.Duration{40 * time.Second: 70 * time.Second, 20 * time.Second: 100 * time.Second} {
 		a := newAttempts(map[string]time.Duration{})
@@ -184,8 +185,8 @@ func TestTurnsOfAQueueThatIsFull(t *testing.T) {
 	}
 }
 
-// TestTurnsBesideFinishedGangs checks that gangs that were tried once, and then run, do not keep the last gangs of a namespace
-// from their turns.
+// TestTurnsBesideFinishedGangs checks that gangs that no longer ask for their turn, because they run, do not keep the
+// last gangs of a namespace from their turns.
 func TestTurnsBesideFinishedGangs(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{})
 	var finished, gangs []string
@@ -209,8 +210,7 @@ func TestTurnsBesideFinishedGangs(t *testing.T) {
 	}
 }
 
-// TestTurnsOfSeveralGangsWithAPromise checks that gangs with a promise have their turns one after the other if they use up
-// their time.
+// TestTurnsOfSeveralGangsWithAPromise checks that gangs with a promise take turns if their attempts exceed the limit.
 func TestTurnsOfSeveralGangsWithAPromise(t *testing.T) {
 	a := newAttempts(nil)
 	gangs := []string{"promised-0", "promised-1", "promised-2"}
@@ -232,7 +232,8 @@ func TestTurnsOfSeveralGangsWithAPromise(t *testing.T) {
 	}
 }
 
-// TestTurnsOfAQueueThatOpensBriefly checks that gangs have their turns by age in a queue that is open for one session in ten.
+// TestTurnsOfAQueueThatOpensBriefly checks that each gang has its turns if all gangs ask in only one session of ten,
+// because their queue is open only then.
 func TestTurnsOfAQueueThatOpensBriefly(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{})
 	gangs := a.gangsOf(4, 3*time.Second)
@@ -251,8 +252,8 @@ func TestTurnsOfAQueueThatOpensBriefly(t *testing.T) {
 	}
 }
 
-// TestTurnsInStep checks that a gang that asks in every second session is tried, although its namespace's sessions by age are
-// always the others.
+// TestTurnsInStep checks that a gang that asks in every second session is tried even if the sessions by age are always
+// the other sessions.
 func TestTurnsInStep(t *testing.T) {
 	for parity := range 2 {
 		a := newAttempts(map[string]time.Duration{"gang-0": 600 * time.Millisecond, "gang-1": 600 * time.Millisecond, "gang-2": 600 * time.Millisecond})
@@ -270,7 +271,8 @@ func TestTurnsInStep(t *testing.T) {
 	}
 }
 
-// TestTurnsBesideALongAttempt checks that many cheap attempts are made between those for a gang that takes long.
+// TestTurnsBesideALongAttempt checks that a gang whose attempts take long leaves many turns to the cheap gangs of its
+// namespace.
 func TestTurnsBesideALongAttempt(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{"long": 2 * time.Second})
 	gangs := []string{"long"}
@@ -303,8 +305,9 @@ func TestTurnsOfUrgentGangs(t *testing.T) {
 	}
 }
 
-// TestTurnsOfGangsWithAPromise checks that gangs that a plugin places first have a turn in each session up to a debt, also if
-// their attempts take more than a quarter of the time for some seconds, and that their time is limited in the long run.
+// TestTurnsOfGangsWithAPromise checks that a gang that a plugin places first has a turn in each session up to a debt.
+// It has turns even if its attempts take more than a quarter of the time for some seconds. In the long run, its time is
+// limited.
 func TestTurnsOfGangsWithAPromise(t *testing.T) {
 	for cost, want := range map[time.Duration][2]int{100 * time.Millisecond: {1000, 1000}, time.Second: {300, 400}, 4 * time.Second: {80, 100}} {
 		a := newAttempts(nil)
@@ -333,8 +336,8 @@ func TestTurnsOfGangsWithAPromise(t *testing.T) {
 	}
 }
 
-// TestTurnsRecover checks that all gangs of a namespace are tried in each session again once their attempts are cheap, and
-// that nothing is remembered then.
+// TestTurnsRecover checks that all gangs of a namespace are tried in each session again once their attempts are cheap,
+// and that nothing is remembered after the gangs were deleted.
 func TestTurnsRecover(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{})
 	gangs := a.gangsOf(50, time.Second)
@@ -359,8 +362,8 @@ func TestTurnsRecover(t *testing.T) {
 	}
 }
 
-// TestTurnsOfGangsThatHold checks that gangs that hold resources have a bucket of their own: they do not use up the time of
-// the namespace's other gangs, and the time of both is limited.
+// TestTurnsOfGangsThatHold checks that gangs that hold resources have a separate bucket: they do not use up the time of
+// the namespace's other gangs, and the total time is limited.
 func TestTurnsOfGangsThatHold(t *testing.T) {
 	const attempt = 400 * time.Millisecond
 	a := newAttempts(nil)
@@ -391,8 +394,8 @@ func TestTurnsOfGangsThatHold(t *testing.T) {
 	}
 }
 
-// TestTurnsOfHoldersBesideAPromise checks that a gang that holds resources uses the usual time of its namespace if gangs with
-// a promise use up that of the others.
+// TestTurnsOfHoldersBesideAPromise checks that a gang that holds resources uses the namespace's other bucket if gangs
+// with a promise use up the bucket for both.
 func TestTurnsOfHoldersBesideAPromise(t *testing.T) {
 	a := newAttempts(nil)
 	for range 500 {
@@ -413,8 +416,8 @@ func TestTurnsOfHoldersBesideAPromise(t *testing.T) {
 	}
 }
 
-// TestTurnsAreByNamespace checks that a gang has its turn whatever other namespaces have used, and that gangs have the
-// same answer again in the same session.
+// TestTurnsAreByNamespace checks that a gang has its turn whatever time other namespaces have used, and that a gang
+// that asks twice in a session gets the same answer.
 func TestTurnsAreByNamespace(t *testing.T) {
 	a := newAttempts(map[string]time.Duration{"x": time.Minute})
 	a.session("x")

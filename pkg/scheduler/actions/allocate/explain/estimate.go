@@ -57,8 +57,8 @@ func estimateIn(r *state.Attempt, in *state.PackingInput, set *nodeset.Set) stat
 	return found
 }
 
-// queueShortfall returns the reason why the queue of a gang without packing plans refuses the gang's first task; false if
-// the queue takes the task. Without packing plans, a gang was excluded before the queue was asked.
+// queueShortfall returns the reason why the gang's queue refuses the gang's first task; false if the queue takes the
+// task, or if the gang has packing plans. Without packing plans, a gang was excluded before the queue was asked.
 func queueShortfall(r *state.Attempt, in *state.PackingInput) (state.Shortfall, bool) {
 	queue, task := r.Run.Session.Queues[r.Job.Queue], in.Tasks[0][0]
 	if r.Packing != nil || r.Run.Session.Allocatable(queue, task) {
@@ -76,8 +76,8 @@ type estimate struct {
 	room    [][]float64
 	slots   []int
 	members map[int32]bool
-	// alone are, by the index of the node in set.Nodes, the numbers of tasks by class that the estimate has put there of
-	// classes that exclude tasks.
+	// alone counts the tasks that the estimate has put on each node, by the node's index in set.Nodes and by class. It
+	// has only classes with host ports, because only these exclude other tasks.
 	alone map[int][]int
 }
 
@@ -135,8 +135,8 @@ func (e *estimate) put(class, place int) {
 	e.members[e.set.Nodes[place]] = true
 }
 
-// refusals counts the nodes of the set by the reason why they do not take the next task of the class with this cache.
-// already are the nodes with members of the gang that were placed before the estimate.
+// refusals counts the nodes of the set by the reason why they do not take the next task of the class. cache is the
+// cache of the class. already are the nodes with members of the gang that were placed before the estimate.
 func (e *estimate) refusals(class int, cache *feasible.ClassCache, already *state.MemberNodes) *feasible.Refusals {
 	request := e.in.Problem.Classes[class].Request
 	member := func(node int32) bool { return e.members[node] || already.Known[node] }

@@ -109,7 +109,8 @@ func taskMessages(r *state.Attempt) (messages []string) {
 // a text may change with time.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
-// explainToAll records why a gang with node groups was not placed. Each of its tasks gets the same message.
+// explainToAll records why a gang with node groups or topology plans was not placed. Each of its tasks gets the same
+// message.
 func explainToAll(r *state.Attempt, found crosssession.Explanation) {
 	r.Run.SetPendingReason(r.Job, found.PendingReason)
 	r.Run.Session.Explain(r.Job.UID, found.Explanation)
@@ -305,7 +306,7 @@ func Reuse(r *state.Attempt) bool {
 }
 
 // Repeat records for the gang why it was not placed when it was last tried. The gang is not tried in this session,
-// because failed attempts for other gangs of its namespace have used up their time (crosssession.Turns).
+// because failed attempts for gangs of its namespace have used up their time (crosssession.Turns).
 func Repeat(r *state.Attempt) {
 	found, ok := r.Run.CrossSession.LastExplanation(r.Job)
 	if !ok {
@@ -315,8 +316,8 @@ func Repeat(r *state.Attempt) {
 	repeat(r, found)
 }
 
-// NotTried is the reason of a gang whose last reason is not known and that is not tried in this session, because
-// failed attempts for other gangs of its namespace have used up their time.
+// NotTried is the reason of a gang that is not tried in this session and has no known reason from an earlier session.
+// Failed attempts for gangs of its namespace have used up their time.
 func NotTried(namespace string) framework.PendingReason {
 	return framework.PendingReason{Reason: framework.NotTried,
 		Message: fmt.Sprintf("not tried in this cycle: gangs of namespace %s that fit nowhere have used up the namespace's time for failed attempts; it has its turn in a later cycle", namespace)}

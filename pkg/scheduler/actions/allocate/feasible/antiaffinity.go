@@ -18,8 +18,8 @@ import (
 )
 
 // sessionAntiAffinity holds the required anti-affinity terms of pods that were placed in this session. The Kubernetes
-// predicate looks for nodes whose pods have such terms only at the beginning of the session. So it does not keep a pod
-// without affinity of its own away from pods that were placed later in the session.
+// predicate does not look for such terms again after the beginning of the session. So it does not keep a pod without
+// affinity of its own away from pods that were placed later in the session.
 //
 // Equal terms, such as the terms of a gang's members, are stored once, so that a task is matched only once against each
 // term.
@@ -131,8 +131,8 @@ func (s *sessionAntiAffinity) filterResult(task *api.TaskInfo, node *api.NodeInf
 	return nil
 }
 
-// heldBy returns how often the task itself counts among the holders of the anti-affinity term. Only nodes with the
-// value of the topology label that is in heldTerm count.
+// heldBy returns how often the task itself is counted as a holder of the anti-affinity term, on nodes with the term's
+// value of the topology label.
 func (s *sessionAntiAffinity) heldBy(task *api.TaskInfo, term heldTerm) (n int) {
 	for _, h := range s.held[task.UID] {
 		if h == term {

@@ -32,14 +32,15 @@ const allNamespaces = ""
 // namedLabels are the labels that selectors name, by label key.
 type namedLabels map[string]*namedValues
 
-// namedValues are the values of a label that selectors name. All other values are equivalent. So are two values that the
-// same requirements of selectors name: a requirement with 1,000 values does not distinguish them.
+// namedValues are the values of a label that selectors name. Values that no selector names are equivalent to each
+// other. Two values are equivalent, too, if the same requirements name both: a requirement with 1,000 values does not
+// distinguish them.
 type namedValues struct {
 	// known are the requirements. A requirement is given by its values, or by a digest of them if they are long.
 	known map[string]bool
 	// requirements has, by value, the requirements that name it.
 	requirements map[string][]string
-	// classes has, for values that were asked for, a text that is equal for equivalent values.
+	// classes caches the results of classOf, by value.
 	classes map[string]string
 }
 
@@ -175,7 +176,7 @@ func (n *namedValues) classOf(value string) string {
 	return class
 }
 
-// shorten returns the text, or a digest of it if the text is longer than that.
+// shorten returns the text, or a digest of the text if the digest is shorter.
 func shorten(text string) string {
 	if len(text) <= sha256.Size {
 		return text

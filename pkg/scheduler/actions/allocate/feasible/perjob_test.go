@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// tenants is a plugin whose filter results apply to one job each, except for the job any. That job has no key, and
-// its results apply to all jobs without one.
+// tenants is a plugin whose filter results apply to one job each. Only the results for the job named "any" apply to all
+// jobs with an empty key.
 type tenants struct{ framework.DefaultSigner }
 
 func (tenants) Name() string { return "tenants" }

@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// homely is a plugin that sends pods with the label home to the node of that name.
+// homely is a plugin that lets a pod with the label home use only the node that the label names.
 type homely struct {
 	framework.DefaultSigner
 	asked map[string]bool
@@ -54,8 +54,7 @@ func (h *homely) Reach(task *api.TaskInfo) *framework.Reach {
 
 var notHome = &api.Status{Code: api.UnschedulableAndUnresolvable, Reason: "node(s) are not its home"}
 
-// TestReach checks that no plugin filters a node that a task cannot reach, and that the gang's message has the
-// reason.
+// TestReach checks that no plugin filters a node that a task cannot reach, and that the gang's message says why.
 func TestReach(t *testing.T) {
 	cases := map[string]struct {
 		home, conf string

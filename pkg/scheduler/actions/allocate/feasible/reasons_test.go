@@ -8,7 +8,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TestReasonOf checks reasons, which follow a number of nodes, as in "12 nodes tainted".
+// TestReasonOf checks the short forms of filter results. In messages they follow a number of nodes, as in "12 nodes
+// tainted".
 func TestReasonOf(t *testing.T) {
 	for reason, want := range map[string]string{
 		"node(s) had untolerated taint {maintenance: now}":                            `tainted "maintenance"`,

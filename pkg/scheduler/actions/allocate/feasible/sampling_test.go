@@ -25,7 +25,8 @@ func TestHowManyNodesAreLookedFor(t *testing.T) {
 	}
 	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
 	tests := map[string]struct {
-		// expected is the number of tasks of the class, and classes the number of such classes filtered before.
+		// expected is the number of tasks of the class, and classes the number of rare classes that were filtered
+		// before.
 		expected, classes int
 		want              int
 	}{

@@ -18,8 +18,8 @@ import (
 )
 
 // dependsOnOtherNodes reports whether the Kubernetes predicates' filter result on the pod depends on placements on
-// other nodes. That is so if the pod has required pod affinity of its own or hard topology spread. If the conf enables
-// their checks, device claims (KEP-4381) and unbound volume claims count, too.
+// other nodes. That is so if the pod has required pod affinity or anti-affinity of its own, or hard topology spread. If
+// the conf enables their checks, device claims (KEP-4381) and unbound volume claims count, too.
 //
 // Required anti-affinity of other pods against the pod does not count. For pods that were on nodes before the session,
 // the predicates compute it once for each task. For pods placed in the session, sessionAntiAffinity checks it.

@@ -95,8 +95,8 @@ func boundClaim(name string) *v1.PersistentVolumeClaim {
 	return claim
 }
 
-// TestClaimsThatAnotherPluginLooksFor checks that pods with claims that the predicates plugin does not check are
-// cacheable for that plugin.
+// TestClaimsThatAnotherPluginLooksFor checks that a pod's claims make the predicates plugin's filter results
+// uncacheable only if this plugin checks such claims, and not if another plugin does.
 func TestClaimsThatAnotherPluginLooksFor(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late")}})
 	defer cluster.Close()

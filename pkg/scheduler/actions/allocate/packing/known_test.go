@@ -140,7 +140,8 @@ func (b *builder) amounts(least, most int) []float64 {
 	return out
 }
 
-// addNode fills a node and adds it, if the layout allows a node with such a rest.
+// addNode fills a node with random tasks and adds it. It adds no node if no task fits, or if the layout does not allow
+// the resources that remain.
 func (b *builder) addNode() {
 	n := Node{Room: slices.Clone(b.capacities[b.IntN(len(b.capacities))]), Slots: 110}
 	if b.layout == used {

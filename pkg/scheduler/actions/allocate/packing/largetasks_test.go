@@ -96,8 +96,8 @@ func TestLargeTasksAreCountedInEachOrder(t *testing.T) {
 		change   func(p *Problem)
 	}{
 		"by size": {
-			// On either kind of node, one of the resources has room for only one task. The tasks of each resource's order are
-			// interrupted by tasks that request little of the other resource.
+			// On either kind of node, one of the resources has room for only one task. In the order by each resource, a
+			// task that requests little of the other resource comes between the large ones.
 			requests: append(mixedRequests(nodes+1, constant(20, 17), constant(17, 20)), []float64{19, 1}, []float64{1, 19}),
 			rooms:    half,
 		},

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// Merged returns an easier problem with at most the given number of classes, and without nodes. It is p if p has no more
-// classes. The easier problem has a solution on any nodes on which p has one: similar classes are merged, a merged class
-// has the smallest requests of its classes, and no class has a role or excludes tasks. scale has the amounts by which
-// requests for different resources are compared, for example the resources of a node.
+// Merged returns an easier problem with at most the given number of classes, and without nodes. If p has no more
+// classes than that, it returns p. The easier problem has a solution on any nodes on which p has one: similar classes
+// are merged, a merged class has the smallest requests of its classes, and no class has a role or excludes tasks. scale
+// has the amounts by which requests for different resources are compared, for example the resources of a node.
 func (p *Problem) Merged(most int, scale []float64) *Problem {
 	if len(p.Classes) <= most {
 		return p
 	}
-	// Similar classes request most of the same resource, and similar amounts of it.
+	// Classes are similar if they have their largest share in the same resource, and these shares are similar.
 	type keyed struct {
 		class, resource int
 		share           float64

@@ -119,7 +119,8 @@ func (p *Problem) onNodesOf(other *Problem) *Problem {
 	return p
 }
 
-// TestPlannedTasksAreNeverRefuted: no proof applies to problems of many classes that have a plan, also if classes are merged.
+// TestPlannedTasksAreNeverRefuted: no proof applies to problems of many classes that have a plan, even if classes are
+// merged.
 func TestPlannedTasksAreNeverRefuted(t *testing.T) {
 	d := rand.New(rand.NewPCG(3, 4))
 	for round := range plannedRounds.Of(t) {

@@ -19,7 +19,7 @@ const (
 	greedySteps = 10_000
 	firstSteps  = 20_000
 	coarseSteps = 4_000
-	// mostCoarse bounds the number of classes of a coarser problem: an easier problem with merged classes (coarser).
+	// mostCoarse bounds the number of classes of a coarser problem.
 	mostCoarse = 4
 )
 
@@ -203,9 +203,8 @@ func (p *Problem) refuteAny(left *int) Answer {
 	return Unknown
 }
 
-// coarser returns an easier problem with fewer classes, which has a solution whenever problem p has one. Classes that
-// are neighbors in the order of size, without a large step between them, are merged. A merged class has the smallest
-// requests of its classes.
+// coarser returns an easier problem with fewer classes, which has a solution whenever problem p has one. Classes of
+// similar size are merged. A merged class has the smallest requests of its classes.
 func (p *Problem) coarser(classes int) *Problem {
 	scale := p.scale()
 	order := make([]int, len(p.Classes))

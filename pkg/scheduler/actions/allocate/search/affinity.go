@@ -10,8 +10,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// maxAffinityLooks bounds how often a task is compared with the required pod affinity of another task, to find out which
-// gangs of a gang group need each other's pods. It takes a few milliseconds. Beyond the bound, such needs are not known.
+// maxAffinityLooks bounds how often a task is compared with the required pod affinity of another task, to find out
+// which gangs of a gang group need each other's pods. So many comparisons take a few milliseconds. Beyond the bound,
+// the search assumes that no gang needs another gang's pods.
 const maxAffinityLooks = 10_000
 
 // needs is a pair of gangs. The first fits nowhere before a pod of the second is placed.

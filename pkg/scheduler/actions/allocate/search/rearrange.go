@@ -18,9 +18,9 @@ const (
 	// sub-job that found no room to the front. Gangs have few roles, so six orders suffice to move the class of each
 	// role to the front once.
 	maxOrders = 6
-	// maxUncachedVerdicts bounds how often tasks that are placed one by one are tried in other orders, beyond three
-	// times. Each such trial needs new filter results of each task on every node. So 500 tasks on 1,000 nodes get four
-	// trials at most.
+	// maxUncachedVerdicts bounds the filter results for trials in other orders of tasks that are placed one by one. The
+	// first three such trials do not count. Each trial needs new filter results of each task on every node. So 500
+	// tasks on 1,000 nodes get four trials at most.
 	maxUncachedVerdicts = 500_000
 )
 
@@ -64,8 +64,8 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartRe
 
 // tryOrders tries orders in which a class that found no room comes first, as long as another class finds no room each
 // time. blocked are the classes that found no room before. orders bounds the number of these orders. Then it tries task
-// order. If the minimum (its number of tasks) does not need all tasks, tryOrders also tries first the tasks that roles
-// need, and then the smallest tasks first. most bounds the number of all trials.
+// order. If minimum, the number of tasks that must be placed, is less than all tasks, it also tries other tasks: first
+// the tasks that roles need, and then the smallest tasks. most bounds the number of all trials.
 func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) trial.PartResult {
 	again := func() bool { most--; return most >= 0 }
 	first := map[*feasible.TaskClass]int{}

@@ -43,8 +43,8 @@ type planRun struct {
 	atOnce int
 	// queueRefused reports whether the queue had no room for a task of a trial.
 	queueRefused bool
-	// may is set once the session's search budget (crosssession.Budget) allows the job probes (method probe), and
-	// trials beyond the first.
+	// may reports whether the session's search budget (crosssession.Budget) has allowed the job probes (method probe)
+	// and trials beyond the first.
 	may bool
 	// tried counts the tasks that were placed and taken back.
 	tried int
@@ -200,8 +200,8 @@ func (g *planRun) nextPlan(plans framework.TopologyPlans) ([]*api.TaskInfo, []fr
 	return nil, nil
 }
 
-// chosen returns n of the tasks, sorted by rank: first tasks that the minima of roles need, then others in task order and
-// by rank.
+// chosen returns n of the tasks, sorted by rank. It chooses the tasks that the minima of roles need, and then other
+// tasks. In both cases, tasks that come first in task order and by rank are preferred.
 func (g *planRun) chosen(n int) []*api.TaskInfo {
 	if n >= len(g.part.Tasks) {
 		return g.part.Tasks

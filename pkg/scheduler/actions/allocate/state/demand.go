@@ -33,8 +33,8 @@ type Demand struct {
 	// Counts is the number of tasks of each class: of the needed tasks or, if Choice is set, of all tasks from which the
 	// needed ones are chosen.
 	Counts map[*feasible.ClassCache]int
-	// Further is, for each class in Classes, how many tasks of classes that are not in Classes request exactly as much
-	// as its tasks.
+	// Further is, for each class in Classes, the number of tasks with an equal request whose classes are not in
+	// Classes.
 	Further map[*feasible.ClassCache]int
 	// Beyond is how many tasks of each class follow after the counted tasks in task order.
 	Beyond map[*feasible.ClassCache]int

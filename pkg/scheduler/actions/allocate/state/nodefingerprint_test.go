@@ -59,14 +59,15 @@ func placeOn(t *testing.T, info *api.NodeInfo, pod string, status api.TaskStatus
 	return task
 }
 
-// nodeSteps are the changes of a node: before and after the session computes the node's fingerprint, and in the next
-// session before it needs the fingerprint. again reports whether the next session reuses the fingerprint.
+// nodeSteps are changes of a node in two sessions: before and after the first session computes the node's fingerprint,
+// and before the second session needs it. again reports whether the second session reuses the fingerprint.
 type nodeSteps struct {
 	before, after, next func(t *testing.T, info *api.NodeInfo)
 	again               bool
 }
 
-// anotherOf places a different task of the same size in each session. The first task is removed again.
+// anotherOf places a task in the first session, and another task of the same size in the second. Between the sessions,
+// the first task is removed.
 func anotherOf(status api.TaskStatus) nodeSteps {
 	return nodeSteps{
 		before: func(t *testing.T, info *api.NodeInfo) { placeOn(t, info, "first", status) },
@@ -121,8 +122,9 @@ func TestANodeIsRememberedAsLongAsItIsTheSame(t *testing.T) {
 	}
 }
 
-// TestACopyIsComparedThatASessionHadChanged checks that a copy that a session had changed is compared with the next
-// node. The cached fingerprint is of a node on which a task was evicted.
+// TestACopyIsComparedThatASessionHadChanged checks that the fingerprint of a node that a session had changed is not
+// reused when the next session gets the unchanged node. A task on the node was evicted before the fingerprint was
+// computed.
 func TestACopyIsComparedThatASessionHadChanged(t *testing.T) {
 	r := newNodeCache(t)
 	info := r.nodes[1]

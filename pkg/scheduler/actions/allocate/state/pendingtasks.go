@@ -155,9 +155,9 @@ func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 	return p
 }
 
-// sortTasks sorts tasks by the session's task order. The fallback of this order in upstream is slow for each pair of
-// tasks, and inconsistent if only some names end in a number. So tasks are first sorted by priority, the number at the
-// end of their name, and creation time. They are then sorted by the session only if its order differs.
+// sortTasks sorts tasks by the session's task order. For tasks that plugins treat as equal, upstream compares names,
+// which is slow, and inconsistent if only some names end in a number. So tasks are first sorted by priority, the number
+// at the end of their name, and creation time. They are then sorted by the session only if its order differs.
 func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	if len(tasks) < 2 {
 		return

@@ -79,7 +79,8 @@ func (s *Run) HasTurn(jobs []*api.JobInfo) bool {
 	return has
 }
 
-// GangNames returns the names under which the session's gangs ask for their turns, by namespace and name.
+// GangNames returns the session's gangs as crosssession.Turns knows them: the namespace, and the ID of the gang group
+// or gang.
 func (s *Run) GangNames() map[[2]string]bool {
 	names := map[[2]string]bool{}
 	for _, job := range s.Session.Jobs {
@@ -88,7 +89,7 @@ func (s *Run) GangNames() map[[2]string]bool {
 	return names
 }
 
-// NoteWaiting records that the jobs, which are placed together, hold resources while they wait for others to be released.
+// NoteWaiting records that the jobs, which are placed together, hold resources while they wait for releasing resources.
 func (s *Run) NoteWaiting(jobs []*api.JobInfo) {
 	s.CrossSession.Turns.Hold(jobs[0].Namespace, s.gangGroupOf(jobs[0]))
 }

@@ -64,8 +64,8 @@ func (a counts) multiples(k, members, limit int) counts {
 	return counts{irregular: set}
 }
 
-// plus returns the set of all sums of a number in a and a number in b, up to limit. It shifts the bits of one set by
-// each number in the other set.
+// plus returns the set of all sums of a number in a and a number in b. It may leave out sums above limit. It shifts the
+// bits of one set by each number in the other set, unless both sets are regular with the same step.
 func (a counts) plus(b counts, limit int) counts {
 	if a.irregular == nil && b.irregular == nil && a.step == b.step {
 		return counts{step: a.step, most: a.most + b.most}

@@ -100,8 +100,8 @@ func (t *DomainTree) candidates(level, wanted int) []*domain {
 	return out
 }
 
-// upwards compares two domains of the same level by the value that the parameter of returns for each domain. If the
-// values are equal, it compares the next wider domains around the two domains.
+// upwards compares the values of(l) and of(r) of two domains of the same level. If the values are equal, it compares
+// the next wider domains around the two domains.
 func upwards(l, r *domain, of func(*domain) int) int {
 	for ; l != nil && l != r; l, r = l.parent, r.parent {
 		if order := cmp.Compare(of(l), of(r)); order != 0 {

@@ -193,8 +193,9 @@ func TestPlansAgreeWithBruteForce(t *testing.T) {
 	}
 }
 
-// TestManyMembersOverManyNodesThatAreNoMultiple checks that a plan is found quickly if the permitted counts of nodes
-// are irregular. Computing sums number by number would take 15 s.
+// TestManyMembersOverManyNodesThatAreNoMultiple checks that a plan is found quickly if each node already has one
+// member. The numbers of further members that a node can take are then not the multiples of one number. Computing sums
+// number by number would take 15 s.
 func TestManyMembersOverManyNodesThatAreNoMultiple(t *testing.T) {
 	for _, multiple := range []int{2, 7} {
 		var nodes []Node

@@ -12,9 +12,11 @@ import (
 // devices. requests are in the order of the members' ranks. had are the present allocations in the same order; the
 // entry of the new member is nil. The state s includes these allocations.
 //
-// If the new member has the highest rank and finds devices in the same scope as members with equal requests, the other
-// members keep their devices. Otherwise all members are placed again, as AllocateTogether does. If next is not nil,
-// AllocateOneMore prefers a plan that leaves devices for one more member with the request next.
+// If the new member has the highest rank and finds devices in the same scope as members with equal requests, it gets
+// these devices. The other members then keep their devices, but members with equal requests may exchange allocations,
+// so that lower ranks come first on the node. Otherwise all members are placed again, as AllocateTogether does. If next
+// is not nil, AllocateOneMore prefers a plan that leaves devices for one more member with the request next. It may
+// place all members again for that.
 func AllocateOneMore(s *State, requests []*Request, had []*Allocation, next *Request, o Options) ([]*Allocation, *Refusal) {
 	start := s
 	for _, a := range had {

@@ -158,8 +158,9 @@ func TestMembersThatComeOneByOneFindRoomWhereAnyPlanHasIt(t *testing.T) {
 	}
 }
 
-// TestMembersAloneOnTheirPCIeRootsTakeLargeOnesWithSmallOnes: taking the three roots with one GPU first would break up
-// least, but leave too few roots for other members.
+// TestMembersAloneOnTheirPCIeRootsTakeLargeOnesWithSmallOnes: each of three members needs three GPUs, on PCIe roots of
+// its own. Three roots have one GPU and three have two, so each member must take a root of each kind. If the first
+// member took the three small roots, it would break up least, but too few roots would remain for the others.
 func TestMembersAloneOnTheirPCIeRootsTakeLargeOnesWithSmallOnes(t *testing.T) {
 	r := parse(t, makePod(list(nvidiaName, "3"), "device-allocate-hint", `{"gpu":{"exclusivePolicy":"PCIeLevel"}}`))
 	start := oddRoots().state(t)
@@ -181,8 +182,8 @@ func TestMembersAloneOnTheirPCIeRootsTakeLargeOnesWithSmallOnes(t *testing.T) {
 func TestManySharesOfSeveralFillANode(t *testing.T) {
 	r := parse(t, makePod(list(sharedName, "3", coreName, "60", ratioName, "60")))
 	s := nodeA().state(t).With(part(40, 0, 1, 2))
-	// With 20 hundredths each, three devices have room for three shares and five devices for five: 34 shares, which is
-	// 11 members of three shares.
+	// Each share is 20 hundredths. Three devices have room for three shares each, and five devices for five each. These
+	// are 34 shares, enough for 11 members with three shares each.
 	requests := slices.Repeat([]*Request{r}, 11)
 	if _, refusal := AllocateTogether(s, requests, Options{}); refusal != nil {
 		t.Errorf("11 members are refused although they fit: %s", refusal.Reason)
@@ -192,7 +193,9 @@ func TestManySharesOfSeveralFillANode(t *testing.T) {
 	}
 }
 
-// TestOneMoreMember checks that other members keep their devices unless that would violate the request of a member.
+// TestOneMoreMember checks when the other members keep their devices: if the new member has the highest rank, and finds
+// devices in the same scope as members with equal requests. Even then, members with equal requests may exchange
+// devices.
 func TestOneMoreMember(t *testing.T) {
 	gpus := func(n string) *Request { return parse(t, makePod(list(nvidiaName, n))) }
 	hinted := parse(t, makePod(list(nvidiaName, "2"), "device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`))

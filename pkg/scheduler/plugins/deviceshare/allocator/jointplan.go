@@ -9,7 +9,7 @@ import (
 )
 
 // maxTries limits the search for a plan for gang members that compete for devices. It is how often the search may
-// compute devices for one member, in addition to once for each member. So many computations take some milliseconds.
+// compute devices for one member, in addition to once for each member. 512 computations take some milliseconds.
 const maxTries = 512
 
 // AllocateTogether chooses free devices for the members of a gang on one node, so that no member takes a device that

@@ -2,13 +2,13 @@
 
 package allocator
 
-// How many devices to take from each group of candidates is a knapsack problem. A group has the devices of one type on
-// one PCIe root that the pod could have. In joint allocation the type is the first of the joint types; the others are
-// secondary types. The problem is solved by dynamic programming, with tables to which the groups are added one by one.
-// Each cell of a table is for a number of devices, and numbers of secondary devices on the PCIe roots of these devices.
-// The cell keeps the best choice with these numbers. The groups of a NUMA node have a table of their own. The reason is
-// that the cost of breaking up a NUMA node depends on all devices taken from it. The results of the NUMA nodes are then
-// combined in the same way.
+// How many devices to take from each group of candidates is a knapsack problem. A candidate is a device that the pod
+// could have, and a group has the candidates of one type on one PCIe root. In joint allocation the type is the first of
+// the joint types; the others are secondary types. The problem is solved by dynamic programming, with tables to which
+// the groups are added one by one. Each cell of a table is for a number of devices, and numbers of secondary candidates
+// on the PCIe roots of these devices. The cell keeps the best choice with these numbers. The groups of a NUMA node have
+// a table of their own. The reason is that the cost of breaking up a NUMA node depends on all devices taken from it.
+// The results of the NUMA nodes are then combined in the same way.
 
 // amount is a number of devices of one type. For each secondary type (joint type after the first), it also has the
 // number of candidates on the PCIe roots of these devices. This number is not counted beyond the number that the pod
@@ -25,7 +25,7 @@ type option struct {
 	value value
 }
 
-// cell is the best set of devices found so far with a given number of devices and, of each further joint type, a given
+// cell is the best set of devices found so far with a given number of devices and, for each secondary type, a given
 // number of candidates. ok is false if no set has these numbers.
 type cell struct {
 	option

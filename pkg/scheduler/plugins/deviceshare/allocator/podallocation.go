@@ -13,9 +13,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// vendorNames are the names of resources that kubelets allocate. A pod on a node that requests one of them has devices,
-// even if no scheduler chose the devices. Resources with other names are allocated by this plugin only: a pod without
-// the annotation device-allocated has no devices under these names.
+// vendorNames are the names of resources that kubelets allocate. A pod that is on a node and requests one of them has
+// devices, even if no scheduler chose the devices. Resources with other names are allocated by this plugin only: a pod
+// without the annotation device-allocated has no devices under these names.
 var vendorNames = []v1.ResourceName{nvidiaGPU, amdGPU, dcuGPU, resourceNames[NPUCore], resourceNames[NPUCPU], resourceNames[NPUDVPP]}
 
 // HasDevicesOfKubelet reports whether the kubelet of the node gave devices to the pod. It returns true if the pod

@@ -94,7 +94,7 @@ func randomNode(r *rand.Rand, gpus, nics, fpgas int) *testNode {
 			n.devices[t] = append(n.devices[t], d)
 		}
 	}
-	// The label replaces the root only if devices of both types have it.
+	// Affinity labels replace PCIe roots only if devices of both types have such labels.
 	for t, other := range map[Type]Type{GPU: RDMA, RDMA: GPU} {
 		if !slices.ContainsFunc(n.devices[other], func(d *testDevice) bool { return d.affinity != "" }) {
 			for _, d := range n.devices[t] {

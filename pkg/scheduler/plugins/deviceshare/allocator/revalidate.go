@@ -71,8 +71,8 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 	return nil
 }
 
-// hasVerdict reports whether one of the devices in the mask has the verdict in the parameter is. The method verdictOn
-// computes the verdict: whether the pod could have the device, or why not.
+// hasVerdict reports whether one of the devices in the mask has the given verdict. The method verdictOn computes a
+// device's verdict: whether the pod could have the device, or why not.
 func (q *problem) hasVerdict(t Type, devices uint64, is verdict) bool {
 	for left := devices; left != 0; left &= left - 1 {
 		if q.verdictOn(t, bits.TrailingZeros64(left)) == is {

@@ -170,7 +170,7 @@ func (s *State) changeAt(t Type, i int, d *DeviceAllocation, use bool) {
 	}
 }
 
-// usedBy returns how much of the device a pod uses that was given these amounts. This is at most the total of the
+// usedBy returns how much of the device is used by a pod that was given these amounts. This is at most the total of the
 // device. For a GPU the result has both the ratio and the bytes of memory. An unavailable device has a total of 0;
 // usedBy then does not limit the given amounts.
 func (d *Device) usedBy(t Type, given Amounts) Amounts {

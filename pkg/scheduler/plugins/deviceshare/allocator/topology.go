@@ -69,7 +69,7 @@ type group struct {
 
 // placeByTopology tries the parts of the node, the narrowest scope first, and returns the best plan in the first scope
 // that has a plan. In each scope it first requires, on every used PCIe root, candidates of all secondary types (joint
-// types after the first). If no such plan exists, it tries again without these candidates, unless the pod requires the
+// types after the first). If no such plan exists, it tries again without this requirement, unless the pod requires the
 // same PCIe roots.
 func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	count := len(x.candidates[t])

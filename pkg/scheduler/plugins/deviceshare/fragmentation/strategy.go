@@ -38,8 +38,8 @@ type Room struct {
 func (k *TaskClasses) StrategyFor(before, after Room) *Strategy { return &Strategy{k, before, after} }
 
 // NodeScore returns a score from 0 to 100 for a placement, from the states of the node's devices before and after it.
-// The score is 50 if the fragment does not grow, 25 if it grows by one GPU, and 75 if it shrinks by one GPU. A node
-// without GPUs gets exactly 50, so that other plugins decide among such nodes; its state may be nil.
+// The score is about 50 if the fragment does not grow, 25 if it grows by one GPU, and 75 if it shrinks by one GPU. A
+// node without GPUs gets exactly 50, so that other plugins decide among such nodes; its state may be nil.
 func (s *Strategy) NodeScore(before, after *allocator.State) float64 {
 	if after == nil || len(after.Devices[allocator.GPU]) == 0 {
 		return 50
