@@ -108,7 +108,8 @@ func countPending(job *api.JobInfo) int {
 // (JobValid), the gang is not admitted, it lacks pods, it lacks resources. Admission comes before pods, because the
 // pods of a Volcano Job are created only after admission.
 func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
-	if invalid := ssn.JobValid(job); invalid != nil && invalid.Reason != NotEnoughPods && invalid.Reason != NotEnoughPodsOfTask {
+	invalid := ssn.JobValid(job)
+	if invalid != nil && invalid.Reason != NotEnoughPods && invalid.Reason != NotEnoughPodsOfTask {
 		return PendingReason{invalid.Reason, invalid.Message}
 	}
 	if job.IsPending() {
@@ -119,6 +120,9 @@ func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
 	if reason, lacks := lacksPods(job); lacks {
 		reason.Message += foreignPods(ssn.InformerFactory(), job)
 		return reason
+	}
+	if invalid != nil && job.MinAvailable > job.PodGroup.Spec.MinMember {
+		return lacksPendingPods(job, invalid.Reason)
 	}
 	if reason, ok := awaitsRelease(job); ok {
 		return reason

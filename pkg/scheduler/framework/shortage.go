@@ -185,6 +185,16 @@ func wait(n int) string {
 	return "wait"
 }
 
+// lacksPendingPods returns why a gang that has all its pods waits, if pods that have nodes do not count for its minimum.
+func lacksPendingPods(job *api.JobInfo, reason string) PendingReason {
+	least, pending := job.PodGroup.Spec.MinMember, int32(countPending(job))
+	text := fmt.Sprintf("minMember is %d and there %s", least, number(pending, "pending pod"))
+	if pending >= least {
+		text = "the minima of roles need more pending pods"
+	}
+	return PendingReason{reason, text + "; by the gang's match policy, pods that have nodes do not count"}
+}
+
 // awaitsRelease reports whether the gang's minimum will fit once the resources that are being released are free.
 func awaitsRelease(job *api.JobInfo) (PendingReason, bool) {
 	pipelined := len(job.TaskStatusIndex[api.Pipelined])

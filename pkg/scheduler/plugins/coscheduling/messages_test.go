@@ -41,6 +41,14 @@ func TestMessages(t *testing.T) {
 		}
 		return reason.Reason + ": " + reason.Message
 	}
+	// pending returns why gang x is pending by its plugins together.
+	pending := func(list ...gangOf) string {
+		ssn := open(t, "9", list)
+		job := ssn.Jobs["ns/x"]
+		ssn.Close()
+		c := conditionOf(job.PodGroup, scheduling.PodGroupUnschedulableType)
+		return c.Reason + ": " + c.Message
+	}
 	// condition returns the condition of gang x of this type.
 	condition := func(kind string, list ...gangOf) string {
 		for _, c := range open(t, "9", list).Jobs[api.JobID(schedtest.Namespace+"/x")].PodGroup.Status.Conditions {
@@ -72,6 +80,8 @@ func TestMessages(t *testing.T) {
 		"a gang lacks pending pods": waits("9", x, y(func(g *gangOf) {
 			g.running, g.waiting, g.annotations = 2, 1, says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "only-waiting")
 		})),
+		"pods on nodes do not count":                pending(policy("only-waiting", 1, 1)),
+		"pods on nodes do not count for a role":     pending(gangOf{name: "x", minimum: 2, running: 1, waiting: 2, roles: map[string]int32{"ps": 1}, runningAs: []string{"ps"}, waitingFor: []string{"w", "w"}, annotations: says(gangs.MatchPolicyAnnotation, "only-waiting")}),
 		"the list is invalid":                       waits("9", gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.GroupsAnnotation, "[ns/x]")}),
 		"the group has room for the other gang":     waits("3", x, y(func(*gangOf) {})),
 		"an invalid setting":                        condition(string(InvalidSettings), gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.ModeAnnotation, "strict")}),
@@ -87,6 +97,8 @@ func TestMessages(t *testing.T) {
 		"a gang lacks pending pods of its minimum":  "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 pending pods required (match policy only-waiting ignores pods on nodes)",
 		"a gang lacks pending pods":                 "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 3 of 5 pods",
 		"a gang has pods with scheduling gates":     "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 required pods without scheduling gates",
+		"pods on nodes do not count":                "NotEnoughTasks: minMember is 2 and there is 1 pending pod; by the gang's match policy, pods that have nodes do not count",
+		"pods on nodes do not count for a role":     "NotEnoughPodsOfTask: the minima of roles need more pending pods; by the gang's match policy, pods that have nodes do not count",
 		"the list is invalid":                       `InvalidGangGroup: gang.scheduling.koordinator.sh/groups: invalid value "[ns/x]", must be a JSON list of "namespace/name", such as ["default/trainer","default/ps"]; the gang is not scheduled until this is corrected`,
 		"the group has room for the other gang":     "NotEnoughResources: does not fit beside 1 placed gang of its group: 0/2 members fit: 1 node short of cpu",
 		"an invalid setting":                        `InvalidGangSettings: gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using NonStrict`,

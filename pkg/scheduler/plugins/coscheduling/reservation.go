@@ -57,6 +57,9 @@ const (
 	// shortestRetry and longestRetry limit the pause before the next trial that searches nodes to reserve for the same
 	// gang.
 	shortestRetry, longestRetry = time.Minute, time.Hour
+	// absentFor is how long a reservation, and the time since when a gang waits, are kept while no session has the gang. A gang is absent from some sessions, for
+	// example during the search for an object that makes cycles panic.
+	absentFor = time.Minute
 )
 
 // reservationTerms are the plugin's arguments for node reservations.
@@ -115,8 +118,10 @@ func (r *reservations) sorted() []*reservation {
 // waitingGang is a gang that waits. since is when this process first saw it with all its pods, and reason is why it
 // waits. lacksRoom reports whether it waits because resources are missing.
 type waitingGang struct {
-	uid       types.UID
-	since     time.Time
+	uid   types.UID
+	since time.Time
+	// seen is when a session had the gang last.
+	seen      time.Time
 	reason    framework.PendingReason
 	lacksRoom bool
 	retry     pause
@@ -134,6 +139,8 @@ type reservation struct {
 	demand string
 	nodes  map[string]bool
 	since  time.Time
+	// seen is when a session had the gang last.
+	seen time.Time
 	// members are the gang's tasks that were pending while the nodes were reserved.
 	members map[api.TaskID]bool
 	// drained is when the last pod that had to end left the reserved nodes; zero before that.
@@ -164,13 +171,18 @@ func (m *reservationManager) noteWaiting(now time.Time) {
 		if known == nil || known.uid != job.PodGroup.UID {
 			known = &waitingGang{uid: job.PodGroup.UID, since: now}
 		}
-		waiting[uid] = known
+		waiting[uid], known.seen = known, now
 		reason, _ := m.ssn.PendingReason(uid)
 		switch m.ssn.PendingCategory(reason) {
 		case framework.PendingIncomplete, framework.PendingGated, framework.PendingGroup:
 			known.since = now
 		}
 		known.reason, known.lacksRoom = reason, reason.Reason == framework.NotEnoughResources || reason.Reason == framework.QueueFull || reason.Reason == framework.NotEnqueued
+	}
+	for uid, known := range m.known.waiting {
+		if m.ssn.Jobs[uid] == nil && now.Sub(known.seen) < absentFor {
+			waiting[uid] = known
+		}
 	}
 	m.known.waiting = waiting
 }
@@ -213,6 +225,8 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 	case m.terms.after <= 0:
 		m.end(r, gangs.ReservationOff, "", now)
 		return
+	case job == nil && now.Sub(r.seen) < absentFor:
+		return
 	case job == nil || job.PodGroup == nil || job.PodGroup.UID != r.uid || job.Queue != r.queue:
 		m.end(r, gangs.ReservationGone, "", now)
 		return
@@ -224,6 +238,7 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 		}
 		return
 	}
+	r.seen = now
 	r.noteMembers(job)
 	if len(job.TaskStatusIndex[api.Pending]) > 0 { // pods of a lower priority may have replaced others
 		r.priority = min(r.priority, priorityOf(job))
@@ -246,7 +261,7 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 			return
 		}
 		m.known.nextTrial = now.Add(trialInterval)
-		again := &reservation{gang: r.gang, uid: r.uid, queue: r.queue, since: r.since}
+		again := &reservation{gang: r.gang, uid: r.uid, queue: r.queue, since: r.since, seen: now}
 		if err := m.choose(again, job); err != nil {
 			m.end(r, gangs.ReservationLost, err.Error(), now)
 			return
@@ -334,7 +349,7 @@ func (m *reservationManager) reserve(job *api.JobInfo, now time.Time) {
 	known := m.known
 	known.nextTrial = now.Add(trialInterval)
 	known.tried[job.Namespace] = now
-	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now}
+	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now, seen: now}
 	if err := m.choose(r, job); err != nil {
 		known.waiting[job.UID].retry.extend(shortestRetry, longestRetry, now)
 		setCondition(job.PodGroup, m.ssn.UID, Reserved, noNodesToReserve, brief.Text(fmt.Sprintf("Waiting longer than %s (%s), but no nodes can be reserved: %v", argStarves, m.terms.after, err)))

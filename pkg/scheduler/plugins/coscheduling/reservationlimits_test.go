@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -311,6 +312,42 @@ func TestReservationsEndWithTheirGangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReservationsOutliveAShortAbsence checks that a reservation, and the wait of another gang for one, go on if
+// sessions leave the gangs out for less than a minute.
+func TestReservationsOutliveAShortAbsence(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.untilReserved("big")
+		w.arrives("next", schedtest.Queue, 2, "4")
+		w.session()
+		nodes, since := w.reserved(), w.plugin.reservations.waiting[w.job("next").UID].since
+		hidden := map[string]*v1beta1.PodGroup{}
+		for _, name := range []string{"big", "next"} {
+			hidden[name] = schedtest.MakePodGroup().Name(name).MinMember(2).Obj()
+			w.cluster.Cache().DeletePodGroupV1beta1(hidden[name])
+		}
+		w.pass(50*time.Second, 10*time.Second)
+		for _, group := range hidden {
+			w.cluster.Cache().AddPodGroupV1beta1(group)
+		}
+		w.session()
+		if diff := cmp.Diff(nodes, w.reserved()); diff != "" {
+			t.Errorf("reserved nodes after the absence (-before +after):\n%s", diff)
+		}
+		if got := w.plugin.reservations.waiting[w.job("next").UID]; got == nil || !got.since.Equal(since) {
+			t.Errorf("the other gang waits since %v, want %v", got, since)
+		}
+		for _, group := range hidden {
+			w.cluster.Cache().DeletePodGroupV1beta1(group)
+		}
+		w.pass(2*time.Minute, 10*time.Second)
+		if left := w.plugin.reservations; len(left.active) > 0 || len(left.waiting) > 0 {
+			t.Errorf("%d reservations and %d waiting gangs are left of deleted gangs", len(left.active), len(left.waiting))
+		}
+	})
 }
 
 // TestReservedNodesAreOpen checks that reserved nodes accept pods of a higher priority and pods of DaemonSets, and no
