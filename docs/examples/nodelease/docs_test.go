@@ -13,7 +13,7 @@ import (
 // examples.
 func TestExcerptsInTheDocumentation(t *testing.T) {
 	var source strings.Builder
-	for _, file := range []string{"plugin.go", "claims.go", "../powerup/spec.go"} {
+	for _, file := range []string{"plugin.go", "claims.go", "../powerup/spec.go", "../ported/plugin.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -156,6 +156,13 @@ func TestATurnIsASignOfLife(t *testing.T) {
 func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Config, own ...framework.Action) *scheduler {
 	t.Helper()
 	s := newIdleScheduler(t, cluster, own...)
+	run(t, s, cfg)
+	return s
+}
+
+// run starts the scheduler's cache with the configuration. At the end of the test it ends all transactions.
+func run(t *testing.T, s *scheduler, cfg *config.Config) {
+	t.Helper()
 	if err := s.use(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +178,6 @@ func newTestScheduler(t *testing.T, cluster *schedtest.Cluster, cfg *config.Conf
 			t.Error(err)
 		}
 	})
-	return s
 }
 
 // newIdleScheduler returns a scheduler on a cluster in memory, without a configuration, whose cache is not started.

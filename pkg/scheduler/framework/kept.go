@@ -12,6 +12,7 @@ import (
 // PluginSpec owns it. The zero value is ready for use, also by several goroutines.
 type Kept[S any] struct {
 	mu        sync.Mutex
+	built     bool
 	handle    Handle
 	state     S
 	informers []cache.SharedIndexInformer
@@ -23,16 +24,23 @@ type Kept[S any] struct {
 func (k *Kept[S]) Of(h Handle, build func(Handle) (S, []cache.SharedIndexInformer, error)) (S, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.handle == h {
-		return k.state, h.StartInformers(k.informers...) // an earlier call may not have waited until the informers synced
+	if k.built && k.handle == h {
+		return k.state, start(h, k.informers) // an earlier call may not have waited until the informers synced
 	}
 	state, informers, err := build(h)
 	if err == nil {
-		err = h.StartInformers(informers...)
+		err = start(h, informers)
 	}
 	if err != nil {
 		return *new(S), err
 	}
-	k.handle, k.state, k.informers = h, state, informers
+	k.built, k.handle, k.state, k.informers = true, h, state, informers
 	return state, nil
+}
+
+func start(h Handle, informers []cache.SharedIndexInformer) error {
+	if len(informers) == 0 {
+		return nil
+	}
+	return h.StartInformers(informers...)
 }

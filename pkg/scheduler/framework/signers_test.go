@@ -24,7 +24,7 @@ func TestUpstreamsPluginsAreListedByTheirNames(t *testing.T) {
 	}
 }
 
-// signer is a plugin that signs its results, by default for all tasks of a class.
+// signer is a plugin that implements Signer. By default, all tasks of a class share its results (PerTaskClass).
 type signer struct {
 	DefaultSigner
 	fake

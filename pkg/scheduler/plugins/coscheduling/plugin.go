@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
@@ -31,7 +32,7 @@ func Spec() framework.PluginSpec { return specWith((&topologies{}).of) }
 
 // specWith returns the plugin's spec. The plugin calls topologyOf to read the ClusterNetworkTopology.
 func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) framework.PluginSpec {
-	known := &memory{reservations: reservations{active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}}}
+	known := &framework.Kept[*memory]{}
 	return framework.PluginSpec{
 		Name: Name,
 		Doc:  "Schedules gangs by Koordinator's settings: strict mode, gang groups, match policies, waiting times, network topology.",
@@ -59,7 +60,11 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 			gangs.WaitingForGroup: framework.PendingGroup, gangs.InvalidGroup: framework.PendingGroup, gangs.TimedOut: framework.PendingBackoff,
 		},
 		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-			return newPlugin(args, h, topologyOf, known)
+			memory, err := known.Of(h, newMemory)
+			if err != nil {
+				return nil, err
+			}
+			return newPlugin(args, h, topologyOf, memory)
 		},
 		LeavesTasks: true,
 	}
@@ -134,6 +139,10 @@ type memory struct {
 	reservations reservations
 	// limits records, for each gang, since when it is admitted and waits, or when it last timed out.
 	limits map[api.JobID]knownLimit
+}
+
+func newMemory(framework.Handle) (*memory, []cache.SharedIndexInformer, error) {
+	return &memory{reservations: reservations{active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}}}, nil, nil
 }
 
 type plugin struct {

@@ -5,6 +5,7 @@ package evictionbackoff
 import (
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 
@@ -51,12 +52,16 @@ type plugin struct {
 
 // Spec declares the plugin. All configurations share one instance, because pauses and claims must outlive a reload.
 func Spec() framework.PluginSpec {
-	p := newPlugin()
+	known := &framework.Kept[*plugin]{}
 	return framework.PluginSpec{
 		Name:        Name,
 		Doc:         "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
 		LeavesTasks: true,
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+			p, err := known.Of(h, func(framework.Handle) (*plugin, []cache.SharedIndexInformer, error) { return newPlugin(), nil, nil })
+			if err != nil {
+				return nil, err
+			}
 			return p, nil
 		},
 	}

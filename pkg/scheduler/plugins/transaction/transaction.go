@@ -5,6 +5,7 @@ package transaction
 import (
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -67,16 +68,24 @@ type memory struct {
 	reported map[api.JobID]bool
 }
 
+func newMemory(framework.Handle) (*memory, []cache.SharedIndexInformer, error) {
+	return &memory{reported: map[api.JobID]bool{}}, nil, nil
+}
+
 // Spec declares the plugin. gate decides which gangs and nodes the plugin leaves out.
 func Spec(gate Gate) framework.PluginSpec {
-	shared := &memory{reported: map[api.JobID]bool{}}
+	known := &framework.Kept[*memory]{}
 	return framework.PluginSpec{
 		Name:        Name,
 		Doc:         "Delays gangs after a failed bind transaction, and schedules partially bound gangs first.",
 		LeavesTasks: true,
-		New: func(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
+		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 			limit, _ := args[evictAfter].(time.Duration)
-			return &plugin{gate: gate, evictAfter: limit, memory: shared}, nil
+			memory, err := known.Of(h, newMemory)
+			if err != nil {
+				return nil, err
+			}
+			return &plugin{gate: gate, evictAfter: limit, memory: memory}, nil
 		},
 	}
 }
@@ -104,7 +113,7 @@ func (p *plugin) Placement(job *api.JobInfo) (framework.Placement, error) {
 	return framework.Placement{Avoid: p.gate.Avoid(job.UID)}, nil
 }
 
-// PlaceFirst implements framework.Prioritizer. It returns the members of partially bound gangs whose bind was interrupted.
+// PlaceFirst implements framework.Prioritizer. It returns the gang's members whose bind was interrupted, if they go first.
 func (p *plugin) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	first := p.first[job.UID]
 	return first, first != nil

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+// FromUpstream returns the spec of a plugin that is written against upstream's framework, for builds of the scheduler
+// with plugins of their own. As upstream does, it builds the plugin anew for each session. The caller adds the spec's
+// Doc, and declares the arguments that the plugin reads, or else the conf cannot set any.
+func FromUpstream(name string, build vcframework.PluginBuilder) PluginSpec {
+	return PluginSpec{
+		Name: name,
+		New: func(args Arguments, _ Handle) (Plugin, error) {
+			return &portedPlugin{name: name, build: func() vcframework.Plugin { return build(args) }}, nil
+		},
+	}
+}
+
+// portedPlugin runs a plugin that is written against upstream's framework.
+type portedPlugin struct {
+	name  string
+	build func() vcframework.Plugin
+	// open is the plugin as it was built for the open session.
+	open vcframework.Plugin
+}
+
+func (p *portedPlugin) Name() string { return p.name }
+
+func (p *portedPlugin) OnSessionOpen(ssn *Session) {
+	p.open = p.build()
+	p.open.OnSessionOpen(ssn.Session)
+}
+
+func (p *portedPlugin) OnSessionClose(ssn *Session) {
+	p.open.OnSessionClose(ssn.Session)
+	p.open = nil
+}
