@@ -24,10 +24,10 @@ var update = flag.Bool("update", false, "write the files that TestTexts compares
 // highestLevel is the highest level of log lines that operators read.
 const highestLevel = 2
 
-// TestTexts compares texts for users and operators with files that a reviewer can read in one place. Each file keeps
-// the unchanged texts of the code: log lines up to level 2, descriptions of flags, answers of HTTP servers, and
-// messages, which are all other texts of three words or more. Run go test ./hack/words -run TestTexts -update to
-// write the files.
+// TestTexts compares the texts for users and operators with golden files, so that a reviewer can read them in one place.
+// There is one file for each kind of text: log lines up to level 2, descriptions of flags, answers of HTTP servers, and
+// messages, which are all other texts of three words or more. Run go test ./hack/words -run TestTexts -update to write
+// the files.
 func TestTexts(t *testing.T) {
 	found := map[string]map[string]bool{"logs": {}, "flags": {}, "answers": {}, "messages": {}}
 	for _, folder := range []string{"cmd", "internal", "pkg"} {

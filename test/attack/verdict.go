@@ -99,7 +99,8 @@ func (o *outcome) failed() error {
 	return errors.Join(errs...)
 }
 
-// unfound returns an error for each breakage that was not found, and for each baseline with a fault.
+// unfound is the verdict of the self-test. It returns an error for each breakage (a defect made on purpose) whose rounds
+// did not find the expected fault, and for each baseline round with a fault.
 func (o *outcome) unfound(breakages []attack) error {
 	var errs []error
 	for _, j := range o.rounds {

@@ -32,7 +32,7 @@ func TestASlowBindIsReported(t *testing.T) {
 		patient bool
 		// hogs is the number of other gangs' Bindings that hang.
 		hogs int
-		// deleted reports whether the pod is deleted after two minutes.
+		// deleted reports whether the pod is deleted after 100 seconds.
 		deleted bool
 		want    []string
 	}{

@@ -95,7 +95,7 @@ func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJo
 }
 
 // MinimumAnnotation is on the pods of a gang and holds the gang's minimum at the time the pod was bound. It is written
-// with the Binding, so that the next leader can read it. The pod of a gang with one member has no such annotation. The
+// with the Binding, so that the next leader can read it. It is not added if the minimum is 1 or less. The
 // chart's admission policy allows only the scheduler to write the annotation to pods that have a node.
 const MinimumAnnotation = "binding.volcano-prebind.io/minimum"
 

@@ -172,8 +172,9 @@ func TestTheGateIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestAGangThatFailedDoesNotWaitForTheGate checks that a gang that failed does not wait for the gate. No member can
-// be bound, so the number of calls is limited although the API server does not answer.
+// TestAGangThatFailedDoesNotWaitForTheGate checks that a gang whose members have all failed does not wait for the
+// Gatekeeper, which reads the minimum from the API server. It asks again and again only while a member can still be
+// bound.
 func TestAGangThatFailedDoesNotWaitForTheGate(t *testing.T) {
 	bubble(t, func(t *testing.T, w *harness) {
 		w.gate = slices.Repeat([]error{errCut}, 1000)

@@ -121,7 +121,8 @@ func (r *reference) regroup(pod *v1.Pod, placed bool) {
 	}
 }
 
-// settleGangs removes the queues of gangs that ended, and gives a queue to gangs that have none.
+// settleGangs forgets the queue of each gang that has neither a PodGroup nor pods. For each PodGroup without a queue it
+// records the queue that the PodGroup names, or else the default queue.
 func (r *reference) settleGangs() {
 	there := map[string]bool{}
 	for _, pod := range r.pods {

@@ -252,7 +252,7 @@ func (tr *truth) schedule(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// place places the task on the first node that has room for it.
+// place places the task on some node that has room for it.
 func (tr *truth) place(snapshot *api.ClusterInfo, task *api.TaskInfo, rng *rand.Rand) {
 	for _, node := range snapshot.Nodes {
 		if task.Resreq.MilliCPU > node.Idle.MilliCPU || node.AddTask(task) != nil {

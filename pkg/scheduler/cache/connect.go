@@ -61,7 +61,8 @@ func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vccl
 	return kube, forEvents, vc, nil
 }
 
-// awaitQueues returns once the root queue and the default queue exist, or when ctx ends. It creates a missing queue.
+// awaitQueues returns once the root queue and the default queue exist, with an error when ctx ends or the API server
+// rejects a queue for good. It creates a missing queue.
 func awaitQueues(ctx context.Context, vc vcclient.Interface, defaultQueue string) error {
 	for _, name := range []string{rootQueue, defaultQueue} {
 		queue := &v1beta1.Queue{

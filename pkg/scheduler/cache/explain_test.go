@@ -143,8 +143,8 @@ func TestAPodWithASchedulingGateGetsNoMessage(t *testing.T) {
 	})
 }
 
-// TestAGangWithSurplusIsScheduled checks that a gang with surplus members is reported as scheduled. Its minimum runs,
-// so one event reports that it is scheduled and why further members wait, and no event reports the opposite.
+// TestAGangWithSurplusIsScheduled checks that a gang with surplus members is reported as scheduled. Its minimum runs, so one event reports that it is scheduled, and no event reports the opposite although further
+// members wait.
 func TestAGangWithSurplusIsScheduled(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(append(gpuNodes(1), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(),

@@ -134,10 +134,11 @@ var sessionSizes = []struct {
 	full        bool
 }{{1000, 5000, true}, {5000, 50_000, true}, {10_000, 100_000, false}}
 
-// BenchmarkSession opens sessions on cached copies, and sometimes on full copies as upstream does. It reports the
-// first session, the sessions after it, and the memory of the objects, the books and the copies. The resident memory
-// is that of the process before the first full copy, with the scheduler's garbage collection settings. It is correct
-// only if one size runs alone.
+// BenchmarkSession opens sessions on the cache's copies of nodes and jobs, of which only changed ones are copied again.
+// Except in the largest cluster, it also opens some on full copies, as upstream does. It reports the times of the first
+// session and of later ones, and the memory of the objects, the books and the copies. resident-MiB is the resident
+// memory of the process with the scheduler's garbage collection settings. It has a meaning only for the first case of a
+// process.
 func BenchmarkSession(b *testing.B) {
 	for _, size := range sessionSizes {
 		for _, what := range []struct {

@@ -107,9 +107,16 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 func TestARollbackThatFailsLateIsReportedWithItsError(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
-		goOn := make(chan struct{})
+		begun, goOn := make(chan struct{}), make(chan struct{})
 		var tries atomic.Int32
-		step := binding.Step{Plugin: "storage", PreBind: func(context.Context, *api.TaskInfo, string) error { return errBroken }}
+		step := binding.Step{Plugin: "storage", PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+			if task.Name == "p0" {
+				close(begun)
+				return nil
+			}
+			<-begun
+			return errBroken
+		}}
 		step.Rollback = func(_ context.Context, task *api.TaskInfo, _ string) error {
 			if task.Name == "p1" {
 				return nil

@@ -21,8 +21,7 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 )
 
-// This file adapts the Cache to upstream's cache interface (vccache.Cache). It has only the methods that upstream's
-// sessions, plugins and actions need. These methods call the parts of the cache, and keep no state. The methods of the
+// This file adapts the Cache to upstream's cache interface (vccache.Cache). Its methods call the parts of the cache, and keep no state. The methods of the
 // interface for the snapshot and the results of a session are in session.go.
 
 var _ vccache.Cache = (*Cache)(nil)

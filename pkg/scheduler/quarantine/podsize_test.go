@@ -183,8 +183,7 @@ func TestPodGroupsAreWithinEachBound(t *testing.T) {
 	}
 }
 
-// TestAGangWithinTheLimitsIsCheckedOnce checks that a gang within the limits is checked once, and not again until it
-// changes.
+// TestAGangWithinTheLimitsIsCheckedOnce checks that an unchanged gang within the limits is checked once.
 func TestAGangWithinTheLimitsIsCheckedOnce(t *testing.T) {
 	source := api.NewJobInfo("ns/g", api.NewTaskInfo(schedtest.MakePod().Name("p").Group("g").Obj()))
 	source.SetPodGroup(&api.PodGroup{})

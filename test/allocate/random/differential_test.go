@@ -66,8 +66,8 @@ func (d *differential) play(seed uint64) (ok bool) {
 	upstream := d.run(theirs, d.upstream)
 	broken := d.countFaults(theirs, upstream)
 	in := d.mix.instance(seed)
-	// Our action runs twice. The second run places gangs that fit because later gangs made room or satisfied an
-	// affinity.
+	// Our action runs twice. The second run places gangs that fit only beside gangs placed after them, for example
+	// because of an affinity.
 	inTurn := d.runInTurn(in, d.ours, d.ours, d.upstream)
 	ours, done, after := inTurn[0], inTurn[1], inTurn[2]
 	if *randomSeed > 0 {

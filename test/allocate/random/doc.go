@@ -29,7 +29,7 @@
 //     gangs than upstream, within three standard deviations of the random difference.
 //   - Upstream can place almost none of the gangs that ours leaves: its action runs after ours in the same session,
 //     where both see the same nodes, and it places at most one in a thousand of all gangs. (Ours runs a second time
-//     before, for gangs that fit because later gangs made room or satisfied an affinity.)
+//     before, for gangs that fit only beside gangs placed after them, for example because of an affinity.)
 //
 // Only TestVolumes has gangs with claims, and pods do not share claims that wait for their first consumer: see the
 // limits in docs/allocate.md.

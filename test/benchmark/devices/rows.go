@@ -23,7 +23,7 @@ type row struct {
 	// Without a ratio, upstream is not measured.
 	ratio float64
 	limit time.Duration
-	// strategy is the type of our strategy. An empty value means the default.
+	// strategy is the scoringStrategy type of our plugin deviceshare. An empty value means the default.
 	strategy string
 }
 

@@ -117,7 +117,7 @@ func countWrites(log io.Reader) (writeCount, error) {
 		var entry struct {
 			Verb      string
 			ObjectRef struct{ Resource, Subresource string }
-			// ResponseStatus has no code below 400 if the response was not a Status object.
+			// ResponseStatus.Code is the HTTP status code of the response.
 			ResponseStatus struct{ Code int }
 		}
 		if err := json.Unmarshal(line, &entry); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// extenderServer refuses all nodes of the cluster except the named ones. A call waits until several calls have
-// arrived, so a caller that makes them one after the other gets no answer.
+// extenderServer refuses the nodes for which refused returns true. A call waits until several calls have arrived, so a
+// caller that makes them one after the other gets no answer.
 type extenderServer struct {
 	mu      sync.Mutex
 	asked   map[string]int

@@ -17,8 +17,8 @@ import (
 )
 
 // enqueueable votes against the admission of gangs that must be in one node group and that no node group could hold,
-// even if all pods ended. If such a gang were admitted, its minResources would be reserved, and other gangs would
-// wait for these resources.
+// even if all pods ended. If such a gang were admitted, its minResources would count against its namespace's limit, and other gangs of the
+// namespace would wait.
 func (s *session) enqueueable(obj any) int {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {

@@ -17,10 +17,10 @@ import (
 )
 
 // placedIn is the pre-bind step of one session. It runs in the member's chain, and again as the pre-commit check
-// before the gang is bound. The step may run after its session has closed, so it keeps only the gangs' rules and the
-// session's node groups, which do not change.
+// before the gang is bound. The step may run after its session has closed, so it keeps the gangs' rules and the session's node groups,
+// which do not change, and a reader of the present node groups.
 //
-// A member passes if its node is still in the node group in which it was when the gang was placed. So each member can
+// With mode required, a member passes if its node is still in the node group in which it was when the gang was placed. So each member can
 // be checked by itself, and all bound members are in one node group even if nodes move. If a whole node group is
 // renamed, its members fail and are placed again in a later session.
 type placedIn struct {

@@ -27,8 +27,8 @@ func (c *fakeCache) setStatus(gang, n string, status api.TaskStatus) {
 	}
 }
 
-// TestWhichGangsAreBoundInPart checks that a gang is placed first if a transaction bound only a part of it, and not if
-// a user changed the gang afterwards.
+// TestWhichGangsAreBoundInPart checks which gangs count as partially bound, and therefore go first: gangs below
+// their minimum, unless the minimum was raised after their members were bound.
 func TestWhichGangsAreBoundInPart(t *testing.T) {
 	group := func(minMember int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().MinMember(minMember) }
 	waits := func(n string) *schedtest.PodBuilder { return schedtest.MakePod().Name("g-" + n).Group("g") }

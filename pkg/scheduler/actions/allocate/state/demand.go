@@ -139,9 +139,8 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 	}
 }
 
-// Together returns an upper bound of how many of the needed tasks, of all classes together, the set takes now. If each
-// class requests at least as much of every resource as the next class, the bound for a node is the number that it takes
-// of the class that it takes most of.
+// Together returns an upper bound of how many of the needed tasks, of all classes together, the set takes now. If each class requests at least as much of every resource as the next class, the bound for a node is the largest
+// number that it takes of any one class. Otherwise the bound is Needed.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
 		// No smaller bound is known: tasks outside of Counts may be placed, there are fewer than two classes, or a
