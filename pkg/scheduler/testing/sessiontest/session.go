@@ -62,7 +62,7 @@ type Shard struct {
 	Nodes []string
 }
 
-// Cluster is upstream's cache, filled with the content of a ClusterSpec.
+// Cluster is upstream's cache, or books beside it, filled with the content of a ClusterSpec.
 type Cluster struct {
 	cache  *recordingCache
 	handle *handle
@@ -141,26 +141,13 @@ func (c *Cluster) fill(w ClusterSpec) {
 	if err := cache.SharedInformerFactory().Core().V1().Nodes().Informer().GetStore().Replace(listed, ""); err != nil {
 		panic(err)
 	}
-	for _, node := range w.Nodes {
-		if err := cache.AddOrUpdateNode(node); err != nil {
-			panic(err)
-		}
-	}
-	for _, pc := range w.PriorityClasses {
-		cache.AddPriorityClass(pc)
-	}
 	cache.fillBooks(w)
+	if cache.books == nil {
+		cache.fillUpstream(w)
+	}
 	cache.pods = w.Pods
 	for _, pod := range w.Pods {
 		c.AddPod(pod)
-	}
-	for _, pg := range w.PodGroups {
-		cache.AddPodGroupV1beta1(pg)
-	}
-	for _, queue := range append(w.Queues, schedulertesting.MakeQueue().Name(schedulertesting.Queue).Obj()) {
-		if cache.Queues[api.QueueID(queue.Name)] == nil {
-			cache.AddQueueV1beta1(queue)
-		}
 	}
 	for _, hyperNode := range w.HyperNodes {
 		if err := cache.HyperNodesInfo.UpdateHyperNode(hyperNode); err != nil {
@@ -169,13 +156,34 @@ func (c *Cluster) fill(w ClusterSpec) {
 	}
 }
 
+// fillUpstream fills upstream's cache with the content of the cluster, except pods.
+func (c *recordingCache) fillUpstream(w ClusterSpec) {
+	for _, node := range w.Nodes {
+		if err := c.AddOrUpdateNode(node); err != nil {
+			panic(err)
+		}
+	}
+	for _, class := range w.PriorityClasses {
+		c.AddPriorityClass(class)
+	}
+	for _, group := range w.PodGroups {
+		c.AddPodGroupV1beta1(group)
+	}
+	for _, queue := range append(w.Queues, schedulertesting.MakeQueue().Name(schedulertesting.Queue).Obj()) {
+		if c.Queues[api.QueueID(queue.Name)] == nil {
+			c.AddQueueV1beta1(queue)
+		}
+	}
+}
+
 // AddPod adds a pod as the pod informer would. If a plugin of an earlier session has called CountResources, the pod's
 // requests are changed to the amounts that this plugin counts.
 func (c *Cluster) AddPod(pod *v1.Pod) {
 	c.cache.sums.Count(pod)
-	c.cache.AddPod(pod)
 	if c.cache.books != nil {
 		c.cache.books.Pods.Show(pod)
+	} else {
+		c.cache.AddPod(pod)
 	}
 }
 

@@ -85,6 +85,9 @@ func (m *Cache) BeginSession() {
 	m.Holds.beginSession(time.Now())
 }
 
+// HasExplanations reports whether CachedExplanation may return true for some gang.
+func (m *Cache) HasExplanations() bool { return len(m.Gangs)+len(m.formerGangs) > 0 }
+
 // CachedExplanation returns why a gang with this fingerprint did not fit in this session or in the last one; false if
 // the cache has no explanation for the fingerprint.
 func (m *Cache) CachedExplanation(fingerprint uint64) (Explanation, bool) {

@@ -66,10 +66,11 @@ func RecordUnplaced(r *state.Attempt) {
 		explainByTopology(r, &e)
 	}
 	e.Message += paused(r)
-	if r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers() {
-		r.Found.Fingerprint = 0 // without proof that the gang cannot fit, the next session tries again
+	fingerprint := uint64(0)
+	if r.Found.Unfinished == 0 && !r.Found.RefusedBeyondNumbers() { // without proof that the gang cannot fit, the next session tries again
+		fingerprint = r.Fingerprint()
 	}
-	found := crosssession.Explanation{Fingerprint: r.Found.Fingerprint, Explanation: e, PendingReason: framework.PendingReason{Reason: pendingReasonOf(e), Message: e.Message}}
+	found := crosssession.Explanation{Fingerprint: fingerprint, Explanation: e, PendingReason: framework.PendingReason{Reason: pendingReasonOf(e), Message: e.Message}}
 	if r.Groups == nil && r.Planner == nil {
 		r.Run.SetPendingReason(r.Job, found.PendingReason)
 		found.Tasks = taskMessages(r)
@@ -292,10 +293,10 @@ func explainByTopology(r *state.Attempt, e *framework.GangExplanation) {
 // Reuse records for the gang the explanation of an equal gang, from this session or the last one, if nothing on which
 // the explanation depends has changed. It returns false if no such explanation exists, so that the gang must be tried.
 func Reuse(r *state.Attempt) bool {
-	if r.Found.Fingerprint = r.FingerprintOf(); r.Found.Fingerprint == 0 {
+	if !r.Run.CrossSession.HasExplanations() || r.Fingerprint() == 0 {
 		return false
 	}
-	found, ok := r.Run.CrossSession.CachedExplanation(r.Found.Fingerprint)
+	found, ok := r.Run.CrossSession.CachedExplanation(r.Fingerprint())
 	if !ok {
 		return false
 	}

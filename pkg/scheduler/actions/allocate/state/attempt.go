@@ -44,9 +44,9 @@ type Attempt struct {
 
 // Findings are the results of an attempt, for its explanation.
 type Findings struct {
-	// Fingerprint is a hash of everything that the attempt's result depends on; 0 if a part of it cannot be compared
-	// between sessions.
-	Fingerprint uint64
+	// fingerprint is the attempt's Fingerprint, if fingerprinted is set.
+	fingerprint   uint64
+	fingerprinted bool
 	// Unfinished counts the searches that continue in another session, or failed for a reason that the attempt's
 	// Fingerprint does not cover.
 	Unfinished int

@@ -12,9 +12,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// FingerprintOf returns a hash of everything that decides whether the job can be placed; 0 if a part of that cannot be
-// compared between sessions.
-func (r *Attempt) FingerprintOf() uint64 {
+// Fingerprint returns a hash of everything that decides whether the job can be placed; 0 if a part of that cannot be
+// compared between sessions. It is computed once for each attempt, before the first trial or after all trials are undone.
+func (r *Attempt) Fingerprint() uint64 {
+	if !r.Found.fingerprinted {
+		r.Found.fingerprint, r.Found.fingerprinted = r.makeFingerprint(), true
+	}
+	return r.Found.fingerprint
+}
+
+func (r *Attempt) makeFingerprint() uint64 {
 	if Sharded() || !(r.Run.Progress.GangDecides && r.Pending.IsShort(r.Job)) && r.Run.Progress.JobReady(r.Job) {
 		return 0
 	}
