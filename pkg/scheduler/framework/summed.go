@@ -21,23 +21,43 @@ var addingPlugins = [...]string{"capacity", "drf", "overcommit", "proportion"}
 // task with the sum of requests replaces a job's placed tasks. Functions of the plugin that are called later see the
 // complete jobs. A plugin of AdmissionLimiters also opens with stand-ins, so that it counts only the resources that
 // admitted gangs hold (countHeldOnly).
-type summedPlugin struct{ vcframework.Plugin }
+type summedPlugin struct {
+	vcframework.Plugin
+	opening *openingJobs
+}
 
 func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
-	var summaries snapshot.Summaries
-	defer summaries.Undo()
-	for _, job := range ssn.Jobs {
-		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // of a job with minResources, upstream counts the placed tasks, so Show keeps their number
-	}
+	p.opening.show(ssn)
+	defer p.opening.summaries.Undo()
 	if slices.Contains(AdmissionLimiters[:], p.Name()) {
 		defer countHeldOnly(ssn.Jobs)()
 	}
 	p.Plugin.OnSessionOpen(ssn)
 }
 
+// openingJobs are the jobs of the session that opened last, with the summaries that its summedPlugins share. No plugin
+// places or removes tasks while the plugins open.
+type openingJobs struct {
+	session   *vcframework.Session
+	summaries snapshot.Summaries
+}
+
+func (o *openingJobs) show(ssn *vcframework.Session) {
+	if o.session == ssn {
+		o.summaries.Again()
+		return
+	}
+	o.session = ssn
+	o.summaries.Forget()
+	for _, job := range ssn.Jobs {
+		o.summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // of a job with minResources, upstream counts the placed tasks, so Show keeps their number
+	}
+}
+
 // sumFor wraps the addingPlugins that the tiers name in a summedPlugin, for this and later sessions. A plugin that this
 // project registered under such a name is not wrapped.
 func (r *Registry) sumFor(tiers []conf.Tier) {
+	opening := &openingJobs{}
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
 			if _, ours := r.specs[option.Name]; ours || !slices.Contains(addingPlugins[:], option.Name) {
@@ -48,7 +68,7 @@ func (r *Registry) sumFor(tiers []conf.Tier) {
 				continue
 			}
 			if _, summed := build(vcframework.Arguments{}).(summedPlugin); !summed {
-				vcframework.RegisterPluginBuilder(option.Name, func(args vcframework.Arguments) vcframework.Plugin { return summedPlugin{build(args)} })
+				vcframework.RegisterPluginBuilder(option.Name, func(args vcframework.Arguments) vcframework.Plugin { return summedPlugin{build(args), opening} })
 			}
 		}
 	}
@@ -72,4 +92,5 @@ func (c *closingJobs) closed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.summaries.Undo()
+	c.summaries.Forget()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,8 +100,12 @@ func TestPluginsKnowFromSummariesWhatTheyKnowFromTasks(t *testing.T) {
 	for seed := range uint64(summedWorlds.Of(t)) {
 		r := rand.New(rand.NewPCG(seed, 20))
 		c := randomQueues(t, r)
-		for _, name := range addingPlugins {
-			ssn := vcframework.OpenSession(c, nil, nil)
+		var ssn *vcframework.Session
+		opening := &openingJobs{}
+		for i, name := range slices.Concat(addingPlugins[:], addingPlugins[:]) {
+			if i == 0 || r.IntN(2) == 0 {
+				ssn = vcframework.OpenSession(c, nil, nil) // otherwise the plugins open in the same session
+			}
 			jobs := map[api.JobID]string{}
 			for id, job := range ssn.Jobs {
 				jobs[id] = fmt.Sprint(len(job.Tasks), len(job.TaskStatusIndex), len(job.TaskStatusIndex[api.Running]))
@@ -112,7 +117,7 @@ func TestPluginsKnowFromSummariesWhatTheyKnowFromTasks(t *testing.T) {
 			}
 			asTheyAre.OnSessionOpen(ssn)
 			undo()
-			summed := summedPlugin{builders[name](vcframework.Arguments{})}
+			summed := summedPlugin{builders[name](vcframework.Arguments{}), opening}
 			summed.OnSessionOpen(ssn)
 			if !reflect.DeepEqual(asTheyAre, summed.Plugin) {
 				t.Fatalf("world %d: plugin %s differs on summaries:\n%+v\nwant\n%+v", seed, name, summed.Plugin, asTheyAre)

@@ -29,6 +29,8 @@ type wholeJob struct {
 	job   *api.JobInfo
 	tasks map[api.TaskID]*api.TaskInfo
 	index map[api.TaskStatus]api.TasksMap
+	// shown is the index of the summary.
+	shown map[api.TaskStatus]api.TasksMap
 }
 
 // Show replaces the job's placed tasks by a summary: one task with the sum of their requests. It does nothing if the
@@ -45,7 +47,6 @@ func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 	if placed <= fewTasks || hasZeros(job.Allocated) {
 		return
 	}
-	s.whole = append(s.whole, wholeJob{job, job.Tasks, job.TaskStatusIndex})
 	shown := make(map[api.TaskStatus]api.TasksMap, len(job.TaskStatusIndex)+1)
 	for status, tasks := range job.TaskStatusIndex {
 		if !api.AllocatedStatus(status) {
@@ -56,16 +57,28 @@ func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 		shown[api.Running] = s.placeholdersOf(placed - 1)
 	}
 	shown[api.Bound] = api.TasksMap{"": {Job: job.UID, Resreq: job.Allocated.Clone()}}
+	s.whole = append(s.whole, wholeJob{job, job.Tasks, job.TaskStatusIndex, shown})
 	job.Tasks, job.TaskStatusIndex = shown[api.Pending], shown
 }
 
 // Undo restores the placed tasks of all jobs that Show has changed.
 func (s *Summaries) Undo() {
-	for _, whole := range s.whole {
+	for i := range s.whole {
+		whole := &s.whole[i]
 		whole.job.Tasks, whole.job.TaskStatusIndex = whole.tasks, whole.index
 	}
-	s.whole = nil
 }
+
+// Again shows the summaries that Show has made before Undo. The tasks of their jobs must not have changed since.
+func (s *Summaries) Again() {
+	for i := range s.whole {
+		whole := &s.whole[i]
+		whole.job.Tasks, whole.job.TaskStatusIndex = whole.shown[api.Pending], whole.shown
+	}
+}
+
+// Forget drops all summaries. It is called after Undo.
+func (s *Summaries) Forget() { s.whole = nil }
 
 func (s *Summaries) placeholdersOf(count int) api.TasksMap {
 	if known, ok := s.placeholders[count]; ok {
