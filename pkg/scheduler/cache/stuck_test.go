@@ -148,6 +148,46 @@ func TestARollbackThatFailsLateIsReportedWithItsError(t *testing.T) {
 	})
 }
 
+// TestAWaitOnThePodEndsWithARepeatedFailure checks that the condition of a pod no longer tells of a long wait once its
+// gang has failed, even if the gang fails as it did before.
+func TestAWaitOnThePodEndsWithARepeatedFailure(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.gangOf(2, 2)
+		long := make(chan struct{})
+		var second atomic.Bool
+		step := binding.Step{Plugin: "storage", Timeout: time.Hour, PreBind: func(_ context.Context, task *api.TaskInfo, _ string) error {
+			if second.Load() {
+				<-long
+			}
+			if task.Name == "p1" {
+				return errBroken
+			}
+			return nil
+		}}
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.SealTransactions()
+		w.catchUp()
+		failed := w.podScheduled("p1")
+		if !strings.Contains(failed, "it is broken") {
+			t.Fatalf("condition of the pod after the first failure is %q", failed)
+		}
+		second.Store(true)
+		time.Sleep(10 * time.Minute)
+		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
+		w.SealTransactions()
+		time.Sleep(time.Minute)
+		w.catchUp()
+		if got := w.podScheduled("p1"); !strings.Contains(got, "PreBindPending") {
+			t.Fatalf("condition of the pod during the long step is %q", got)
+		}
+		close(long)
+		w.catchUp()
+		if diff := cmp.Diff(failed, w.podScheduled("p1")); diff != "" {
+			t.Errorf("condition of the pod after the second failure (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestALongWaitInPreBindIsReported(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)

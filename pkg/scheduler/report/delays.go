@@ -19,7 +19,7 @@ import (
 )
 
 // stepEnded is the message of a pod whose long pre-bind step has ended, until the pod is bound or fails.
-const stepEnded = "A long pre-bind step has ended; the remaining steps run before the pod is bound"
+const stepEnded = "A long pre-bind step has ended; the pod is bound after its remaining steps, with its gang"
 
 // delayObserver is an observer of bind transactions. It calls the wrapped observer, and reports members that wait long
 // in events and conditions.

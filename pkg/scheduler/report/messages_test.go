@@ -32,7 +32,7 @@ func TestAStepThatEndsIsReported(t *testing.T) {
 		for _, c := range w.cluster.Pod("p0").Status.Conditions {
 			got += string(c.Type) + "=" + string(c.Status) + " " + c.Reason + ": " + c.Message
 		}
-		want := "PodScheduled=False SchedulerError: A long pre-bind step has ended; the remaining steps run before the pod is bound"
+		want := "PodScheduled=False SchedulerError: A long pre-bind step has ended; the pod is bound after its remaining steps, with its gang"
 		if got != want {
 			t.Errorf("the pod's conditions are %q, want %q", got, want)
 		}

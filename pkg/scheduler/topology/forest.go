@@ -28,10 +28,13 @@ type Level struct {
 	Short string
 }
 
-// Problem is a misconfiguration that the forest works around: nodes that two node groups of one level claim.
+// Problem is a misconfiguration that the forest works around: nodes of two node groups of which neither contains the
+// other.
 type Problem struct {
 	// HyperNode is the HyperNode that does not get the nodes. Winner is the path of the node group that gets them.
 	HyperNode, Winner string
+	// Wider reports whether Winner gets the nodes because it is of a wider level. Otherwise both are of the same level.
+	Wider bool
 	// Nodes are the names of the nodes that HyperNode and Winner both claim, sorted.
 	Nodes []string
 }
@@ -42,8 +45,12 @@ func (p Problem) String() string {
 	if more := len(p.Nodes) - 1; more > 0 {
 		nodes, list = fmt.Sprintf("node %q and %d more are", p.Nodes[0], more), "each node"
 	}
+	where, why := "of the same tier", "first by name"
+	if p.Wider {
+		where, why = "of different tiers, neither inside the other", "wider tier"
+	}
 	winner := path.Base(p.Winner)
-	return fmt.Sprintf("%s in HyperNodes %q and %q of the same tier; %q is used (first by name); list %s in only one of them", nodes, winner, p.HyperNode, winner, list)
+	return fmt.Sprintf("%s in HyperNodes %q and %q %s; %q is used (%s); list %s in only one of them", nodes, winner, p.HyperNode, where, winner, why, list)
 }
 
 // Levels lists the levels from the widest to the narrowest.

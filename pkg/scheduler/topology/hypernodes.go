@@ -115,7 +115,7 @@ func assignNodes(levels []Level, hyperNodes []HyperNode) *Forest {
 					lost[has] = append(lost[has], node)
 				}
 			}
-			problems = append(problems, problemsOf(h, lost)...)
+			problems = append(problems, problemsOf(h, level, lost)...)
 		}
 	}
 	f := buildForest(levels, ofNode)
@@ -146,11 +146,11 @@ func (g *Group) within(other *Group) bool {
 	return false
 }
 
-func problemsOf(h HyperNode, lost map[*Group][]string) []Problem {
+func problemsOf(h HyperNode, level int, lost map[*Group][]string) []Problem {
 	var problems []Problem
 	for winner, nodes := range lost {
 		slices.Sort(nodes)
-		problems = append(problems, Problem{HyperNode: h.Name, Winner: winner.Path(), Nodes: nodes})
+		problems = append(problems, Problem{HyperNode: h.Name, Winner: winner.Path(), Wider: winner.Level < level, Nodes: nodes})
 	}
 	slices.SortFunc(problems, func(l, r Problem) int { return cmp.Compare(l.Winner, r.Winner) })
 	return problems

@@ -102,6 +102,12 @@ func TestForestOfHyperNodes(t *testing.T) {
 			want:         []string{"a: n1 [l1]", "a/l1: n1"},
 			wantProblems: []string{`node "n1" is in HyperNodes "l1" and "l2" of the same tier; "l1" is used (first by name); list the node in only one of them`},
 		},
+		"a node in a group and in a wider one beside it": {
+			hyperNodes:   []HyperNode{hyperNode("a", 3, "", "n1", "n2"), hyperNode("z", 2, "a", "n1", "n2"), hyperNode("c", 1, "a", "n1")},
+			wantLevels:   []Level{{Name: "3"}, {Name: "2"}, {Name: "1"}},
+			want:         []string{"a: n1 n2 [z]", "a/z: n1 n2"},
+			wantProblems: []string{`node "n1" is in HyperNodes "z" and "c" of different tiers, neither inside the other; "z" is used (wider tier); list the node in only one of them`},
+		},
 		"members that name each other in a circle end nowhere": {
 			hyperNodes: []HyperNode{hyperNode("a", 3, "", "n1"), hyperNode("b", 2, "c", "n2"), hyperNode("c", 1, "b", "n2")},
 			wantLevels: []Level{{Name: "3"}, {Name: "2"}, {Name: "1"}},

@@ -73,19 +73,29 @@ func (w *testCluster) recover() {
 // TestAReleasedVolumeIsLeft: the rollback does not make a released volume available, because it may have data of the
 // deleted claim. The reclaim policy may already be deleting the volume, which would destroy the next claim's data. For
 // policy Retain an event notifies the administrator.
+//
+// In one case the volume controller has not released the volume yet.
 func TestAReleasedVolumeIsLeft(t *testing.T) {
-	for policy, reported := range map[v1.PersistentVolumeReclaimPolicy]bool{
-		v1.PersistentVolumeReclaimRetain: true, v1.PersistentVolumeReclaimDelete: false, v1.PersistentVolumeReclaimRecycle: false, "": false,
+	for name, c := range map[string]struct {
+		policy   v1.PersistentVolumeReclaimPolicy
+		phase    v1.PersistentVolumePhase
+		reported bool
+	}{
+		"retained":            {v1.PersistentVolumeReclaimRetain, v1.VolumeReleased, true},
+		"retained, and bound": {v1.PersistentVolumeReclaimRetain, v1.VolumeBound, true},
+		"deleted":             {v1.PersistentVolumeReclaimDelete, v1.VolumeReleased, false},
+		"recycled":            {v1.PersistentVolumeReclaimRecycle, v1.VolumeReleased, false},
+		"no policy":           {"", v1.VolumeReleased, false},
 	} {
-		t.Run(string(policy), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			v := local("v", "n1")
-			v.Spec.PersistentVolumeReclaimPolicy = policy
+			v.Spec.PersistentVolumeReclaimPolicy = c.policy
 			run(t, map[string]any{bindTimeoutArgument: 1}, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), v}), func(w *testCluster) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
 				end := w.preBind(task)
 				w.remove("c")
-				w.phase("v", v1.VolumeReleased)
+				w.phase("v", c.phase)
 				if end() == nil {
 					t.Fatal("the step succeeded, want an error")
 				}
@@ -94,8 +104,8 @@ func TestAReleasedVolumeIsLeft(t *testing.T) {
 				if w.volume("v").Spec.ClaimRef == nil {
 					t.Error("the released volume was made available")
 				}
-				if events := w.events.Take(); len(events) > 0 != reported {
-					t.Errorf("the events are %q, want one: %v", events, reported)
+				if events := w.events.Take(); len(events) > 0 != c.reported {
+					t.Errorf("the events are %q, want one: %v", events, c.reported)
 				}
 			})
 		})

@@ -122,11 +122,11 @@ func isUnbound(pv *v1.PersistentVolume) bool {
 	return pv.Status.Phase == v1.VolumeAvailable || pv.Status.Phase == v1.VolumePending
 }
 
-// reportReleased writes an event on a volume that is Released because its claim was deleted. The volume stays Released, because it
-// may have been bound and hold data. A volume whose reclaim policy is not Retain gets no event, because Kubernetes deletes or
+// reportReleased writes an event on a volume that is Released, or soon will be, because its claim was deleted. The
+// volume stays Released, because it may have been bound and hold data. A volume whose reclaim policy is not Retain gets no event, because Kubernetes deletes or
 // wipes such a volume.
 func (w *writer) reportReleased(pv *v1.PersistentVolume) {
-	if pv.Status.Phase != v1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimRetain {
+	if isUnbound(pv) || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimRetain {
 		return
 	}
 	w.recorder.Eventf(pv, v1.EventTypeWarning, VolumeReleasedReason,
