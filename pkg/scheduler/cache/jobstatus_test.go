@@ -53,6 +53,29 @@ func (w *harness) settled() {
 	w.cluster.Events.Take()
 }
 
+// TestACompletedGangIsNotUnschedulable checks that a gang of which no member waits is not reported as unschedulable
+// because too few of its members succeeded, as upstream reports it.
+func TestACompletedGangIsNotUnschedulable(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.add(gpuNodes(1)...)
+		w.add(schedtest.MakePodGroup().Name("g").MinMember(3).Phase(v1beta1.PodGroupRunning).Obj())
+		for i, phase := range []v1.PodPhase{v1.PodSucceeded, v1.PodFailed, v1.PodFailed} {
+			w.add(pod(i).Node("n00").Phase(phase).Obj())
+		}
+		w.settled()
+		w.verdict(func(job *api.JobInfo) {
+			saysUnschedulable(job)
+			job.PodGroup.Status.Phase = scheduling.PodGroupCompleted
+		})
+		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+			t.Errorf("the completed gang has the condition %s", got)
+		}
+		if events := w.cluster.Events.Take(); len(events) > 0 {
+			t.Errorf("the events are %q, want none", events)
+		}
+	})
+}
+
 // TestATimeOutIsOneEventOfThePodGroup checks that a timeout is one event of the PodGroup, which plugin coscheduling
 // records when it requeues the gang. Each pod has its own event.
 func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {

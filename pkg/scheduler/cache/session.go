@@ -33,7 +33,7 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, ma
 	for _, fault := range c.hyperNodes.invalid() {
 		c.reports.InvalidHyperNode(fault.hyperNode, fault.message)
 	}
-	c.reports.Unseen(seen, c.quarantine.objects.Gangs())
+	c.reports.Unseen(seen, c.quarantine.objects.Gangs(), c.quarantine.objects.Queues())
 	logger().V(3).Info("Snapshot for a session", "jobs", len(given.Jobs), "queues", len(given.Queues), "nodes", len(given.Nodes))
 	return given, nodeMap, annotations
 }

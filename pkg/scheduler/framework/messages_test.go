@@ -68,6 +68,12 @@ func TestMessages(t *testing.T) {
 		t.Errorf("without plugins that require the state, a queue without a state is not open: %v", reason)
 	}
 
+	gatedFurther := jobOf(t, 1, 2, pending, pending, api.Running)
+	gatedFurther.PodGroup.Status.Phase = scheduling.PodGroupRunning
+	gatedOfPending := jobOf(t, 2, 1, pending, pending, api.Running, api.Running)
+	gatedOfPending.MinAvailable = 4
+	gatedOfPending.PodGroup.Status.Phase = scheduling.PodGroupRunning
+	furtherReason, pendingReason := pendingReasonOf(ssn, gatedFurther), pendingReasonOf(ssn, gatedOfPending)
 	untriedReason, unadmittedReason := unexplained(untried), unexplained(unadmitted)
 	got := map[string]string{
 		"pods are missing":               lacks(group(4), pod(), pod()),
@@ -82,6 +88,8 @@ func TestMessages(t *testing.T) {
 		"a pod of a role has a gate":         lacks(group(1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("launcher").Gate("quota")),
 		"a pod of a sub-group has a gate":    lacks(group(2).SubGroups("racks", "sub", 2, 1), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b").Gate("quota")),
 		"room is being made":                 releases.Reason + ": " + releases.Message,
+		"only gated pods wait":               furtherReason.Reason + ": " + furtherReason.Message,
+		"too few pending pods have no gate":  pendingReason.Reason + ": " + pendingReason.Message,
 		"no action tried it":                 untriedReason.Reason + ": " + untriedReason.Message,
 		"enqueue did not admit it yet":       unadmittedReason.Reason + ": " + unadmittedReason.Message,
 		"the queue is closed":                notOpenText.Reason + ": " + notOpenText.Message,
@@ -103,6 +111,8 @@ func TestMessages(t *testing.T) {
 		"a pod of a role has a gate":         `SchedulingGated: 1 of 1 pod of role "launcher" waits for scheduling gates: quota; minTaskMember of "launcher" is 1`,
 		"a pod of a sub-group has a gate":    `SchedulingGated: 1 of 3 pods waits for scheduling gates: quota; sub-group policy "ns/g/racks" requires 2 complete sub-groups and has 1 without gated pods`,
 		"room is being made":                 "NotEnoughResources: 2 of its members wait for resources that are being released",
+		"only gated pods wait":               "SchedulingGated: 2 of 2 pending pods wait for scheduling gates: quota",
+		"too few pending pods have no gate":  "SchedulingGated: 1 of 2 pending pods waits for scheduling gates: quota; only pending pods count for the minimum, by the gang's match policy or because earlier pods have ended",
 		"no action tried it":                 "NotEnoughResources: not tried by any action yet; if this lasts, check that the scheduler's configuration has action allocate",
 		"enqueue did not admit it yet":       "NotEnqueued: not admitted by action enqueue yet; if this lasts, check that the scheduler's configuration has actions enqueue and allocate",
 		"the queue is closed":                "QueueNotOpen: queue closed is Closed and accepts no pods; have it opened, or use another queue",

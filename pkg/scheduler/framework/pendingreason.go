@@ -53,6 +53,9 @@ type PendingReason struct {
 
 // SetPendingReason records why an action of this session did not place the gang.
 func (ssn *Session) SetPendingReason(job api.JobID, reason PendingReason) {
+	if ssn.pendingReasons == nil {
+		ssn.pendingReasons = map[api.JobID]PendingReason{}
+	}
 	ssn.pendingReasons[job] = reason
 }
 
@@ -121,8 +124,13 @@ func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
 		reason.Message += foreignPods(ssn.InformerFactory(), job)
 		return reason
 	}
-	if invalid != nil && job.MinAvailable > job.PodGroup.Spec.MinMember {
-		return lacksPendingPods(job, invalid.Reason)
+	if job.MinAvailable > job.PodGroup.Spec.MinMember {
+		if invalid != nil {
+			return lacksPendingPods(job, invalid.Reason)
+		}
+		if gatedPods(job) > 0 && job.ReadyTaskNum()+int32(countPending(job)-gatedPods(job)) < job.MinAvailable {
+			return PendingReason{SchedulingGated, furtherGatesText(job) + "; " + pendingCount}
+		}
 	}
 	if reason, ok := awaitsRelease(job); ok {
 		return reason
@@ -146,6 +154,9 @@ func unexplained(job *api.JobInfo) PendingReason {
 	}
 	if first != nil {
 		return PendingReason{NotEnoughResources, job.NodesFitErrors[first.UID].Error()}
+	}
+	if gated := gatedPods(job); gated > 0 && gated == countPending(job) {
+		return PendingReason{SchedulingGated, furtherGatesText(job)}
 	}
 	if job.IsPending() {
 		return PendingReason{NotEnqueued, "not admitted by action enqueue yet; if this lasts, check that the scheduler's configuration has actions enqueue and allocate"}

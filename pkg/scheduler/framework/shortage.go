@@ -154,11 +154,7 @@ func gatesText(job *api.JobInfo) string {
 			minimum = fmt.Sprintf("minTaskMember of %s is %d", brief.Value(role), minima[role])
 		}
 	}
-	names := brief.List{First: maxNamed}
-	for gate := range gates {
-		names.Add(brief.Part(gate))
-	}
-	return fmt.Sprintf("%s for scheduling gates: %s%s; %s", waiting, strings.Join(names.Items(), ", "), names.More(), minimum)
+	return fmt.Sprintf("%s for scheduling gates: %s; %s", waiting, gateNames(gates), minimum)
 }
 
 // gatedSubGroupsText names the sub-group policy that has too few sub-groups that are complete without the gated pods.
@@ -185,6 +181,39 @@ func wait(n int) string {
 	return "wait"
 }
 
+// pendingCount says which pods count for the minimum of a gang whose MinAvailable plugin coscheduling has raised.
+const pendingCount = "only pending pods count for the minimum, by the gang's match policy or because earlier pods have ended"
+
+// gatedPods returns how many pending pods have scheduling gates.
+func gatedPods(job *api.JobInfo) (n int) {
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if gated(task) {
+			n++
+		}
+	}
+	return n
+}
+
+// furtherGatesText names the gates of the pending pods.
+func furtherGatesText(job *api.JobInfo) string {
+	gates := map[string]bool{}
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		for _, gate := range task.Pod.Spec.SchedulingGates {
+			gates[gate.Name] = true
+		}
+	}
+	gated := gatedPods(job)
+	return fmt.Sprintf("%d of %s %s for scheduling gates: %s", gated, brief.Count(countPending(job), "pending pod"), wait(gated), gateNames(gates))
+}
+
+func gateNames(gates map[string]bool) string {
+	names := brief.List{First: maxNamed}
+	for gate := range gates {
+		names.Add(brief.Part(gate))
+	}
+	return strings.Join(names.Items(), ", ") + names.More()
+}
+
 // lacksPendingPods returns why a gang that has all its pods waits, if pods that have nodes do not count for its minimum.
 func lacksPendingPods(job *api.JobInfo, reason string) PendingReason {
 	least, pending := job.PodGroup.Spec.MinMember, int32(countPending(job))
@@ -192,7 +221,7 @@ func lacksPendingPods(job *api.JobInfo, reason string) PendingReason {
 	if pending >= least {
 		text = "the minima of roles need more pending pods"
 	}
-	return PendingReason{reason, text + "; by the gang's match policy, pods that have nodes do not count"}
+	return PendingReason{reason, text + "; " + pendingCount}
 }
 
 // awaitsRelease reports whether the gang's minimum will fit once the resources that are being released are free.

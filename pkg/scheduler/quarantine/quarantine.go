@@ -55,6 +55,19 @@ func (a *Quarantine) Why(gang api.JobID) (reason, message string, is bool) {
 // Verdict is the reason why an object is quarantined, with a message for users.
 type Verdict struct{ Reason, Message string }
 
+// Queues returns the verdict on each quarantined queue.
+func (a *Quarantine) Queues() map[api.QueueID]Verdict {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	why := map[api.QueueID]Verdict{}
+	for it, held := range a.bisector.quarantined {
+		if it.kind == queueObject {
+			why[api.QueueID(it.name)] = Verdict{SchedulerPanic, held.message}
+		}
+	}
+	return why
+}
+
 // Gangs returns the verdict on each quarantined gang.
 func (a *Quarantine) Gangs() map[api.JobID]Verdict {
 	a.mu.Lock()

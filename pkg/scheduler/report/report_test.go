@@ -12,14 +12,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -121,7 +125,7 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
-				w.Unseen(tt.seen, nil)
+				w.Unseen(tt.seen, nil, nil)
 				if got := w.cluster.Events.Take(); len(got) > 0 {
 					t.Errorf("reported before its queue may have come: %q", got)
 				}
@@ -129,14 +133,42 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 					t.Errorf("another session is requested: %v, want %v", w.woken > 0, young)
 				}
 				w.settle()
-				w.Unseen(tt.seen, nil)
-				w.Unseen(tt.seen, nil)
+				w.Unseen(tt.seen, nil, nil)
+				w.Unseen(tt.seen, nil, nil)
 				if diff := cmp.Diff(tt.want, slices.Sorted(slices.Values(w.cluster.Events.Take()))); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
+}
+
+// TestAGangOfAQuarantinedQueueIsReported checks that a gang that sessions leave out because its queue is quarantined
+// has the condition that says so.
+func TestAGangOfAQuarantinedQueueIsReported(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		queue := &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Queue}}
+		w.books.Lock()
+		w.books.Tables.ShowQueue(queue)
+		w.books.Unlock()
+		verdicts := map[api.QueueID]quarantine.Verdict{schedtest.Queue: {Reason: quarantine.SchedulerPanic, Message: "a plugin panics"}}
+		w.Unseen(0, nil, verdicts)
+		w.settle()
+		w.Unseen(0, nil, verdicts)
+		synctest.Wait()
+		const why = `queue "` + schedtest.Queue + `" is in quarantine: a plugin panics`
+		want := []string{"Warning FailedScheduling p0: " + why, "Warning Unschedulable g: " + why}
+		if diff := cmp.Diff(want, slices.Sorted(slices.Values(w.cluster.Events.Take()))); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		var got []string
+		for _, c := range w.cluster.PodGroup("g").Status.Conditions {
+			got = append(got, string(c.Type)+" "+c.Reason+": "+c.Message)
+		}
+		if diff := cmp.Diff([]string{"Unschedulable SchedulerPanic: " + why}, got); diff != "" {
+			t.Errorf("conditions of the PodGroup (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes checks that a failure with the same cause as the last one is not

@@ -119,6 +119,9 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 			status.Phase = scheduling.PodGroupInqueue
 		}
 	}
+	if status.Phase == scheduling.PodGroupCompleted && !framework.HasPending(job) {
+		removeCondition(status, isUnschedulable) // nothing waits: upstream reports that fewer members succeeded than the minimum
+	}
 	if status.Phase == scheduling.PodGroupCompleted && framework.HasPending(job) && len(job.TaskStatusIndex[api.Succeeded])+len(job.TaskStatusIndex[api.Failed]) == 0 {
 		status.Phase = waitingPhase(job) // upstream sets phase Completed for a gang without members
 	}

@@ -18,12 +18,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// unseenGang is a gang that no session sees, because its PodGroup or its queue does not exist, or because it is
-// quarantined.
+// unseenGang is a gang that no session sees, because its PodGroup or its queue does not exist, or because it or its
+// queue is quarantined.
 type unseenGang struct {
-	group   *api.PodGroup // nil if the PodGroup does not exist
-	pods    []*v1.Pod     // the gang's pods that wait to be placed
-	message string
+	group *api.PodGroup // nil if the PodGroup does not exist
+	pods  []*v1.Pod     // the gang's pods that wait to be placed
+	// reason and message are those of the PodGroup's condition.
+	reason, message string
 	// quarantined is the reason of the quarantine; empty if the gang is not quarantined.
 	quarantined string
 	// again reports whether the events of the gang's pods are recorded again, although the pods have the message already.
@@ -69,9 +70,9 @@ func (u *unseen) due(found map[api.JobID]*unseenGang) (ripe []*unseenGang, young
 
 // Unseen reports what is missing for gangs that sessions do not see. It waits a moment before the report, because
 // objects that are submitted together arrive one after the other. seen is the number of gangs that the session sees; if
-// these are all gangs, Unseen reports nothing. quarantined are the quarantined gangs.
-func (r *Reporter) Unseen(seen int, quarantined map[api.JobID]quarantine.Verdict) {
-	ripe, young := r.unseen.due(r.findUnseen(seen, quarantined))
+// these are all gangs, Unseen reports nothing. quarantined are the quarantined gangs, and queues the quarantined queues.
+func (r *Reporter) Unseen(seen int, quarantined map[api.JobID]quarantine.Verdict, queues map[api.QueueID]quarantine.Verdict) {
+	ripe, young := r.unseen.due(r.findUnseen(seen, quarantined, queues))
 	if young {
 		r.wakeSoon()
 	}
@@ -82,7 +83,7 @@ func (r *Reporter) Unseen(seen int, quarantined map[api.JobID]quarantine.Verdict
 
 // findUnseen returns the gangs that no session sees and that wait to be placed. Gangs without pods count, too, because
 // the pods of a Volcano Job are created only after its PodGroup was admitted.
-func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Verdict) map[api.JobID]*unseenGang {
+func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Verdict, queues map[api.QueueID]quarantine.Verdict) map[api.JobID]*unseenGang {
 	r.books.Lock()
 	defer r.books.Unlock()
 	if r.books.Jobs.Len() == seen {
@@ -98,11 +99,14 @@ func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Ver
 		case !framework.HasPending(job):
 			continue
 		case r.books.Tables.Queues[job.Queue] == nil:
-			gang.group = r.outlet.groupOf(job)
+			gang.group, gang.reason = r.outlet.groupOf(job), framework.QueueNotFound
 			gang.message = fmt.Sprintf("queue %s does not exist; create it, or correct spec.queue", brief.Value(string(job.Queue)))
 		case quarantined[id].Message != "":
 			gang.group = job.PodGroup.Clone()
 			gang.quarantined, gang.message = quarantined[id].Reason, quarantined[id].Message
+		case queues[job.Queue].Message != "":
+			gang.group, gang.reason = r.outlet.groupOf(job), queues[job.Queue].Reason
+			gang.message = brief.Text(fmt.Sprintf("queue %s is in quarantine: %s", brief.Value(string(job.Queue)), queues[job.Queue].Message))
 		default:
 			continue
 		}
@@ -124,7 +128,7 @@ func (r *Reporter) reportUnseen(gang *unseenGang) {
 	case gang.quarantined != "": // the PodGroup's condition was set when the gang was quarantined
 		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.quarantined, gang.message)
 	default:
-		condition := unschedulable(framework.QueueNotFound, gang.message)
+		condition := unschedulable(gang.reason, gang.message)
 		setCondition(&gang.group.Status, condition)
 		r.outlet.status.PutPodGroup(gang.group, false)
 		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, string(condition.Type), gang.message)

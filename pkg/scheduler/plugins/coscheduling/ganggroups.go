@@ -51,7 +51,7 @@ func (s *session) formGroup(g *gang) {
 		switch {
 		case !agrees && across: // the message must not reveal to a tenant whether gangs of other namespaces exist
 			unknown.Add(name.String())
-		case s.ssn.Jobs[uid] == nil || s.ssn.Jobs[uid].PodGroup == nil:
+		case s.ssn.Jobs[uid] == nil || s.ssn.Jobs[uid].PodGroup == nil || s.ssn.Jobs[uid].PodGroup.UID == "": // pods of a deleted PodGroup have a job with a made-up one
 			missing.Add(name.String())
 		case !agrees:
 			apart.Add(name.String())

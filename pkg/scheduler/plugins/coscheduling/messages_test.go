@@ -21,6 +21,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -49,6 +50,21 @@ func TestMessages(t *testing.T) {
 		c := conditionOf(job.PodGroup, scheduling.PodGroupUnschedulableType)
 		return c.Reason + ": " + c.Message
 	}
+	// withoutPodGroup returns why gang x is pending if gang y has pods on nodes and no PodGroup. The cache then gives the
+	// session a PodGroup that does not exist, so it has no UID.
+	withoutPodGroup := func(x, y gangOf) string {
+		deleted := y.podGroup()
+		deleted.UID, deleted.Annotations = "", nil
+		cluster := sessiontest.New(sessiontest.ClusterSpec{PodGroups: []*v1beta1.PodGroup{x.podGroup(), deleted}, Pods: append(x.pods(), y.pods()...),
+			Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "9", "memory": "1Gi", "pods": "100"}).Obj()}})
+		defer cluster.Close()
+		registry := framework.NewRegistry()
+		registry.RegisterPlugin(Spec())
+		ssn := cluster.Open(registry, conf)
+		defer ssn.Close()
+		verdict := ssn.JobValid(ssn.Jobs["ns/x"])
+		return verdict.Reason + ": " + verdict.Message
+	}
 	// condition returns the condition of gang x of this type.
 	condition := func(kind string, list ...gangOf) string {
 		for _, c := range open(t, "9", list).Jobs[api.JobID(schedtest.Namespace+"/x")].PodGroup.Status.Conditions {
@@ -69,6 +85,7 @@ func TestMessages(t *testing.T) {
 	}
 	got := map[string]string{
 		"a gang of the group does not exist":    waits("9", x),
+		"the PodGroup of a gang was deleted":    withoutPodGroup(x, y(func(g *gangOf) { g.running, g.waiting = 3, 0 })),
 		"a gang of another namespace":           waits("9", gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.GroupsAnnotation, `["ns/x","other/y"]`)}),
 		"a gang does not list it":               waits("9", x, gangOf{name: "y", minimum: 1, waiting: 1}),
 		"a gang lacks pods":                     waits("9", x, y(func(g *gangOf) { g.waiting = 2 })),
@@ -90,6 +107,7 @@ func TestMessages(t *testing.T) {
 	}
 	want := map[string]string{
 		"a gang of the group does not exist":        "WaitingForGroup: gang group ns/x,ns/y: gangs that do not exist or belong to another scheduler: ns/y",
+		"the PodGroup of a gang was deleted":        "WaitingForGroup: gang group ns/x,ns/y: gangs that do not exist or belong to another scheduler: ns/y",
 		"a gang of another namespace":               "WaitingForGroup: gang group ns/x,other/y: gangs that do not exist, belong to another scheduler, or do not list the same gangs: other/y",
 		"a gang does not list it":                   "InvalidGangGroup: gang group ns/x,ns/y: annotation gang.scheduling.koordinator.sh/groups differs on ns/y; all gangs of a group must list the same gangs",
 		"a gang lacks pods":                         "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 pods",
@@ -97,8 +115,8 @@ func TestMessages(t *testing.T) {
 		"a gang lacks pending pods of its minimum":  "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 pending pods required (match policy only-waiting ignores pods on nodes)",
 		"a gang lacks pending pods":                 "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 3 of 5 pods",
 		"a gang has pods with scheduling gates":     "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 required pods without scheduling gates",
-		"pods on nodes do not count":                "NotEnoughTasks: minMember is 2 and there is 1 pending pod; by the gang's match policy, pods that have nodes do not count",
-		"pods on nodes do not count for a role":     "NotEnoughPodsOfTask: the minima of roles need more pending pods; by the gang's match policy, pods that have nodes do not count",
+		"pods on nodes do not count":                "NotEnoughTasks: minMember is 2 and there is 1 pending pod; only pending pods count for the minimum, by the gang's match policy or because earlier pods have ended",
+		"pods on nodes do not count for a role":     "NotEnoughPodsOfTask: the minima of roles need more pending pods; only pending pods count for the minimum, by the gang's match policy or because earlier pods have ended",
 		"the list is invalid":                       `InvalidGangGroup: gang.scheduling.koordinator.sh/groups: invalid value "[ns/x]", must be a JSON list of "namespace/name", such as ["default/trainer","default/ps"]; the gang is not scheduled until this is corrected`,
 		"the group has room for the other gang":     "NotEnoughResources: does not fit beside 1 placed gang of its group: 0/2 members fit: 1 node short of cpu",
 		"an invalid setting":                        `InvalidGangSettings: gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using NonStrict`,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // An admitted gang (phase Inqueue of its PodGroup) without a bound member counts against the limit on admitted gangs of
@@ -180,6 +181,7 @@ func (l *admissionDeadline) inFlight() bool {
 // mayEnter refuses to admit gangs that are in a backoff.
 func (s *session) mayEnter(obj any) int {
 	if waits := s.valid(obj); waits != nil && waits.Reason == timedOut {
+		s.ssn.SetPendingReason(obj.(*api.JobInfo).UID, framework.PendingReason{Reason: waits.Reason, Message: waits.Message})
 		return util.Reject
 	}
 	return util.Abstain

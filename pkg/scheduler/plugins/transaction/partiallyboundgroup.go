@@ -30,7 +30,7 @@ type group struct {
 // groupFellShort returns by how much a waiting gang falls short of its minimum while other gangs of its group hold
 // nodes. It returns nil if the gang has its minimum, or if no other gang of its group holds nodes.
 func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) error {
-	if job.PodGroup == nil || len(job.TaskStatusIndex[api.Pending]) == 0 || holdsNodes(job) {
+	if job.PodGroup == nil || len(job.TaskStatusIndex[api.Pending]) == 0 && !isBinding(job) || holdsNodes(job) {
 		return nil
 	}
 	others := p.boundWith(jobs, job)

@@ -93,6 +93,46 @@ func TestGroupsBoundInPart(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the condition and its time stay while the missing members are being bound", func(t *testing.T) {
+		c := newCache(t)
+		c.AddPodGroupV1beta1(podGroup("x", xy))
+		c.AddPodGroupV1beta1(podGroup("y", xy))
+		for _, pod := range bound {
+			c.AddPod(pod.Obj())
+		}
+		session := sessions(t, c, time.Minute)
+		synctest.Test(t, func(t *testing.T) {
+			keep := func(ssn *framework.Session) { // as the cache does with the status that a session writes
+				ssn.Jobs["ns/y"].PodGroup.Status.DeepCopyInto(&c.Jobs["ns/y"].PodGroup.Status)
+			}
+			session(keep)
+			set := func(status api.TaskStatus) {
+				for _, task := range c.Jobs["ns/y"].Tasks {
+					if err := c.Jobs["ns/y"].UpdateTaskStatus(task, status); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for range 6 {
+				time.Sleep(5 * time.Second)
+				set(api.Binding)
+				session(func(ssn *framework.Session) {
+					if conditionOf(ssn.Jobs["ns/y"]) == nil {
+						t.Error("the condition is gone while the missing members are being bound")
+					}
+					keep(ssn)
+				})
+				time.Sleep(5 * time.Second)
+				set(api.Pending)
+				session(keep)
+			}
+			time.Sleep(2 * time.Second)
+			session(keep)
+			if len(ofGang(c.evicted, "x")) != 2 {
+				t.Errorf("evicted after a minute of failed attempts: %v, want the bound members", c.evicted)
+			}
+		})
+	})
 	t.Run("what cannot be completed goes", func(t *testing.T) {
 		c := newCache(t)
 		c.AddPodGroupV1beta1(podGroup("x", xy))
