@@ -18,8 +18,8 @@ import (
 // wait for each other.
 const mostNodeWorkers = 1000
 
-// check returns an error for each flag with an invalid value. Upstream accepts such values silently, and the scheduler
-// would then hang, wait forever or do nothing.
+// check returns an error for each flag with an invalid value. Upstream validates only the leader election flags. With
+// most other invalid values its scheduler would hang, wait forever or do nothing.
 func (o *Options) check() error {
 	return errors.Join(
 		o.CheckOptionOrDie(),

@@ -111,7 +111,7 @@ type pauses struct {
 	changed <-chan struct{}
 }
 
-// pauses returns the pauses between the tries of one call, none of which has been made.
+// pauses returns the pauses between the tries of one call, before its first try.
 func (e *Engine) pauses(backoff wait.Backoff) *pauses {
 	p := &pauses{e: e, first: backoff, backoff: backoff}
 	p.rearm()

@@ -65,7 +65,8 @@ func (c *Cache) SharedInformerFactory() informers.SharedInformerFactory { return
 // device claims.
 func (c *Cache) SharedDRAManager() k8sframework.SharedDRAManager { return c.sources.shared }
 
-// EventRecorder returns an event recorder. The recorder drops an event that would only repeat the previous one.
+// EventRecorder returns an event recorder. The recorder drops an event that only repeats the
+// last event of its object and reason; evictions are always recorded.
 func (c *Cache) EventRecorder() record.EventRecorder { return c.reports.Recorder() }
 
 // SetMetricsConf sets the source of the load of nodes, for the next and later measurements.

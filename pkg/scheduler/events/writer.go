@@ -64,7 +64,7 @@ func ToAPI(client kubernetes.Interface) Sink {
 // only events beyond a limit are lost. The Writer reports a lost event to the recorder, so that the next cycle that
 // finds the cause of the event records it again.
 //
-// client-go's broadcaster would be no replacement. It silently drops events beyond its queue of 1,000 events, and
+// client-go's broadcaster cannot replace it: it silently drops events beyond its queue of 1,000 events, and
 // beyond a few messages per object in five minutes.
 type Writer struct {
 	sink    Sink

@@ -20,7 +20,7 @@ const (
 	// mostNames is how many kinds of resources a pod or PodGroup may request.
 	mostNames = 100
 	// mostOverPods is how many terms of pod affinity, anti-affinity and topology spread a pod may have. Each term is
-	// matched against other pods, and upstream parses it again for each pod in each session.
+	// matched against other pods, and upstream parses the affinity terms of every pod again in each session.
 	mostOverPods = 50
 	// mostRequirements is how many requirements on labels a pod may have. Each requirement is matched against the labels
 	// of each node, once for all pods with equal requirements. So 1,000 requirements on each member of a gang of 100,

@@ -44,7 +44,8 @@ type Config struct {
 	Queues    vclisters.QueueLister
 	// Events receives the events. If it is an *events.Writer, the Reporter starts and stops it.
 	Events events.Outlet
-	// OwnPod returns a copy of a pod from the watch, so that the caller can change the copy.
+	// OwnPod returns a shallow copy of a pod from the watch. The caller may replace its fields and change its annotations;
+	// everything else is shared and read-only.
 	OwnPod func(*v1.Pod) *v1.Pod
 	// StatusRejected is called when the API server permanently rejects a status of an object of this kind.
 	StatusRejected func(kind string)

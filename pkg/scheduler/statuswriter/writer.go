@@ -42,7 +42,7 @@ const (
 	unseenLimit = time.Minute
 	// flushPoll is how often a scheduler that shuts down checks whether its statuses are written.
 	flushPoll = 10 * time.Millisecond
-	// FlushLimit limits how long a scheduler that shuts down waits until its statuses and events are written.
+	// FlushLimit limits how long a scheduler that is shutting down waits for its statuses and events to be written.
 	FlushLimit = 5 * time.Second
 	// Settle is the delay of a write that may soon be superseded. Examples are the condition of an unschedulable pod while
 	// other pods of its gang are still being created, and the counters of a PodGroup whose pods are just starting.
@@ -72,7 +72,8 @@ type Dependencies struct {
 	// Reports reports whether a condition of a pod without a node still needs to be written. Once the pod is being bound,
 	// that is so only if a condition has reported that the pod waits long in its bind transaction.
 	Reports func(gang api.JobID, pod types.UID) bool
-	// OwnPod returns a copy of a pod from the watch, so that the caller can change the copy.
+	// OwnPod returns a shallow copy of a pod from the watch. The caller may replace its fields and change its annotations;
+	// everything else is shared and read-only.
 	OwnPod func(*v1.Pod) *v1.Pod
 	// Outdated is called when another client has written a status before the Writer, so that the status must be decided
 	// again.

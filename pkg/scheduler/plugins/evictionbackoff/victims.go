@@ -42,8 +42,8 @@ func (v *victims) register() {
 	}
 }
 
-// preemptable returns the tasks that must be evicted for the preemptor, out of the given tasks that all plugins allow
-// preempt to evict. reclaimable does the same for reclaim.
+// preemptable asks the plugins which of the given tasks preempt may evict, and returns only those whose eviction the
+// preemptor needs to fit. reclaimable does the same for reclaim.
 func (v *victims) preemptable(preemptor *api.TaskInfo, tasks []*api.TaskInfo) ([]*api.TaskInfo, int) {
 	return v.needed(preemptor, tasks, v.ssn.Preemptable)
 }

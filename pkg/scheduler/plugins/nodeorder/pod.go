@@ -20,7 +20,7 @@ const gpu v1.ResourceName = "nvidia.com/gpu"
 type pod struct {
 	*v1.Pod
 
-	// cpu (in thousandths), memory (in bytes) and gpus are the pod's requests.
+	// cpu (in millicores), memory (in bytes) and gpus are the pod's requests.
 	cpu, memory, gpus int64
 	// cpuAtLeast and memoryAtLeast are the pod's requests, with Kubernetes' default requests for containers without
 	// requests.

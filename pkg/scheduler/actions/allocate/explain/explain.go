@@ -307,7 +307,7 @@ func Reuse(r *state.Attempt) bool {
 }
 
 // Repeat records for the gang why it was not placed when it was last tried. The gang is not tried in this session,
-// because failed attempts for gangs of its namespace have used up their time (crosssession.Turns).
+// because failed attempts for gangs of its namespace have used up its time (crosssession.Turns).
 func Repeat(r *state.Attempt) {
 	found, ok := r.Run.CrossSession.LastExplanation(r.Job)
 	if !ok {

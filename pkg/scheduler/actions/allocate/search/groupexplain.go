@@ -69,7 +69,7 @@ func (u *GroupSearch) Reuse() bool {
 }
 
 // Repeat records why the gangs of the gang group waited when the group was last tried. The group is not tried in this
-// session, because failed attempts for other gangs of its namespace have used up their time (crosssession.Turns).
+// session, because failed attempts for other gangs of its namespace have used up the namespace's time (crosssession.Turns).
 func (u *GroupSearch) Repeat() {
 	found, ok := u.run.CrossSession.FormerGangGroups[u.gangGroup.ID]
 	if ok && !slices.ContainsFunc(u.Gangs, func(job *api.JobInfo) bool { return found.Reasons[job.UID].Reason == "" }) {

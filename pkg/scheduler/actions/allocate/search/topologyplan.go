@@ -23,8 +23,8 @@ import (
 // accepts a plan. If a node takes fewer members than computed, new plans are made with the actual number.
 
 const (
-	// maxPlanTrials bounds how many plans of a gang are tried in one set of nodes. In addition, MaxFurtherLooks bounds the
-	// tasks in all of these trials.
+	// maxPlanTrials bounds how many plans of a gang are tried in one set of nodes. In addition, no further
+	// plan is tried once more than MaxFurtherLooks tasks were placed and taken back (tried).
 	maxPlanTrials = 64
 	// maxPlanProbes bounds how many tasks of a gang are placed only to find out how many of them a node takes, if it
 	// cannot be computed from resources.
@@ -46,7 +46,7 @@ type planRun struct {
 	// may reports whether the session's search budget (crosssession.Budget) has allowed the job probes (method probe)
 	// and trials beyond the first.
 	may bool
-	// tried counts the tasks that were placed and taken back.
+	// tried counts the tasks that were placed and taken back, in probes and in trials after the first.
 	tried int
 }
 

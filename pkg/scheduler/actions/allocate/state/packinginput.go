@@ -230,8 +230,9 @@ func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) b
 	return r.Run.CrossSession.Refute(problem) == packing.Impossible
 }
 
-// merged returns the input for the same proof, with at most maxRefutedClasses classes. The result may have smaller requests,
-// and has no tasks, so it is not for plans and explanations.
+// merged returns an easier input for the proof of RefutedAs, with at most maxRefutedClasses classes: if its tasks have no
+// room, the original tasks have none. Its requests may be smaller, and it has no tasks, so it is not for plans and
+// explanations.
 func (in *PackingInput) merged() *PackingInput {
 	scale := Vector(in.Run.Index.LargestNode(), in.Names)
 	return &PackingInput{Run: in.Run, Names: in.Names, Problem: *in.Problem.Merged(maxRefutedClasses, scale)}

@@ -124,7 +124,7 @@ func (p *Pending) Restrict(only map[api.TaskID]bool) *Pending {
 	return whole
 }
 
-// Restore restores the tasks of the parameter whole, which Restrict returned, if they are still pending.
+// Restore puts back the tasks in whole, the result of Restrict, that are still pending.
 func (p *Pending) Restore(whole *Pending) {
 	p.SubJobs, p.Tasks = whole.SubJobs, whole.Tasks
 	rest := map[api.SubJobID][]*api.TaskInfo{}
