@@ -84,7 +84,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 
 func (h *history) act() {
 	all := []func(){
-		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.resizePod, h.claim,
+		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.resizePod, h.claim, h.resync, h.resync,
 		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode, h.load, h.showNUMA, h.hideNUMA, h.takeCPUs,
 		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.noteHyperNode, h.queue, h.noQueue, h.class,
 		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare, h.pass, h.pass,
@@ -189,6 +189,13 @@ func (h *history) change(change func(*v1.Pod)) {
 		pod := h.truth.pods[name].DeepCopy()
 		change(pod)
 		h.show(pod)
+	}
+}
+
+// resync shows an unchanged pod again, as an informer does when it lists the pods anew.
+func (h *history) resync() {
+	if name, ok := pick(h, h.truth.pods); ok {
+		h.show(h.truth.pods[name])
 	}
 }
 
