@@ -53,6 +53,30 @@ func (w *harness) settled() {
 	w.cluster.Events.Take()
 }
 
+// TestAGangWhoseLostMemberIsBeingBoundStaysInqueue checks that a gang below its minimum is not Pending while the member
+// that replaces a lost one is being bound. Upstream does not count that member.
+func TestAGangWhoseLostMemberIsBeingBoundStaysInqueue(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.add(gpuNodes(1)...)
+		w.add(schedtest.MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj())
+		w.add(pod(0).Node("n00").Phase(v1.PodRunning).Obj(), pod(1).Obj())
+		w.settled()
+		w.verdict(func(job *api.JobInfo) {
+			for _, task := range job.TaskStatusIndex[api.Pending] {
+				if err := job.UpdateTaskStatus(task, api.Binding); err != nil {
+					t.Fatal(err)
+				}
+			}
+			job.PodGroup.Status.Phase = scheduling.PodGroupPending
+		})
+		time.Sleep(2 * statuswriter.Settle)
+		synctest.Wait()
+		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupInqueue {
+			t.Errorf("the gang's phase is %s, want Inqueue", got)
+		}
+	})
+}
+
 // TestACompletedGangIsNotUnschedulable checks that a gang of which no member waits is not reported as unschedulable
 // because too few of its members succeeded, as upstream reports it.
 func TestACompletedGangIsNotUnschedulable(t *testing.T) {

@@ -70,6 +70,12 @@ func TestMessages(t *testing.T) {
 
 	gatedFurther := jobOf(t, 1, 2, pending, pending, api.Running)
 	gatedFurther.PodGroup.Status.Phase = scheduling.PodGroupRunning
+	satisfied := jobOf(t, 4, 0, pending, api.Running, api.Running)
+	satisfied.MinAvailable = 2
+	ssn.SetPendingReason(satisfied.UID, PendingReason{NotEnoughResources, "0/1 members fit"})
+	satisfied.PodGroup.Status.Phase = scheduling.PodGroupRunning
+	satisfiedReason := pendingReasonOf(ssn, satisfied)
+	delete(ssn.pendingReasons, satisfied.UID)
 	gatedOfPending := jobOf(t, 2, 1, pending, pending, api.Running, api.Running)
 	gatedOfPending.MinAvailable = 4
 	gatedOfPending.PodGroup.Status.Phase = scheduling.PodGroupRunning
@@ -88,6 +94,7 @@ func TestMessages(t *testing.T) {
 		"a pod of a role has a gate":         lacks(group(1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("launcher").Gate("quota")),
 		"a pod of a sub-group has a gate":    lacks(group(2).SubGroups("racks", "sub", 2, 1), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b").Gate("quota")),
 		"room is being made":                 releases.Reason + ": " + releases.Message,
+		"members are bound one by one":       satisfiedReason.Reason + ": " + satisfiedReason.Message,
 		"only gated pods wait":               furtherReason.Reason + ": " + furtherReason.Message,
 		"too few pending pods have no gate":  pendingReason.Reason + ": " + pendingReason.Message,
 		"no action tried it":                 untriedReason.Reason + ": " + untriedReason.Message,
@@ -111,6 +118,7 @@ func TestMessages(t *testing.T) {
 		"a pod of a role has a gate":         `SchedulingGated: 1 of 1 pod of role "launcher" waits for scheduling gates: quota; minTaskMember of "launcher" is 1`,
 		"a pod of a sub-group has a gate":    `SchedulingGated: 1 of 3 pods waits for scheduling gates: quota; sub-group policy "ns/g/racks" requires 2 complete sub-groups and has 1 without gated pods`,
 		"room is being made":                 "NotEnoughResources: 2 of its members wait for resources that are being released",
+		"members are bound one by one":       "NotEnoughResources: 0/1 members fit",
 		"only gated pods wait":               "SchedulingGated: 2 of 2 pending pods wait for scheduling gates: quota",
 		"too few pending pods have no gate":  "SchedulingGated: 1 of 2 pending pods waits for scheduling gates: quota; only pending pods count for the minimum, by the gang's match policy or because earlier pods have ended",
 		"no action tried it":                 "NotEnoughResources: not tried by any action yet; if this lasts, check that the scheduler's configuration has action allocate",

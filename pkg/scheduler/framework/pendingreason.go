@@ -120,7 +120,8 @@ func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
 			return reason
 		}
 	}
-	if reason, lacks := lacksPods(job); lacks {
+	// Plugin coscheduling lowers MinAvailable of a gang whose further members are placed one by one.
+	if reason, lacks := lacksPods(job); lacks && (invalid != nil || job.MinAvailable >= job.PodGroup.Spec.MinMember) {
 		reason.Message += foreignPods(ssn.InformerFactory(), job)
 		return reason
 	}

@@ -39,7 +39,7 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 	if plugin == "" {
 		return PendingReason{}, false
 	}
-	if reason, ok := recorded[job.UID]; ok && reason.Reason != NotEnoughResources { // the plugin has recorded a reason
+	if reason, ok := recorded[job.UID]; ok && reason.Reason != NotEnoughResources && reason.Reason != NotTried { // the plugin has recorded a reason
 		return reason, true
 	}
 	request := job.GetMinResources()

@@ -143,6 +143,26 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	}
 }
 
+// TestTheConditionOfAQuarantinedGangIsWrittenAgain checks that the condition of a gang that sessions leave out is
+// written again if it was lost.
+func TestTheConditionOfAQuarantinedGangIsWrittenAgain(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		queue := &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Queue}}
+		w.books.Lock()
+		w.books.Tables.ShowQueue(queue)
+		w.books.Unlock()
+		verdicts := map[api.JobID]quarantine.Verdict{"ns/g": {Reason: quarantine.ObjectTooLarge, Message: "too large"}}
+		w.Unseen(0, verdicts, nil)
+		w.settle()
+		w.Unseen(0, verdicts, nil)
+		synctest.Wait()
+		conditions := w.cluster.PodGroup("g").Status.Conditions
+		if len(conditions) != 1 || conditions[0].Reason != quarantine.ObjectTooLarge {
+			t.Errorf("the conditions are %v, want the verdict", conditions)
+		}
+	})
+}
+
 // TestAGangOfAQuarantinedQueueIsReported checks that a gang that sessions leave out because its queue is quarantined
 // has the condition that says so.
 func TestAGangOfAQuarantinedQueueIsReported(t *testing.T) {

@@ -115,6 +115,9 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short)))
 		}
 		removeCondition(status, isScheduled)
+		if status.Phase == scheduling.PodGroupPending && beingBound && !hasCondition(*status, isTimedOut) {
+			status.Phase = scheduling.PodGroupInqueue // upstream does not count members that are being bound
+		}
 		if status.Phase == scheduling.PodGroupRunning && binding.ShortOf(job, &job.PodGroup.Spec, boundOrFailed) != nil {
 			status.Phase = scheduling.PodGroupInqueue
 		}

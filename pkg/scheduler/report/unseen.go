@@ -102,7 +102,7 @@ func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Ver
 			gang.group, gang.reason = r.outlet.groupOf(job), framework.QueueNotFound
 			gang.message = fmt.Sprintf("queue %s does not exist; create it, or correct spec.queue", brief.Value(string(job.Queue)))
 		case quarantined[id].Message != "":
-			gang.group = job.PodGroup.Clone()
+			gang.group = r.outlet.groupOf(job)
 			gang.quarantined, gang.message = quarantined[id].Reason, quarantined[id].Message
 		case queues[job.Queue].Message != "":
 			gang.group, gang.reason = r.outlet.groupOf(job), queues[job.Queue].Reason
@@ -125,7 +125,9 @@ func (r *Reporter) reportUnseen(gang *unseenGang) {
 	switch {
 	case gang.group == nil:
 		reason = framework.PodGroupNotFound
-	case gang.quarantined != "": // the PodGroup's condition was set when the gang was quarantined
+	case gang.quarantined != "":
+		setCondition(&gang.group.Status, unschedulable(gang.quarantined, gang.message)) // the write when the gang was quarantined may have failed
+		r.outlet.status.PutPodGroup(gang.group, false)
 		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.quarantined, gang.message)
 	default:
 		condition := unschedulable(gang.reason, gang.message)
