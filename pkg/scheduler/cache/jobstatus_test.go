@@ -69,8 +69,7 @@ func TestAGangWhoseLostMemberIsBeingBoundStaysInqueue(t *testing.T) {
 			}
 			job.PodGroup.Status.Phase = scheduling.PodGroupPending
 		})
-		time.Sleep(2 * statuswriter.Settle)
-		synctest.Wait()
+		w.catchUp()
 		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupInqueue {
 			t.Errorf("the gang's phase is %s, want Inqueue", got)
 		}
