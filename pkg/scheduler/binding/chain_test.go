@@ -275,11 +275,11 @@ func TestLongWaitsAreReported(t *testing.T) {
 		},
 		"a rollback that does not return": {
 			steps: []act{{plugin: "a", undoTakes: time.Hour}, {plugin: "b", err: errStep}},
-			want:  []string{"rollback of pre-bind plugin a on node n0 has not returned since " + begin + "; the pod's resources stay reserved until it does; if it never returns, restart the scheduler", "ended"},
+			want:  []string{"rollback of pre-bind plugin a on node n0 has not finished since " + begin + ": it waits for other rollbacks of the gang, or hangs; the pod's resources stay reserved until it does; if it never finishes, restart the scheduler", "ended"},
 		},
 		"a rollback that does not return, after one that failed at first": {
 			steps: []act{{plugin: "a", undoTakes: time.Hour}, {plugin: "b", err: errStep, undo: []error{errStep}}},
-			want:  []string{"rollback of pre-bind plugin a on node n0 has not returned since " + begin + "; the pod's resources stay reserved until it does; if it never returns, restart the scheduler", "ended"},
+			want:  []string{"rollback of pre-bind plugin a on node n0 has not finished since " + begin + ": it waits for other rollbacks of the gang, or hangs; the pod's resources stay reserved until it does; if it never finishes, restart the scheduler", "ended"},
 		},
 		"a late step that does not return, and then its rollback": {
 			steps: []act{{plugin: "a", takes: time.Hour, deaf: true, undo: manyTimes}},

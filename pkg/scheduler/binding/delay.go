@@ -54,7 +54,7 @@ func (d Delay) String() string {
 		return fmt.Sprintf("binding to node %s pending since %s%s; resources stay reserved until the outcome is known", d.Node, since, how)
 	}
 	if d.Err == nil {
-		return fmt.Sprintf("rollback of pre-bind plugin %s on node %s has not returned since %s; the pod's resources stay reserved until it does; if it never returns, restart the scheduler", d.Plugin, d.Node, since)
+		return fmt.Sprintf("rollback of pre-bind plugin %s on node %s has not finished since %s: it waits for other rollbacks of the gang, or hangs; the pod's resources stay reserved until it does; if it never finishes, restart the scheduler", d.Plugin, d.Node, since)
 	}
 	return fmt.Sprintf("rollback of pre-bind plugin %s on node %s failing since %s: %v; retrying, the pod's resources stay reserved", d.Plugin, d.Node, since, d.Err)
 }

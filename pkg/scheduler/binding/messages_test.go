@@ -43,7 +43,7 @@ func TestMessages(t *testing.T) {
 		"PreBindPending":                  "pre-bind plugin p has been running on node n since 2026-03-01T12:00:00Z",
 		"PreBindTimedOut":                 "pre-bind plugin p on node n timed out or was cancelled, and has not returned (running since 2026-03-01T12:00:00Z); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler",
 		"RollbackStuck":                   "rollback of pre-bind plugin p on node n failing since 2026-03-01T12:00:00Z: no room; retrying, the pod's resources stay reserved",
-		"RollbackStuck, does not return":  "rollback of pre-bind plugin p on node n has not returned since 2026-03-01T12:00:00Z; the pod's resources stay reserved until it does; if it never returns, restart the scheduler",
+		"RollbackStuck, does not return":  "rollback of pre-bind plugin p on node n has not finished since 2026-03-01T12:00:00Z: it waits for other rollbacks of the gang, or hangs; the pod's resources stay reserved until it does; if it never finishes, restart the scheduler",
 		"BindPending":                     "binding to node n pending since 2026-03-01T12:00:00Z; resources stay reserved until the outcome is known",
 		"BindPending, after an error":     "binding to node n pending since 2026-03-01T12:00:00Z: no room; resources stay reserved until the outcome is known",
 		"a step fails":                    "pre-bind plugin p failed for pod a/x-0 on node n: no room",

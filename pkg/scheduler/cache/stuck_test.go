@@ -129,7 +129,7 @@ func TestARollbackThatFailsLateIsReportedWithItsError(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.catchUp()
 		const since = "rollback of pre-bind plugin storage on node n %s since 2000-01-01T00:00:00Z"
-		if want := fmt.Sprintf(since, "has not returned"); !strings.Contains(w.podScheduled("p0"), want) {
+		if want := fmt.Sprintf(since, "has not finished"); !strings.Contains(w.podScheduled("p0"), want) {
 			t.Errorf("condition of the pod is %q, want it to have %q", w.podScheduled("p0"), want)
 		}
 		close(goOn)
