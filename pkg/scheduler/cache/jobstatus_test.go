@@ -76,6 +76,29 @@ func TestAGangWhoseLostMemberIsBeingBoundStaysInqueue(t *testing.T) {
 	})
 }
 
+// TestASatisfiedGangWithAFailedMemberSaysSo checks the status of a gang whose further members are bound one by one, and
+// of which a member has failed without a replacement. Upstream sets phase Pending, and an old reason stays.
+func TestASatisfiedGangWithAFailedMemberSaysSo(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.add(gpuNodes(1)...)
+		w.add(schedtest.MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj())
+		w.add(pod(0).Node("n00").Phase(v1.PodRunning).Obj(), pod(1).Node("n00").Phase(v1.PodFailed).Obj())
+		w.settled()
+		w.verdict(func(job *api.JobInfo) {
+			saysUnschedulable(job)
+			job.MinAvailable = 1
+			job.PodGroup.Status.Phase = scheduling.PodGroupPending
+		})
+		w.catchUp()
+		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupInqueue {
+			t.Errorf("the gang's phase is %s, want Inqueue", got)
+		}
+		if diff := cmp.Diff("True NotEnoughResources: too few members are bound: 1 of minMember 2", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			t.Errorf("condition (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestACompletedGangIsNotUnschedulable checks that a gang of which no member waits is not reported as unschedulable
 // because too few of its members succeeded, as upstream reports it.
 func TestACompletedGangIsNotUnschedulable(t *testing.T) {

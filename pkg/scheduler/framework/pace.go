@@ -32,6 +32,7 @@ type lastReports map[api.JobID]lastReport
 // of reason the pause before another text of this kind is reported.
 type lastReport struct {
 	reason PendingReason
+	at     time.Time
 	gang   gangFingerprint
 	pauses map[string]pause
 }
@@ -46,7 +47,8 @@ type pause struct {
 // reason while a pause lasts for reasons of the same kind. The pause doubles each time another text of this kind is
 // reported. A kind that is new, or a reason that follows a change of the gang's own spec or pods, is reported at once.
 // Each kind of reason has its own pause, because in a nearly full cluster a gang's reason may alternate with each pod
-// of other users.
+// of other users (alternates). A reason of any other kind has ended when another kind follows, so the new reason is held
+// back only until firstPause has passed since the last report.
 func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	last, known := t[job.UID]
 	if known && last.reason == found {
@@ -60,16 +62,19 @@ func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	switch {
 	case !again:
 		p.length = firstPause
-	case time.Now().Before(p.until):
+	case time.Now().Before(p.until) && (last.reason.Reason == found.Reason || alternates[last.reason.Reason] && alternates[found.Reason] || time.Since(last.at) < firstPause):
 		return last.reason
 	default:
 		p.length = min(2*p.length, longestPause)
 	}
 	p.until = time.Now().Add(p.length)
-	last.reason, last.pauses[found.Reason] = found, p
+	last.reason, last.at, last.pauses[found.Reason] = found, time.Now(), p
 	t[job.UID] = last
 	return found
 }
+
+// alternates are the kinds of reasons that change with pods of other users.
+var alternates = map[string]bool{NotEnoughResources: true, QueueFull: true, NotEnqueued: true, NotTried: true}
 
 // keep drops the reports of gangs that no longer wait. waiting are the gangs that still wait.
 func (t lastReports) keep(waiting map[api.JobID]PendingReason) {

@@ -3,7 +3,10 @@
 package framework
 
 import (
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -36,6 +39,37 @@ func TestChangedCountsDoNotEndAPause(t *testing.T) {
 			if got := lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
 				t.Errorf("the reason is %q, want %q", got.Message, tc.want)
 			}
+		})
+	}
+}
+
+// TestAReasonOfAnotherKindIsNotHeldBackForLong checks how long a paused kind of reason is held back while the last
+// report has a reason of another kind. Kinds that alternate with pods of other users are held back for their pause.
+func TestAReasonOfAnotherKindIsNotHeldBackForLong(t *testing.T) {
+	for between, want := range map[string]time.Duration{QueueNotOpen: firstPause, QueueFull: 4 * firstPause} {
+		t.Run(between, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				job := api.NewJobInfo("ns/g")
+				job.SetPodGroup(&api.PodGroup{})
+				reports, n := lastReports{}, 0
+				report := func(reason string) string {
+					n++
+					return reports.pace(job, PendingReason{reason, fmt.Sprint(n)}).Reason
+				}
+				report(NotEnoughResources)
+				for pause := firstPause; pause <= 2*firstPause; pause *= 2 { // the next pause is four times firstPause
+					time.Sleep(pause)
+					report(NotEnoughResources)
+				}
+				report(between)
+				began := time.Now()
+				for report(NotEnoughResources) != NotEnoughResources {
+					time.Sleep(time.Second)
+				}
+				if took := time.Since(began); took != want {
+					t.Errorf("%s followed %s after %v, want %v", NotEnoughResources, between, took, want)
+				}
+			})
 		})
 	}
 }

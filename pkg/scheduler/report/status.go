@@ -109,14 +109,17 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 		}
 	} else {
 		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
-		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
+		nothingWaits := !beingBound && !framework.HasPending(job) && status.Phase != scheduling.PodGroupCompleted
+		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound || nothingWaits {
 			// Upstream considers the gang scheduled, because it compares only minMember with the number of members. It ignores
 			// the minima of roles and sub-groups. But the gang is below its whole minimum, so it is unschedulable.
 			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short)))
 		}
 		removeCondition(status, isScheduled)
-		if status.Phase == scheduling.PodGroupPending && beingBound && !hasCondition(*status, isTimedOut) {
-			status.Phase = scheduling.PodGroupInqueue // upstream does not count members that are being bound
+		if status.Phase == scheduling.PodGroupPending && (beingBound || nothingWaits) && !hasCondition(*status, isTimedOut) {
+			// Upstream does not count members that are being bound. Nor does it see that a gang whose further members are placed
+			// one by one has lost members.
+			status.Phase = scheduling.PodGroupInqueue
 		}
 		if status.Phase == scheduling.PodGroupRunning && binding.ShortOf(job, &job.PodGroup.Spec, boundOrFailed) != nil {
 			status.Phase = scheduling.PodGroupInqueue
