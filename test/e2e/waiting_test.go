@@ -32,7 +32,7 @@ var _ = Describe("A gang that waits", func() {
 		By("being in a closed queue")
 		late := gang{name: "late", size: 1, min: 1, queue: closed}
 		w.submit(ctx, late)
-		w.eventuallySays(late, "QueueNotOpen", "queue "+closed+" is Closed and accepts no pods")
+		w.eventuallySays(late, "QueueNotOpen", "queue "+closed+" is Closed and accepts no pods; have it opened, or use another queue")
 
 		By("being in a queue that is not there")
 		nowhere := gang{name: "nowhere", size: 1, min: 1, queue: w.name + "-none"}
