@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	// leastGarbage is how much garbage the heap may always hold, in bytes, so that a small scheduler seldom collects it.
-	leastGarbage = 128 << 20
-	// leastGarbagePercent is how much garbage the heap may hold in percent of live memory, if that is more. Go's default
-	// of 100 would let the garbage of sessions use as much memory as the objects of tenants.
-	leastGarbagePercent = 30
+	// smallGarbage is how much garbage the heap may hold, in bytes, if that is between leastGarbagePercent and
+	// mostGarbagePercent of live memory: a small scheduler seldom collects garbage.
+	smallGarbage = 128 << 20
+	// leastGarbagePercent applies to large heaps. Go's default of 100 would let the garbage of sessions use as much memory
+	// as the objects of tenants. mostGarbagePercent bounds what a heap uses that grows before its limit is adjusted.
+	leastGarbagePercent, mostGarbagePercent = 30, 100
 	// sameGarbage is the relative change of the percentage, in percent, from which it is set again.
 	sameGarbage = 20
 )
@@ -48,5 +49,5 @@ func (b *garbageBound) adjust() {
 
 // garbagePercent returns the limit in percent for this amount of live memory, in bytes.
 func garbagePercent(live uint64) int {
-	return max(leastGarbagePercent, int(100*leastGarbage/max(live, 1<<20)))
+	return min(max(leastGarbagePercent, int(100*smallGarbage/max(live, 1))), mostGarbagePercent)
 }

@@ -25,7 +25,7 @@ func TestGOGCIsKept(t *testing.T) {
 
 // TestGarbageOfSmallAndLargeHeaps checks how much garbage heaps of several sizes may hold.
 func TestGarbageOfSmallAndLargeHeaps(t *testing.T) {
-	for live, want := range map[uint64]int{0: 12800, 64 << 20: 200, 128 << 20: 100, 400 << 20: 32, 2 << 30: 30} {
+	for live, want := range map[uint64]int{0: 100, 64 << 20: 100, 160 << 20: 80, 400 << 20: 32, 2 << 30: 30} {
 		if got := garbagePercent(live); got != want {
 			t.Errorf("with %d MiB live the percentage is %d, want %d", live>>20, got, want)
 		}
