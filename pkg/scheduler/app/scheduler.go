@@ -48,7 +48,6 @@ type scheduler struct {
 	loop         *loop
 	watchdog     *watchdog
 	orphanPanics *orphanPanics
-	garbage      garbageBound
 
 	mu      sync.Mutex
 	profile *framework.Profile
@@ -64,7 +63,7 @@ type scheduler struct {
 func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 	s := &scheduler{
 		opts: p.opts, registry: p.registry, metrics: p.metrics,
-		outage: p.outage, starting: &p.starting, watchdog: p.watchdog, orphanPanics: p.orphanPanics, garbage: boundGarbage(),
+		outage: p.outage, starting: &p.starting, watchdog: p.watchdog, orphanPanics: p.orphanPanics,
 	}
 	s.loop = newLoop(s, p.opts.SchedulePeriod)
 	c, err := cache.New(ctx, p.rest, p.opts.ServerOption, p.metrics, s.loop.wake)
@@ -296,7 +295,6 @@ func (s *scheduler) cycle() (unsettled bool) {
 	}
 	s.watchdog.succeeded()
 	s.metrics.Cycle("ok")
-	s.garbage.adjust()
 	return s.cache.Quarantine().CycleSucceeded() || unsettled
 }
 
