@@ -192,7 +192,7 @@ func (h *history) change(change func(*v1.Pod)) {
 	}
 }
 
-// resync shows an unchanged pod again, as an informer does when it lists the pods anew.
+// resync shows an unchanged pod again, as an informer does when it lists the pods again.
 func (h *history) resync() {
 	if name, ok := pick(h, h.truth.pods); ok {
 		h.show(h.truth.pods[name])

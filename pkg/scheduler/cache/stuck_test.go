@@ -148,7 +148,7 @@ func TestARollbackThatFailsLateIsReportedWithItsError(t *testing.T) {
 	})
 }
 
-// TestAWaitOnThePodEndsWithARepeatedFailure checks that the condition of a pod no longer tells of a long wait once its
+// TestAWaitOnThePodEndsWithARepeatedFailure checks that the condition of a pod no longer reports a long wait once its
 // gang has failed, even if the gang fails as it did before.
 func TestAWaitOnThePodEndsWithARepeatedFailure(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {

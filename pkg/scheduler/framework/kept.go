@@ -4,9 +4,14 @@ package framework
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 )
+
+// AbsentFor is how long plugins keep their state of a gang while no session has the gang. A gang is absent from some
+// sessions, for example during the search for an object that makes cycles panic.
+const AbsentFor = time.Minute
 
 // Kept is state that a plugin keeps from session to session and from configuration to configuration. The plugin's
 // PluginSpec owns it. The zero value is ready for use, also by several goroutines.

@@ -7,7 +7,7 @@ import (
 )
 
 // FromUpstream returns the spec of a plugin that is written against upstream's framework, for builds of the scheduler
-// with plugins of their own. As upstream does, it builds the plugin anew for each session. The caller adds the spec's
+// with plugins of their own. As upstream does, it builds a new plugin for each session. The caller adds the spec's
 // Doc, and declares the arguments that the plugin reads, or else the conf cannot set any.
 func FromUpstream(name string, build vcframework.PluginBuilder) PluginSpec {
 	return PluginSpec{

@@ -82,7 +82,7 @@ func (r *Reporter) Publish(failure Failure) {
 		r.outlet.gangEvent(group, v1.EventTypeWarning, failure.Reason, failure.Message)
 	}
 	for _, notice := range failure.notices {
-		notice.news = notice.news || r.delays.hasReported(notice.Member.Task.Pod.UID) // the condition tells of the wait
+		notice.news = notice.news || r.delays.hasReported(notice.Member.Task.Pod.UID) // the condition reports the wait
 		r.outlet.podNotBound(notice, failure.Reason)
 	}
 }

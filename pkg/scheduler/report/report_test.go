@@ -143,19 +143,23 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	}
 }
 
+// leftOut creates the gang's queue, and reports that sessions leave the gang out because of these verdicts.
+func (w *harness) leftOut(gangs map[api.JobID]quarantine.Verdict, queues map[api.QueueID]quarantine.Verdict) {
+	w.books.Lock()
+	w.books.Tables.ShowQueue(&scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Queue}})
+	w.books.Unlock()
+	w.Unseen(0, gangs, queues)
+	w.settle()
+	w.Unseen(0, gangs, queues)
+	synctest.Wait()
+}
+
 // TestTheConditionOfAQuarantinedGangIsWrittenAgain checks that the condition of a gang that sessions leave out is
 // written again if it was lost.
 func TestTheConditionOfAQuarantinedGangIsWrittenAgain(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		queue := &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Queue}}
-		w.books.Lock()
-		w.books.Tables.ShowQueue(queue)
-		w.books.Unlock()
 		verdicts := map[api.JobID]quarantine.Verdict{"ns/g": {Reason: quarantine.ObjectTooLarge, Message: "too large"}}
-		w.Unseen(0, verdicts, nil)
-		w.settle()
-		w.Unseen(0, verdicts, nil)
-		synctest.Wait()
+		w.leftOut(verdicts, nil)
 		conditions := w.cluster.PodGroup("g").Status.Conditions
 		if len(conditions) != 1 || conditions[0].Reason != quarantine.ObjectTooLarge {
 			t.Errorf("the conditions are %v, want the verdict", conditions)
@@ -167,15 +171,8 @@ func TestTheConditionOfAQuarantinedGangIsWrittenAgain(t *testing.T) {
 // has the condition that says so.
 func TestAGangOfAQuarantinedQueueIsReported(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		queue := &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Queue}}
-		w.books.Lock()
-		w.books.Tables.ShowQueue(queue)
-		w.books.Unlock()
 		verdicts := map[api.QueueID]quarantine.Verdict{schedtest.Queue: {Reason: quarantine.SchedulerPanic, Message: "a plugin panics"}}
-		w.Unseen(0, nil, verdicts)
-		w.settle()
-		w.Unseen(0, nil, verdicts)
-		synctest.Wait()
+		w.leftOut(nil, verdicts)
 		const why = `queue "` + schedtest.Queue + `" is in quarantine: a plugin panics`
 		want := []string{"Warning FailedScheduling p0: " + why, "Warning Unschedulable g: " + why}
 		if diff := cmp.Diff(want, slices.Sorted(slices.Values(w.cluster.Events.Take()))); diff != "" {

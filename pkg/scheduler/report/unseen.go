@@ -25,8 +25,8 @@ type unseenGang struct {
 	pods  []*v1.Pod     // the gang's pods that wait to be placed
 	// reason and message are those of the PodGroup's condition.
 	reason, message string
-	// quarantined is the reason of the quarantine; empty if the gang is not quarantined.
-	quarantined string
+	// event is the reason of the PodGroup's event.
+	event string
 	// again reports whether the events of the gang's pods are recorded again, although the pods have the message already.
 	again bool
 }
@@ -91,7 +91,7 @@ func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Ver
 	}
 	found := map[api.JobID]*unseenGang{}
 	for id, job := range r.books.Jobs.All() {
-		gang := &unseenGang{}
+		gang := &unseenGang{event: string(v1beta1.PodGroupUnschedulableType)}
 		switch {
 		case job.PodGroup == nil && len(job.TaskStatusIndex[api.Pending]) == 0:
 			continue
@@ -99,16 +99,19 @@ func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Ver
 		case !framework.HasPending(job):
 			continue
 		case r.books.Tables.Queues[job.Queue] == nil:
-			gang.group, gang.reason = r.outlet.groupOf(job), framework.QueueNotFound
+			gang.reason = framework.QueueNotFound
 			gang.message = fmt.Sprintf("queue %s does not exist; create it, or correct spec.queue", brief.Value(string(job.Queue)))
 		case quarantined[id].Message != "":
-			gang.group = r.outlet.groupOf(job)
-			gang.quarantined, gang.message = quarantined[id].Reason, quarantined[id].Message
+			gang.reason, gang.message = quarantined[id].Reason, quarantined[id].Message
+			gang.event = gang.reason
 		case queues[job.Queue].Message != "":
-			gang.group, gang.reason = r.outlet.groupOf(job), queues[job.Queue].Reason
+			gang.reason = queues[job.Queue].Reason
 			gang.message = brief.Text(fmt.Sprintf("queue %s is in quarantine: %s", brief.Value(string(job.Queue)), queues[job.Queue].Message))
 		default:
 			continue
+		}
+		if job.PodGroup != nil {
+			gang.group = r.outlet.groupOf(job)
 		}
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			if !task.SchGated {
@@ -121,19 +124,12 @@ func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Ver
 }
 
 func (r *Reporter) reportUnseen(gang *unseenGang) {
-	reason := v1.PodReasonUnschedulable
-	switch {
-	case gang.group == nil:
-		reason = framework.PodGroupNotFound
-	case gang.quarantined != "":
-		setCondition(&gang.group.Status, unschedulable(gang.quarantined, gang.message)) // the write when the gang was quarantined may have failed
+	reason := framework.PodGroupNotFound
+	if gang.group != nil {
+		reason = v1.PodReasonUnschedulable
+		setCondition(&gang.group.Status, unschedulable(gang.reason, gang.message))
 		r.outlet.status.PutPodGroup(gang.group, false)
-		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.quarantined, gang.message)
-	default:
-		condition := unschedulable(gang.reason, gang.message)
-		setCondition(&gang.group.Status, condition)
-		r.outlet.status.PutPodGroup(gang.group, false)
-		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, string(condition.Type), gang.message)
+		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.event, gang.message)
 	}
 	for _, pod := range gang.pods {
 		message := gang.message

@@ -57,9 +57,6 @@ const (
 	// shortestRetry and longestRetry limit the pause before the next trial that searches nodes to reserve for the same
 	// gang.
 	shortestRetry, longestRetry = time.Minute, time.Hour
-	// absentFor is how long a reservation, and the time since when a gang waits, are kept while no session has the gang. A gang is absent from some sessions, for
-	// example during the search for an object that makes cycles panic.
-	absentFor = time.Minute
 )
 
 // reservationTerms are the plugin's arguments for node reservations.
@@ -180,7 +177,7 @@ func (m *reservationManager) noteWaiting(now time.Time) {
 		known.reason, known.lacksRoom = reason, reason.Reason == framework.NotEnoughResources || reason.Reason == framework.QueueFull || reason.Reason == framework.NotEnqueued
 	}
 	for uid, known := range m.known.waiting {
-		if m.ssn.Jobs[uid] == nil && now.Sub(known.seen) < absentFor {
+		if m.ssn.Jobs[uid] == nil && now.Sub(known.seen) < framework.AbsentFor {
 			waiting[uid] = known
 		}
 	}
@@ -225,7 +222,7 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 	case m.terms.after <= 0:
 		m.end(r, gangs.ReservationOff, "", now)
 		return
-	case job == nil && now.Sub(r.seen) < absentFor:
+	case job == nil && now.Sub(r.seen) < framework.AbsentFor:
 		return
 	case job == nil || job.PodGroup == nil || job.PodGroup.UID != r.uid || job.Queue != r.queue:
 		m.end(r, gangs.ReservationGone, "", now)

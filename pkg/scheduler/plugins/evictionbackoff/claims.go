@@ -30,8 +30,8 @@ type claim struct {
 	nodes map[string]bool
 	// until is when the victims should have terminated. The claim has no effect after that time.
 	until time.Time
-	// open reports whether the next session may place the gang first. It is true if a victim of the claim still existed
-	// when the last session opened or was evicted since, or if that session did not try the gang (keepUntried).
+	// open reports whether the next session may place the gang first. That is so if the last session began with a victim
+	// of the claim still there, evicted another victim, or did not try the gang (keepUntried).
 	open bool
 }
 

@@ -21,14 +21,11 @@ import (
 //
 //   - A leader remembers the members that its sessions handed over to be bound while no member held a node. It forgets
 //     them when the gang has its minimum, when no member of the gang or its group holds a node or is being bound, when
-//     the pod was deleted, and when no session had the gang for absentFor. A gang may be absent from some sessions, for
+//     the pod was deleted, and when no session had the gang for framework.AbsentFor. A gang may be absent from some sessions, for
 //     example while the quarantine searches for an object that makes sessions panic.
 //   - A new leader compares, in its first session, two times that the API server writes and tenants cannot change: when
 //     pods were created and when they were bound. After a crash between two Bindings, the pending members were created
 //     before the first Binding.
-
-// absentFor is how long the interrupted members of a gang are remembered while no session has the gang.
-const absentFor = time.Minute
 
 // interruptedBind has the members of a gang that the leader handed over to be bound.
 type interruptedBind struct {
@@ -62,7 +59,7 @@ func (p *plugin) forgetInterrupted(ssn *framework.Session) {
 	for uid, interrupted := range p.memory.interrupted {
 		job := ssn.Jobs[uid]
 		switch {
-		case job == nil && now.Sub(interrupted.seen) < absentFor:
+		case job == nil && now.Sub(interrupted.seen) < framework.AbsentFor:
 			continue
 		case job == nil || job.PodGroup.UID != interrupted.podGroup || binding.MinimumBound(job) || !p.isBindingInPart(ssn.Jobs, job):
 			delete(p.memory.interrupted, uid)

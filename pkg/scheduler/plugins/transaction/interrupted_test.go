@@ -308,10 +308,10 @@ func TestInterruptedMembersGoFirst(t *testing.T) {
 }
 
 // TestAbsentGangsAreRemembered checks that interrupted members still go first after a session without their gang, and
-// that they are forgotten if the gang is absent for absentFor. A gang is absent, for example, while the quarantine
+// that they are forgotten if the gang is absent for framework.AbsentFor. A gang is absent, for example, while the quarantine
 // searches for an object that makes sessions panic.
 func TestAbsentGangsAreRemembered(t *testing.T) {
-	for absent, want := range map[time.Duration][]string{absentFor / 2: {"g-1"}, absentFor: nil} {
+	for absent, want := range map[time.Duration][]string{framework.AbsentFor / 2: {"g-1"}, framework.AbsentFor: nil} {
 		w := newBindWorld(t)
 		synctest.Test(t, func(t *testing.T) {
 			w.needs(2)

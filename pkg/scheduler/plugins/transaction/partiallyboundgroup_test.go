@@ -93,13 +93,18 @@ func TestGroupsBoundInPart(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the condition and its time stay while the missing members are being bound", func(t *testing.T) {
+	// crashed returns a cache with gang x bound and gang y of its group waiting.
+	crashed := func(t *testing.T) *fakeCache {
 		c := newCache(t)
 		c.AddPodGroupV1beta1(podGroup("x", xy))
 		c.AddPodGroupV1beta1(podGroup("y", xy))
 		for _, pod := range bound {
 			c.AddPod(pod.Obj())
 		}
+		return c
+	}
+	t.Run("the condition and its time stay while the missing members are being bound", func(t *testing.T) {
+		c := crashed(t)
 		session := sessions(t, c, time.Minute)
 		synctest.Test(t, func(t *testing.T) {
 			keep := func(ssn *framework.Session) { // as the cache does with the status that a session writes
@@ -134,12 +139,7 @@ func TestGroupsBoundInPart(t *testing.T) {
 		})
 	})
 	t.Run("what cannot be completed goes", func(t *testing.T) {
-		c := newCache(t)
-		c.AddPodGroupV1beta1(podGroup("x", xy))
-		c.AddPodGroupV1beta1(podGroup("y", xy))
-		for _, pod := range bound {
-			c.AddPod(pod.Obj())
-		}
+		c := crashed(t)
 		session := sessions(t, c, time.Minute)
 		synctest.Test(t, func(t *testing.T) {
 			session(nil)

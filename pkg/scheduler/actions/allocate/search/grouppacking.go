@@ -3,6 +3,8 @@
 package search
 
 import (
+	"slices"
+
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
@@ -11,7 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// maxAssignments bounds for how many assignments of a gang group's gangs to node groups a packing plan is searched.
+// maxAssignments bounds how many packing plans are searched for a gang group, over all assignments of its gangs to node
+// groups.
 const maxAssignments = 64
 
 // packedGang is a gang of a gang group, with its data for a packing plan of the whole gang group.
@@ -68,12 +71,10 @@ func (u *GroupSearch) packedGang(job *api.JobInfo) *packedGang {
 }
 
 // assign tries ways to assign each gang from index next on to one of the sets of nodes where the gang may be placed
-// (packedGang.scopes). Once the last gang is assigned, it places all gangs. left is how many more assignments may be
-// tried.
+// (packedGang.scopes). Once the last gang is assigned, it places all gangs. left is how many more plans may be searched.
 func (u *GroupSearch) assign(all []*packedGang, next int, left *int) PlacedGangs {
 	if next == len(all) {
-		*left--
-		return u.placePacked(all)
+		return u.placePacked(all, left)
 	}
 	for _, scope := range all[next].scopes {
 		if *left == 0 {
@@ -95,51 +96,50 @@ type gangClass struct {
 
 // placePacked places the gangs in the scopes to which they are assigned, if a packing plan for all of them exists and
 // every plugin accepts it. Each further plan leaves out the pair of node and class that was refused in the last one.
-func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
+func (u *GroupSearch) placePacked(all []*packedGang, left *int) PlacedGangs {
+	*left--
 	problem, classes, nodes := u.problemOf(all)
 	if problem == nil {
 		return nil
 	}
-	for range maxPlans {
+	for plans := 0; plans == 0 || plans < maxPlans && *left > 0; plans++ {
+		if plans > 0 {
+			*left--
+		}
 		found, done := u.run.CrossSession.Solve(problem, u.run.SearchOf(u.Gangs[0], "packed", u.idleOnly), maxAssignments)
 		u.cut = u.cut || !done
 		if found.Answer != packing.Fits {
 			return nil
 		}
-		plan := planned{nodes: map[api.TaskID]int32{}, at: map[api.TaskID]trial.Refusal{}}
-		plan.assign(found.Plan, classes, nodes)
-		placed, refused := u.placeAs(all, plan)
-		if placed != nil || refused == nil {
+		planned := plannedNodes(found.Plan, classes, nodes)
+		placed, refused := u.placeAs(all, planned)
+		if refused == nil {
 			return placed
 		}
-		problem = problem.Without(refused.Node, refused.Class)
+		class := slices.IndexFunc(classes, func(c gangClass) bool { return slices.Contains(c.tasks, refused) })
+		problem = problem.Without(slices.Index(nodes, planned[refused.UID]), class)
 	}
 	return nil
 }
 
-// planned is a packing plan by task.
-type planned struct {
-	nodes map[api.TaskID]int32
-	// at has the task's node and class in the packing problem.
-	at map[api.TaskID]trial.Refusal
-}
-
-// assign takes over the plan. nodes are the plan's nodes, by node number.
-func (p planned) assign(plan packing.Plan, classes []gangClass, nodes []int32) {
+// plannedNodes returns the node of each task that the plan places. nodes are the plan's nodes, by node number.
+func plannedNodes(plan packing.Plan, classes []gangClass, nodes []int32) map[api.TaskID]int32 {
+	planned := map[api.TaskID]int32{}
 	next := make([]int, len(classes))
 	for n, taken := range plan {
 		for k, count := range taken {
 			for _, task := range classes[k].tasks[next[k] : next[k]+count] {
-				p.nodes[task.UID], p.at[task.UID] = nodes[n], trial.Refusal{Node: n, Class: k}
+				planned[task.UID] = nodes[n]
 			}
 			next[k] += count
 		}
 	}
+	return planned
 }
 
-// placeAs places the gangs by the plan. If plugins refuse a node for a task, placeAs places nothing, and returns the
-// node and the task's class; nil if a gang is not placed for another reason.
-func (u *GroupSearch) placeAs(all []*packedGang, plan planned) (placed PlacedGangs, refused *trial.Refusal) {
+// placeAs places the gangs' tasks on their planned nodes. It places all gangs or none. If plugins refuse a task on its
+// node, it returns the task.
+func (u *GroupSearch) placeAs(all []*packedGang, planned map[api.TaskID]int32) (placed PlacedGangs, refused *api.TaskInfo) {
 	for _, g := range all {
 		u.run.Session.SetCurrentJob(g.attempt.Job.UID)
 		r := *g.attempt
@@ -148,11 +148,8 @@ func (u *GroupSearch) placeAs(all []*packedGang, plan planned) (placed PlacedGan
 		result := withBestEffort(&r, opts, func() trial.Result {
 			subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]
 			part := trial.NewPart(&r, subJob, r.Pending.Tasks[subJob.UID], g.scope, u.idleOnly)
-			done, task := trial.TryPlanned(part, plan.nodes)
-			if task != nil {
-				at := plan.at[task.UID]
-				refused = &at
-			}
+			var done trial.PartResult
+			done, refused = trial.TryPlanned(part, planned)
 			return trial.ResultOf(subJob, done)
 		})
 		if result.Outcome == trial.NotPlaced {
