@@ -50,12 +50,18 @@ func (r *run) barrier() ([]*member, *waiter) {
 	return nil, nil
 }
 
-// abortIfBelowMinimum fails the remaining members if they cannot reach the gang's minimum even when all of them pass.
-func (r *run) abortIfBelowMinimum() {
+// abortIfBelowMinimum fails the remaining members if they cannot reach the gang's minimum even when all of them pass. It
+// returns false if the answer is outdated, because further members failed while the Gatekeeper was asked.
+func (r *run) abortIfBelowMinimum() bool {
 	alive, _ := r.roster.alive()
-	if err := r.quorum(alive, 1); err != nil && !transient(err) {
+	err := r.quorum(alive, 1)
+	switch {
+	case errors.Is(err, errFewer):
+		return false
+	case err != nil && !transient(err):
 		r.refuseAll(err)
 	}
+	return true
 }
 
 // refuseAll fails all members because the gang cannot reach its minimum. lack says what is missing.

@@ -354,3 +354,26 @@ func TestStepErrorNamesPluginPodNodeAndStack(t *testing.T) {
 		}
 	})
 }
+
+// TestAMemberThatPassesWhileTheMinimumIsReadIsNoticed checks that the last member's success is not lost if it comes while
+// the engine waits for an answer of the Gatekeeper about the members that are left.
+func TestAMemberThatPassesWhileTheMinimumIsReadIsNoticed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *harness) {
+		w.gate = slices.Repeat([]error{errCut}, 3)
+		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", err: errStep}}}, slowStep(150*time.Millisecond))
+		w.drain(t)
+		w.wantTraces(t, "a -a released(a failed)", "a bind bound")
+	})
+}
+
+// TestMembersLostInAnOutageDoNotRefuseTheOthers checks that a member that fails while the Gatekeeper cannot answer does
+// not end the gang, whose other members still reach the minimum.
+func TestMembersLostInAnOutageDoNotRefuseTheOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *harness) {
+		w.gate = slices.Repeat([]error{errCut}, 5)
+		late := script{steps: []act{{plugin: "a", takes: 150 * time.Millisecond, err: errStep}}}
+		w.mustSubmit(t, gang, "p", 1, script{steps: []act{{plugin: "a", err: errStep}}}, late, slowStep(time.Second))
+		w.drain(t)
+		w.wantTraces(t, "a -a released(a failed)", "a -a released(a failed)", "a bind bound")
+	})
+}

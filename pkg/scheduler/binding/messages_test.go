@@ -35,7 +35,7 @@ func TestMessages(t *testing.T) {
 		"too few members":                 (&Transaction{}).bindable("a/x", short).Error(),
 		"too few members of one of gangs": gang.bindable("a/x", short).Error(),
 		"a strict gang":                   gang.named("a/x", fmt.Errorf("only %d of %d members can be bound and %w", 2, 3, ErrStrict)).Error(),
-		"members without a failure":       fmt.Errorf("%w: %w", ErrNoQuorum, errFewer).Error(),
+		"members without a failure":       fmt.Errorf("%w: %w", ErrNoQuorum, short).Error(),
 		"shutdown":                        ErrDraining.Error(),
 		"the lease is lost":               ErrAborted.Error(),
 	}
@@ -54,7 +54,7 @@ func TestMessages(t *testing.T) {
 		"too few members":                 "only 3 of minMember 4 can be bound",
 		"too few members of one of gangs": "gang a/x: only 3 of minMember 4 can be bound",
 		"a strict gang":                   "gang a/x: only 2 of 3 members can be bound and the gang is strict",
-		"members without a failure":       "the gang cannot reach its minimum: further members failed while the minimum was being checked",
+		"members without a failure":       "the gang cannot reach its minimum: 3 of minMember 4",
 		"shutdown":                        "the scheduler is shutting down",
 		"the lease is lost":               "binding was aborted",
 	}

@@ -110,7 +110,7 @@ func (d dice) options() []Option {
 // several gangs.
 func (d dice) gangs(w *harness) {
 	if d.chance(30) {
-		w.gate = d.some(8, errServer, errTimeout)
+		w.gate = d.some(8, errServer, errTimeout, errCut)
 	}
 	gangs := 1 + d.IntN(4)
 	sizes := make([]int, gangs)

@@ -123,8 +123,11 @@ func (r *run) prepare() {
 		if early := judgeEvery - time.Since(asked); lost > judged && early <= 0 {
 			again.stop()
 			again = nil
-			r.abortIfBelowMinimum()
+			if !r.abortIfBelowMinimum() {
+				lost = judged // judge again: further members failed meanwhile
+			}
 			judged, asked = lost, time.Now()
+			continue // abortIfBelowMinimum may have taken the value of roster.changed, so read the members again
 		} else if lost > judged && again == nil {
 			again = after(early, r.roster.notify)
 		}
