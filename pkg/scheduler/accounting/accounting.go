@@ -14,6 +14,7 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -42,8 +43,9 @@ type ResourceCounter interface {
 type NodeCapacityOverride struct {
 	counter atomic.Pointer[ResourceCounter]
 	// given are the Node objects with the amounts that were last computed, by node. inconsistent are the nodes where
-	// free and used amounts do not add up to the capacity: pods still use a broken device, or a pod got more than it
-	// requests. The amounts of inconsistent nodes are computed again each time. The cache's mutex guards both maps.
+	// free and used amounts do not add up to the capacity, or pods use more than the node has: pods still use a broken
+	// device, or a pod got more than it requests. The amounts of inconsistent nodes are computed again each time. The
+	// cache's mutex guards both maps.
 	given        map[string]*v1.Node
 	inconsistent map[string]bool
 }
@@ -68,19 +70,27 @@ func (b *NodeCapacityOverride) Count(object any) {
 	}
 }
 
-// Changed removes the stored amounts of nodes that the ResourceCounter reports as changed, so that the method Node
-// computes them again. It also removes the amounts of nodes that no longer exist. The caller holds the cache's mutex.
-func (b *NodeCapacityOverride) Changed(exists func(node string) bool) {
+// InUse reports whether a ResourceCounter is set.
+func (b *NodeCapacityOverride) InUse() bool { return b.counter.Load() != nil }
+
+// Uncounted returns the nodes whose amounts the method Node must compute again although the caller has not changed the
+// nodes: those that the ResourceCounter reports as changed, and inconsistent ones. It removes the stored amounts of nodes
+// that no longer exist. The caller holds the cache's mutex.
+func (b *NodeCapacityOverride) Uncounted(exists func(node string) bool) []string {
 	counter := b.counter.Load()
 	if counter == nil {
-		return
+		return nil
 	}
-	for _, name := range (*counter).ChangedNodes() {
+	changed := (*counter).ChangedNodes()
+	for _, name := range changed {
 		delete(b.given, name)
 	}
-	maps.DeleteFunc(b.given, func(name string, _ *v1.Node) bool { return !exists(name) })
 	maps.DeleteFunc(b.inconsistent, func(name string, _ bool) bool { return !exists(name) })
+	return slices.AppendSeq(slices.Clone(changed), maps.Keys(b.inconsistent))
 }
+
+// Forget removes the stored amounts of the node, which no longer exists. The caller holds the cache's mutex.
+func (b *NodeCapacityOverride) Forget(node string) { delete(b.given, node) }
 
 // Node sets the node's total to the usage of its pods plus the free amounts from the ResourceCounter. So the node's
 // idle resources are exactly these free amounts. The caller holds the cache's mutex.
@@ -105,13 +115,12 @@ func (b *NodeCapacityOverride) Node(node *api.NodeInfo) {
 		settled = settled && all[name]-used == free[name]
 		has[name] = free[name] + used
 	}
-	if settled {
+	overrideNode(node, (*counter).Names(), listOf(has))
+	if b.given[node.Name] = node.Node; settled && !overcommitted(node, (*counter).Names()) {
 		delete(b.inconsistent, node.Name)
 	} else {
 		b.inconsistent[node.Name] = true
 	}
-	overrideNode(node, (*counter).Names(), listOf(has))
-	b.given[node.Name] = node.Node
 }
 
 // overcommitted reports whether the node's pods use more of a resource than the node has.

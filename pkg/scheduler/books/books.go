@@ -66,7 +66,7 @@ func New(config Config) *Books {
 	b := &Books{Tables: newTables(), InShard: sets.Set[string]{}, copies: snapshot.NewCopies()}
 	last := new(generations)
 	b.Jobs = &Jobs{lock: b, last: last, entries: map[api.JobID]*job{}, defaultQueue: config.DefaultQueue}
-	b.Nodes = &Nodes{lock: b, last: last, entries: map[string]*node{}, csi: map[string]*csiNode{}, admits: config.Node}
+	b.Nodes = newNodes(b, last, config.Node)
 	b.Pods = &Pods{
 		lock: b, records: map[api.TaskID]*record{}, jobs: b.Jobs, nodes: b.Nodes,
 		admits: config.Pod, volumes: config.Volumes, boundIn: config.BoundIn,

@@ -16,12 +16,6 @@ import (
 // count the volumes of all drivers as requests.
 const unlimited = math.MaxInt32
 
-// csiNode has the data of a CSINode: its status for sessions, and the attach limits of its drivers.
-type csiNode struct {
-	status *api.CSINodeStatusInfo
-	limits v1.ResourceList
-}
-
 // AttachLimit returns the name of the resource that counts the volumes of a CSI driver.
 func AttachLimit(driver string) v1.ResourceName {
 	return v1.ResourceName(volumeutil.GetCSIAttachLimitKey(driver))
@@ -29,22 +23,19 @@ func AttachLimit(driver string) v1.ResourceName {
 
 // ShowCSI is called with each version of a CSINode.
 func (n *Nodes) ShowCSI(shown *storagev1.CSINode) {
-	own := &csiNode{
-		status: &api.CSINodeStatusInfo{CSINodeName: shown.Name, DriverStatus: map[string]bool{}},
-		limits: v1.ResourceList{},
-	}
+	status, limits := &api.CSINodeStatusInfo{CSINodeName: shown.Name, DriverStatus: map[string]bool{}}, v1.ResourceList{}
 	for _, driver := range shown.Spec.Drivers {
 		limited := driver.Allocatable != nil && driver.Allocatable.Count != nil
 		count := int64(unlimited)
 		if limited {
 			count = int64(*driver.Allocatable.Count)
 		}
-		own.status.DriverStatus[driver.Name] = limited
-		own.limits[AttachLimit(driver.Name)] = *resource.NewScaledQuantity(count, resource.Milli)
+		status.DriverStatus[driver.Name] = limited
+		limits[AttachLimit(driver.Name)] = *resource.NewScaledQuantity(count, resource.Milli)
 	}
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	n.csi[shown.Name] = own
+	n.csiLimits[shown.Name], n.csiStatuses[shown.Name] = limits, status
 	n.limit(shown.Name)
 }
 
@@ -52,14 +43,15 @@ func (n *Nodes) ShowCSI(shown *storagev1.CSINode) {
 func (n *Nodes) HideCSI(name string) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	delete(n.csi, name)
+	delete(n.csiLimits, name)
+	delete(n.csiStatuses, name)
 	n.limit(name)
 }
 
 // limit rebuilds the node's entry with the attach limits of the node's current CSINode.
 func (n *Nodes) limit(name string) {
 	if e := n.entries[name]; e != nil && e.shown != nil {
-		e.generation = n.last.next()
-		e.rebuild(n.withVolumeLimits(e.shown))
+		n.note(e)
+		n.rebuild(e, n.withVolumeLimits(e.shown))
 	}
 }

@@ -31,12 +31,12 @@ func (j *job) removeTask(task *api.TaskInfo) {
 	}
 }
 
-// removeTask removes the task from the node. If float64 cannot hold the node's sum of used resources exactly,
+// removeTask removes the task from the node of the entry. If float64 cannot hold the node's sum of used resources exactly,
 // removeTask marks the sums as inexact. countNode then recomputes them before they are read, and not at each event.
-func (n *node) removeTask(task *api.TaskInfo) {
-	info := n.info
-	n.inexact = n.inexact || large(info.Used)
-	if n.inexact {
+func (n *Nodes) removeTask(e *node, task *api.TaskInfo) {
+	info := e.info
+	if n.inexact[info.Name] || large(info.Used) {
+		n.inexact[info.Name] = true
 		info.Used, info.Releasing = task.Resreq.Clone(), task.Resreq.Clone()
 	}
 	if err := withoutNUMA(info, func() error { return info.RemoveTask(task) }); err != nil {

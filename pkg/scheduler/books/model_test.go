@@ -44,6 +44,8 @@ type history struct {
 	// trusted reports whether sessions change tasks only by the methods of jobs and nodes. The books have the same
 	// setting.
 	trusted bool
+	// touched are the nodes on which the last session has changed tasks.
+	touched map[string]bool
 }
 
 // TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that are added, changed, deleted and
@@ -65,7 +67,7 @@ func TestBooksFollowTheReference(t *testing.T) {
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
-	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference(), trusted: seed%2 == 0}
+	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference(), trusted: seed%2 == 0, touched: map[string]bool{}}
 	h.books = New(Config{DefaultQueue: "default", Now: func() time.Time { return h.truth.now }, Volumes: func(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 		if len(pod.Spec.Volumes) == 0 {
 			return nil, nil
@@ -97,19 +99,26 @@ func (h *history) check() bool {
 	h.books.Lock()
 	defer h.books.Unlock()
 	h.books.Pods.lapse()
-	inexact := slices.ContainsFunc(slices.Collect(maps.Values(h.books.Nodes.entries)), func(e *node) bool { return e.inexact })
-	if inexact && h.rng.IntN(3) > 0 { // Sometimes the effect of several events is compared at once.
+	if len(h.books.Nodes.inexact) > 0 && h.rng.IntN(3) > 0 { // Sometimes the effect of several events is compared at once.
 		return !h.t.Failed()
 	}
 	for _, e := range h.books.Nodes.entries {
 		h.books.Nodes.countNode(e)
 	}
-	got := viewOf(maps.Collect(h.books.Jobs.All()), maps.Collect(h.books.Nodes.All()), false)
+	got := viewOf(maps.Collect(h.books.Jobs.All()), allNodes(h.books.Nodes), false)
 	if diff := cmp.Diff(h.truth.view(false), got); diff != "" {
 		h.t.Errorf("the books (-want +got):\n%s", diff)
 		return false
 	}
 	return !h.t.Failed()
+}
+
+func allNodes(nodes *Nodes) map[string]*api.NodeInfo {
+	all := map[string]*api.NodeInfo{}
+	for name, e := range nodes.entries {
+		all[name] = e.info
+	}
+	return all
 }
 
 func (h *history) note(format string, args ...any) {

@@ -3,6 +3,7 @@
 package books
 
 import (
+	"container/list"
 	"iter"
 	"maps"
 	"slices"
@@ -24,21 +25,39 @@ type Nodes struct {
 	lock    sync.Locker
 	last    *generations
 	entries map[string]*node
+	// recent lists the entries by generation, the latest change first. An entry that was dropped stays in it until
+	// Changed has reported it.
+	recent list.List
+	// absent are the nodes with an entry but without a Node object, numa the nodes with a NUMA topology, and inexact the
+	// nodes whose sums of resources must be recomputed from their tasks before they are read.
+	absent, numa, inexact map[string]bool
+	// counted is the generation of the last change that the method count has processed.
+	counted uint64
 	// order lists the registered nodes, in the order of their registration.
 	order  []string
 	images images
-	csi    map[string]*csiNode
-	admits func(*v1.Node) bool
+	// csiLimits has the attach limits of the drivers of each CSINode, and csiStatuses the status of each CSINode for
+	// sessions, which do not change it.
+	csiLimits   map[string]v1.ResourceList
+	csiStatuses map[string]*api.CSINodeStatusInfo
+	admits      func(*v1.Node) bool
 }
 
 // node is the entry of a node.
 type node struct {
-	info       *api.NodeInfo
+	info *api.NodeInfo
+	// generation is the generation of the entry's last change, and at its element in Nodes.recent.
 	generation uint64
+	at         *list.Element
 	// shown is the Node object that the watch shows; nil while the watch shows none.
 	shown *v1.Node
-	// inexact reports whether the node's sums of resources must be recomputed from its tasks before they are read.
-	inexact bool
+}
+
+func newNodes(lock sync.Locker, last *generations, admits func(*v1.Node) bool) *Nodes {
+	return &Nodes{
+		lock: lock, last: last, admits: admits, entries: map[string]*node{}, csiLimits: map[string]v1.ResourceList{}, csiStatuses: map[string]*api.CSINodeStatusInfo{},
+		absent: map[string]bool{}, numa: map[string]bool{}, inexact: map[string]bool{},
+	}
 }
 
 // Get returns the node's entry; nil if the books have no such node. The entry's Node is nil while the watch shows no
@@ -51,12 +70,12 @@ func (n *Nodes) Get(name string) *api.NodeInfo {
 	return nil
 }
 
-// All yields the entries of all nodes. As in Get, their sums of used resources may be wrong until countNode recomputes
-// them. The caller must hold the mutex and must not change the entries.
-func (n *Nodes) All() iter.Seq2[string, *api.NodeInfo] {
+// Absent yields the entries of nodes without a Node object. The caller must hold the mutex and must not change the
+// entries.
+func (n *Nodes) Absent() iter.Seq2[string, *api.NodeInfo] {
 	return func(yield func(string, *api.NodeInfo) bool) {
-		for name, e := range n.entries {
-			if !yield(name, e.info) {
+		for name := range n.absent {
+			if !yield(name, n.entries[name].info) {
 				return
 			}
 		}
@@ -69,16 +88,51 @@ func (n *Nodes) of(name string) *node {
 	e := n.entries[name]
 	if e == nil {
 		e = &node{info: newNodeInfo(name, nil)}
-		n.entries[name] = e
+		n.entries[name], n.absent[name] = e, true
 	}
-	e.generation = n.last.next()
+	n.note(e)
 	return e
+}
+
+// note gives the entry a new generation, because it changes.
+func (n *Nodes) note(e *node) {
+	e.generation = n.last.next()
+	if e.at == nil {
+		e.at = n.recent.PushFront(e)
+	} else {
+		n.recent.MoveToFront(e.at)
+	}
+}
+
+// since yields the entries that have changed, or were dropped, after the generation, the latest change first. Dropped
+// entries are then forgotten.
+func (n *Nodes) since(generation uint64) iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		for at := n.recent.Front(); at != nil; {
+			e := at.Value.(*node)
+			if e.generation <= generation {
+				return
+			}
+			next := at.Next()
+			if n.entries[e.info.Name] != e {
+				n.recent.Remove(at)
+			}
+			if !yield(e) {
+				return
+			}
+			at = next
+		}
+	}
 }
 
 // tidy drops the node's entry if the node has neither a Node object, nor tasks, nor a NUMA topology.
 func (n *Nodes) tidy(name string) {
 	if e := n.entries[name]; e != nil && e.shown == nil && len(e.info.Tasks) == 0 && e.info.NumaInfo == nil {
+		n.note(e)
 		delete(n.entries, name)
+		delete(n.absent, name)
+		delete(n.inexact, name)
+		n.Sums.Forget(name)
 	}
 }
 
@@ -105,9 +159,10 @@ func (n *Nodes) Show(shown *v1.Node) {
 	e := n.of(shown.Name)
 	if e.shown == nil {
 		n.order = append(n.order, shown.Name)
+		delete(n.absent, shown.Name)
 	}
 	e.shown = shown
-	e.rebuild(n.withVolumeLimits(shown))
+	n.rebuild(e, n.withVolumeLimits(shown))
 	e.info.ImageStates = n.images.show(shown)
 }
 
@@ -124,8 +179,9 @@ func (n *Nodes) hide(name string) {
 	if e == nil || e.shown == nil {
 		return
 	}
-	e.shown, e.generation = nil, n.last.next()
-	e.rebuild(nil)
+	e.shown, n.absent[name] = nil, true
+	n.note(e)
+	n.rebuild(e, nil)
 	n.images.hide(name)
 	n.order = slices.DeleteFunc(n.order, func(other string) bool { return other == name })
 	n.tidy(name)
@@ -134,13 +190,13 @@ func (n *Nodes) hide(name string) {
 // countNode recomputes the node's sums of resources from its tasks if they lost precision. It also lets the plugin in
 // Sums update the node's capacity and usage of resources that Node and Pod objects do not report.
 func (n *Nodes) countNode(e *node) {
-	if e.inexact {
-		e.rebuild(e.info.Node)
+	if n.inexact[e.info.Name] {
+		n.rebuild(e, e.info.Node)
 	}
 	before, idle := e.info.Node, e.info.Idle
 	n.Sums.Node(e.info)
 	if e.info.Node != before || e.info.Idle != idle {
-		e.generation = n.last.next()
+		n.note(e)
 	}
 }
 
@@ -150,7 +206,8 @@ func (n *Nodes) SetUsage(loads map[string]*api.NodeUsage) {
 	defer n.lock.Unlock()
 	for name, load := range loads {
 		if e := n.entries[name]; e != nil && e.shown != nil {
-			e.info.ResourceUsage, e.generation = load, n.last.next()
+			e.info.ResourceUsage = load
+			n.note(e)
 		}
 	}
 }
@@ -164,8 +221,8 @@ func (n *Nodes) Names() []string {
 
 // withVolumeLimits returns the Node with the attach limits of its CSI drivers added to its resources.
 func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
-	drivers := n.csi[shown.Name]
-	if drivers == nil || len(drivers.limits) == 0 {
+	limits := n.csiLimits[shown.Name]
+	if len(limits) == 0 {
 		return shown
 	}
 	limited := *shown
@@ -174,7 +231,7 @@ func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 		if own == nil {
 			own = v1.ResourceList{}
 		}
-		maps.Copy(own, drivers.limits)
+		maps.Copy(own, limits)
 		*list = own
 	}
 	return &limited
@@ -182,35 +239,56 @@ func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 
 // rebuild replaces the entry's NodeInfo by a new one for the Node. The new NodeInfo keeps the tasks, the NUMA topology,
 // the measured load, the images and the bind generation of the former one.
-func (n *node) rebuild(shown *v1.Node) {
-	former := n.info
-	n.info, n.inexact = newNodeInfo(former.Name, shown), false
+func (n *Nodes) rebuild(e *node, shown *v1.Node) {
+	former := e.info
+	e.info = newNodeInfo(former.Name, shown)
+	delete(n.inexact, former.Name)
 	for _, task := range former.Tasks {
-		put(n.info, task)
+		put(e.info, task)
 	}
-	n.info.NumaInfo, n.info.NumaSchedulerInfo, n.info.NumaChgFlag = former.NumaInfo, former.NumaSchedulerInfo, former.NumaChgFlag
-	n.info.ResourceUsage, n.info.ImageStates = former.ResourceUsage, former.ImageStates
-	n.info.BindGeneration = former.BindGeneration
+	e.info.NumaInfo, e.info.NumaSchedulerInfo, e.info.NumaChgFlag = former.NumaInfo, former.NumaSchedulerInfo, former.NumaChgFlag
+	e.info.ResourceUsage, e.info.ImageStates = former.ResourceUsage, former.ImageStates
+	e.info.BindGeneration = former.BindGeneration
 }
 
-// count updates the entries of all nodes: NUMA topologies from the reports of agents, and resources that a plugin
-// supplies. The caller must hold the mutex.
+// count updates entries of nodes: NUMA topologies from the reports of agents, resources that a plugin supplies, and sums
+// that have lost precision. It looks only at nodes for which these may have changed. The caller must hold the mutex.
 func (n *Nodes) count() {
 	n.refreshNUMA()
-	n.Sums.Changed(func(name string) bool { return n.entries[name] != nil })
-	for _, e := range n.entries {
-		n.countNode(e)
+	names := maps.Clone(n.inexact)
+	for _, name := range n.Sums.Uncounted(func(name string) bool { return n.entries[name] != nil }) {
+		names[name] = true
 	}
-}
-
-// ready yields the nodes in phase Ready. The second value is the generation of the node's entry, a number that grows
-// with each change of the entry.
-func (n *Nodes) ready() iter.Seq2[*api.NodeInfo, uint64] {
-	return func(yield func(*api.NodeInfo, uint64) bool) {
-		for _, e := range n.entries {
-			if e.info.Ready() && !yield(e.info, e.generation) {
-				return
-			}
+	if n.Sums.InUse() {
+		for e := range n.since(n.counted) {
+			names[e.info.Name] = true
 		}
 	}
+	for name := range names {
+		if e := n.entries[name]; e != nil {
+			n.countNode(e)
+		}
+	}
+	n.counted = uint64(*n.last)
+}
+
+// Ready implements snapshot.NodeSource. It returns a node that sessions see, which is in phase Ready, and the generation
+// of its entry, a number that grows with each change of the entry; nil if sessions do not see the node.
+func (n *Nodes) Ready(name string) (*api.NodeInfo, uint64) {
+	if e := n.entries[name]; e != nil && e.info.Ready() {
+		return e.info, e.generation
+	}
+	return nil, 0
+}
+
+// Registered implements snapshot.NodeSource.
+func (n *Nodes) Registered() []string { return n.order }
+
+// Changed implements snapshot.NodeSource.
+func (n *Nodes) Changed(after uint64) ([]string, uint64) {
+	var names []string
+	for e := range n.since(after) {
+		names = append(names, e.info.Name)
+	}
+	return names, uint64(*n.last)
 }

@@ -18,6 +18,7 @@ func (n *Nodes) ShowNUMA(shown *nodeinfov1alpha1.Numatopology) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
 	info := n.of(shown.Name).info
+	n.numa[shown.Name] = true
 	numa := numaInfo(shown)
 	info.NumaChgFlag = api.NumaInfoMoreFlag
 	if info.NumaInfo != nil && lostCPUs(info.NumaInfo, numa) {
@@ -54,18 +55,21 @@ func (n *Nodes) TakeCPUs(taken map[string]api.ResNumaSets) {
 			}
 		}
 		e.info.NumaSchedulerInfo.Allocate(known)
-		e.generation = n.last.next()
+		n.note(e)
 	}
 }
 
 // refreshNUMA resets the NUMA topologies that sessions see to the last reports of agents. The entries of these nodes
 // get a new generation, so every snapshot copies them, because sessions allocate CPUs in them.
 func (n *Nodes) refreshNUMA() {
-	for _, e := range n.entries {
-		if e.info.NumaInfo != nil || e.info.NumaSchedulerInfo != nil {
-			e.info.RefreshNumaSchedulerInfoByCrd()
-			e.generation = n.last.next()
+	for name := range n.numa {
+		e := n.entries[name]
+		if e == nil || e.info.NumaInfo == nil && e.info.NumaSchedulerInfo == nil {
+			delete(n.numa, name)
+			continue
 		}
+		e.info.RefreshNumaSchedulerInfoByCrd()
+		n.note(e)
 	}
 }
 

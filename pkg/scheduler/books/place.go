@@ -25,7 +25,7 @@ func (p *Pods) strike(r *record) {
 		p.jobs.of(task.Job).removeTask(task)
 	}
 	if holdsNode(task) {
-		p.nodes.of(task.NodeName).removeTask(task)
+		p.nodes.removeTask(p.nodes.of(task.NodeName), task)
 	}
 }
 

@@ -19,8 +19,9 @@ func (h *history) session() {
 	h.books.Lock()
 	defer h.books.Unlock()
 	if h.trusted {
-		h.books.Copies().Trust()
+		h.books.Copies().Trust(h.touched)
 	}
+	h.touched = map[string]bool{}
 	h.given = h.books.Snapshot(hyperNodes)
 	h.truth.requeue()
 	full := h.books.Full(hyperNodes)

@@ -30,7 +30,7 @@ func (h *history) changeCopies() {
 		}
 	case 3:
 		for _, node := range h.given.Nodes {
-			node.Others["left"] = true
+			node.Others["left"], h.touched[node.Name] = true, true
 			return
 		}
 	default:
@@ -65,6 +65,7 @@ func (h *history) allocate(job *api.JobInfo, task *api.TaskInfo, undo bool) {
 	if task.Status != api.Pending || node == nil || node.Tasks[api.PodKey(task.Pod)] != nil {
 		return
 	}
+	h.touched[node.Name] = true
 	if err := job.UpdateTaskStatus(task, api.Allocated); err != nil {
 		h.t.Fatal(err)
 	}
@@ -85,6 +86,7 @@ func (h *history) evictInSession(job *api.JobInfo, task *api.TaskInfo, undo bool
 	if task.Status != api.Running || node == nil {
 		return
 	}
+	h.touched[node.Name] = true
 	victim := task.Clone()
 	for _, status := range []api.TaskStatus{api.Releasing, api.Running} {
 		if err := job.UpdateTaskStatus(victim, status); err != nil {

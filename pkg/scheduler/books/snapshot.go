@@ -3,6 +3,7 @@
 package books
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -18,12 +19,11 @@ func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	b.Nodes.count()
 	given := b.rest(hyperNodes)
 	var nodes sync.WaitGroup
-	nodes.Go(func() { given.Nodes = b.copies.Nodes(b.Nodes.ready()) })
+	nodes.Go(func() { given.Nodes, given.RevocableNodes = b.copies.Nodes(b.Nodes) })
 	otherwise := b.Tables.DefaultPriority()
 	given.Jobs = b.copies.Jobs(b.Jobs.schedulable(b.Tables.Queues), func(job *api.JobInfo) int32 { return b.prioritize(job, otherwise) })
 	nodes.Wait()
 	b.copies.Distrust()
-	noteRevocable(given)
 	return given
 }
 
@@ -32,8 +32,15 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	b.Pods.lapse()
 	b.Nodes.count()
 	given := b.rest(hyperNodes)
-	for info := range b.Nodes.ready() {
-		given.Nodes[info.Name] = snapshot.CloneNode(info)
+	for _, name := range b.Nodes.order {
+		info, _ := b.Nodes.Ready(name)
+		if info == nil {
+			continue
+		}
+		given.Nodes[name] = snapshot.CloneNode(info)
+		if info.RevocableZone != "" {
+			given.RevocableNodes[name] = given.Nodes[name]
+		}
 	}
 	otherwise := b.Tables.DefaultPriority()
 	for info := range b.Jobs.schedulable(b.Tables.Queues) {
@@ -41,7 +48,6 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 		job := info.Clone()
 		given.Jobs[job.UID] = job
 	}
-	noteRevocable(given)
 	return given
 }
 
@@ -66,7 +72,7 @@ func (b *Books) rest(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 		NodesInShard:   b.InShard.Clone(),
 		Queues:         make(map[api.QueueID]*api.QueueInfo, len(b.Tables.Queues)),
 		NamespaceInfo:  make(map[api.NamespaceName]*api.NamespaceInfo, len(b.Tables.Quotas)),
-		CSINodesStatus: make(map[string]*api.CSINodeStatusInfo, len(b.Nodes.csi)),
+		CSINodesStatus: maps.Clone(b.Nodes.csiStatuses),
 	}
 	for id, queue := range b.Tables.Queues {
 		given.Queues[id] = queue.Clone()
@@ -74,9 +80,6 @@ func (b *Books) rest(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	for _, quotas := range b.Tables.Quotas {
 		info := quotas.Snapshot()
 		given.NamespaceInfo[info.Name] = info
-	}
-	for name, csi := range b.Nodes.csi {
-		given.CSINodesStatus[name] = csi.status.Clone()
 	}
 	hyperNodes.Lock()
 	defer hyperNodes.Unlock()
@@ -86,12 +89,4 @@ func (b *Books) rest(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	given.RealNodesSet = hyperNodes.RealNodesSet()
 	given.HyperNodesReadyToSchedule = hyperNodes.Ready()
 	return given
-}
-
-func noteRevocable(given *api.ClusterInfo) {
-	for name, info := range given.Nodes {
-		if info.RevocableZone != "" {
-			given.RevocableNodes[name] = info
-		}
-	}
 }

@@ -43,10 +43,7 @@ type share struct {
 // task holds nothing. The caller must hold the books' mutex.
 func (s *snapshots) onNoNode() map[api.JobID][]share {
 	lost := map[api.JobID][]share{}
-	for name, node := range s.books.Nodes.All() {
-		if node.Node != nil {
-			continue
-		}
+	for name, node := range s.books.Nodes.Absent() {
 		if _, err := s.nodes.Get(name); !apierrors.IsNotFound(err) {
 			continue // the books do not have the node yet, or it belongs to another scheduler
 		}
@@ -101,13 +98,16 @@ func (l *listed) prune(nodes corelisters.NodeLister, existing int) {
 // other snapshot, it is nil.
 func (s *snapshots) boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]share, by *snapshot.Copies) {
 	s.listed.prune(s.nodes, len(given.Nodes))
-	for _, node := range given.Nodes {
-		if by.Fits(node) {
-			continue
-		}
+	unchecked := slices.Collect(maps.Values(given.Nodes))
+	if by != nil {
+		unchecked = by.Unfit()
+	}
+	for _, node := range unchecked {
 		most := s.listed.recordNode(node)
 		if !overcommitted(node) {
-			by.NoteFits(node)
+			if by != nil {
+				by.NoteFits(node)
+			}
 			continue
 		}
 		for _, task := range shareOut(node, most) {

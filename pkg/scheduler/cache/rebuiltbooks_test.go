@@ -92,7 +92,11 @@ func booksOf(c *Cache) map[string][]string {
 	c.books.Lock()
 	defer c.books.Unlock()
 	books := map[string][]string{}
-	for name, node := range c.books.Nodes.All() {
+	nodes := maps.Collect(c.books.Nodes.Absent())
+	for _, name := range c.books.Nodes.Registered() {
+		nodes[name] = c.books.Nodes.Get(name)
+	}
+	for name, node := range nodes {
 		entries := []string{fmt.Sprintf("used %v idle %v releasing %v", sum(node.Used), sum(node.Idle), sum(node.Releasing))}
 		for key, task := range node.Tasks {
 			entries = append(entries, fmt.Sprintf("%s: %s %s", key, task.UID, task.Status))

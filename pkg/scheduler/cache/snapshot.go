@@ -68,7 +68,9 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 	s.books.Unlock()
 	annotations = s.prepare(given, lost, copies)
 	nodeMap = copies.NodeMap()
-	maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
+	if len(nodeMap) > len(given.Nodes) { // nodes in quarantine are left out
+		maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
+	}
 	return given, nodeMap, annotations, len(given.Jobs) - standIns
 }
 

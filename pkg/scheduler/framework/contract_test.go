@@ -493,7 +493,7 @@ func (c reusing) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, m
 	return c.Snapshot(), nil, nil
 }
 
-func (reusing) TrustSession() {}
+func (reusing) TrustSession(map[string]bool) {}
 
 // TestAPluginOfUpstreamsThatOpensFirstSeesAWholeSnapshot checks that a plugin of upstream that opens first sees a
 // whole snapshot. Only a plugin of this project restores the parts that are hidden while upstream opens a session.

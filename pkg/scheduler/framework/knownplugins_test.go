@@ -24,7 +24,7 @@ func (c *trusting) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo,
 	return snapshot, nil, copyAnnotations(snapshot)
 }
 
-func (c *trusting) TrustSession() { c.trusted++ }
+func (c *trusting) TrustSession(map[string]bool) { c.trusted++ }
 
 // ported is a plugin that was written for upstream.
 type ported struct{}

@@ -41,8 +41,9 @@ type Snapshotter interface {
 	// parts of its snapshot are used again.
 	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, annotations map[api.TaskID]map[string]string)
 	// TrustSession is called when a session has closed whose plugins and actions are known to change placed tasks only
-	// by the methods of JobInfo and NodeInfo. The next snapshot then compares less with the cache.
-	TrustSession()
+	// by the methods of JobInfo and NodeInfo, and only on the touched nodes. The next snapshot then compares less with the
+	// cache.
+	TrustSession(touched map[string]bool)
 }
 
 // sessionCache is the cache as one session sees it. A task that upstream's statements and plugins bind through
@@ -223,7 +224,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 	r.explanations.replace(ssn.explained)
 	r.mu.Lock()
 	if snapshotter, ok := ssn.cache.(Snapshotter); ok && r.profile.known {
-		snapshotter.TrustSession()
+		snapshotter.TrustSession(ssn.touched)
 		r.pods.Keep()
 	}
 	r.pendingReasons = ssn.pendingReasons

@@ -4,6 +4,7 @@ package snapshot
 
 import (
 	"iter"
+	"maps"
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -22,22 +23,32 @@ import (
 //     the source, such as the status of a PodGroup, are reset instead.
 //
 // After a session that is known to change tasks and nodes only through methods of jobs and nodes (Trust), less is
-// compared. The tasks of a copy count as unchanged if their number and the sums of their requests are unchanged. The
-// capacity, the load and the images of a node are not compared. Exceptions: each copy is compared in full in one of
-// wholeEvery sessions, and the tasks of a job with pending tasks are always compared.
+// compared. Only nodes that the session has changed, or whose source has changed, are looked at. The tasks of a copy
+// count as unchanged if their number and the sums of their requests are unchanged. The capacity, the load and the images
+// of a node are not compared. Exceptions: each copy is compared in full in one of wholeEvery sessions, and the tasks of a
+// job with pending tasks are always compared.
 //
 // Objects that a copy shares with its source, such as pods, are read-only for sessions and are not compared.
 //
 // Copies serves one session at a time: the copies belong to a session until the next session opens.
 type Copies struct {
 	nodes map[string]*nodeClone
-	jobs  map[api.JobID]*jobClone
+	// given and kube are the copies of nodes, and their form that Kubernetes' plugins read. revocable are the copies of
+	// nodes with a revocable zone. unfit are the nodes for whose copy NoteFits was not called.
+	given     map[string]*api.NodeInfo
+	kube      map[string]fwk.NodeInfo
+	revocable map[string]*api.NodeInfo
+	unfit     map[string]bool
+	// seen is the generation of the last change of a node that was read.
+	seen uint64
+	jobs map[api.JobID]*jobClone
 	// ignored are the resources that upstream leaves out of nodes and pods. If the list changes, all nodes are copied
 	// again.
 	ignored []string
 	// trusted reports whether the session with the copies is known to change tasks only through methods of jobs and
-	// nodes.
+	// nodes. touched are the nodes that it has changed.
 	trusted bool
+	touched map[string]bool
 	// nodeRounds counts the calls of Nodes, and jobRounds the calls of Jobs.
 	nodeRounds, jobRounds uint64
 }
@@ -47,17 +58,17 @@ type Copies struct {
 const wholeEvery = 16
 
 // Trust records that the last session has ended, and that it has changed placed tasks only through the methods of jobs
-// and nodes. Unless such a change was undone, it shows in a copy's number of tasks or sums of requests. So the next
-// calls of Nodes and Jobs need not compare each task of each copy.
-func (c *Copies) Trust() { c.trusted = !devicesOn() }
+// and nodes, on no other nodes than the touched ones. Unless such a change was undone, it shows in a copy's number of tasks
+// or sums of requests. So the next calls of Nodes and Jobs need not compare each task of each copy.
+func (c *Copies) Trust(touched map[string]bool) { c.trusted, c.touched = !devicesOn(), touched }
 
 // Distrust reverts Trust: without another call of Trust, copies are compared in full. It is called when nodes and jobs
 // have been given to the next session.
-func (c *Copies) Distrust() { c.trusted = false }
+func (c *Copies) Distrust() { c.trusted, c.touched = false, nil }
 
 // compares reports whether a copy is compared in full. Without a call of Trust for the last session, it always is;
-// otherwise in one of wholeEvery calls of Nodes or Jobs. generation is the generation of the copy's source, and round
-// is the number of these calls. The sum of both spreads the full comparisons over the calls.
+// otherwise in one of wholeEvery calls of Jobs. generation is the generation of the copy's source, and round is the
+// number of these calls. The sum of both spreads the full comparisons over the calls.
 func (c *Copies) compares(generation, round uint64) bool {
 	return !c.trusted || (generation+round)%wholeEvery == 0
 }
@@ -69,28 +80,79 @@ func devicesOn() bool {
 
 // NewCopies returns an empty Copies.
 func NewCopies() *Copies {
-	return &Copies{nodes: map[string]*nodeClone{}, jobs: map[api.JobID]*jobClone{}}
+	return &Copies{
+		nodes: map[string]*nodeClone{}, jobs: map[api.JobID]*jobClone{}, given: map[string]*api.NodeInfo{}, kube: map[string]fwk.NodeInfo{},
+		revocable: map[string]*api.NodeInfo{}, unfit: map[string]bool{},
+	}
 }
 
-// Nodes returns copies of the given nodes, which come with their generations. While upstream's device code is enabled,
-// all nodes are copied again, because upstream's Clone reads a node's devices from the API server.
-func (c *Copies) Nodes(all iter.Seq2[*api.NodeInfo, uint64]) map[string]*api.NodeInfo {
+// NodeSource is where Copies reads nodes.
+type NodeSource interface {
+	// Ready returns a node that sessions see, and its generation; nil if sessions do not see the node.
+	Ready(name string) (*api.NodeInfo, uint64)
+	// Registered returns the names of all nodes that Ready may return. The slice is read-only.
+	Registered() []string
+	// Changed returns the names of the nodes that have changed, or were dropped, after the given generation, and the
+	// generation of the last change.
+	Changed(after uint64) (names []string, last uint64)
+}
+
+// Nodes returns copies of the nodes, and those of them with a revocable zone. The maps belong to the caller. After a
+// trusted session it looks only at nodes that have changed, that the session has touched, whose tasks request more than
+// the node has, and at one of wholeEvery of the others. While upstream's device code is enabled, all nodes are copied
+// again, because upstream's Clone reads a node's devices from the API server.
+func (c *Copies) Nodes(of NodeSource) (nodes, revocable map[string]*api.NodeInfo) {
 	ignored := api.IgnoredDevicesList.List()
 	again := devicesOn() || !slices.Equal(ignored, c.ignored)
 	c.ignored = slices.Clone(ignored)
 	c.nodeRounds++
-	kept := make(map[string]*nodeClone, len(c.nodes))
-	given := make(map[string]*api.NodeInfo, len(c.nodes))
-	for source, generation := range all {
-		k := c.nodes[source.Name]
-		if k == nil || again || k.version != generation || !k.pristine(c.compares(generation, c.nodeRounds)) {
-			k = newNodeClone(source, CloneNode(source), k)
-			k.version = generation
-		}
-		kept[source.Name], given[source.Name] = k, k.clone
+	changed, last := of.Changed(c.seen)
+	c.seen = last
+	for _, name := range changed {
+		c.renew(of, name, again, !c.trusted)
 	}
-	c.nodes = kept
-	return given
+	if !c.trusted || again {
+		for _, name := range slices.Concat(slices.Collect(maps.Keys(c.nodes)), of.Registered()) {
+			c.renew(of, name, again, !c.trusted)
+		}
+		return maps.Clone(c.given), maps.Clone(c.revocable)
+	}
+	for name := range c.touched {
+		c.renew(of, name, false, false)
+	}
+	for name := range maps.Clone(c.unfit) {
+		c.renew(of, name, false, false)
+	}
+	for names, i := of.Registered(), int(c.nodeRounds%wholeEvery); i < len(names); i += wholeEvery {
+		c.renew(of, names[i], false, true)
+	}
+	return maps.Clone(c.given), maps.Clone(c.revocable)
+}
+
+// renew brings the copy of the node up to date. again copies the node even if nothing has changed, and whole compares
+// the copy in full.
+func (c *Copies) renew(of NodeSource, name string, again, whole bool) {
+	source, generation := of.Ready(name)
+	if source == nil {
+		delete(c.nodes, name)
+		delete(c.given, name)
+		delete(c.kube, name)
+		delete(c.revocable, name)
+		delete(c.unfit, name)
+		return
+	}
+	k := c.nodes[name]
+	if k == nil || again || k.version != generation || !k.pristine(whole) {
+		k = newNodeClone(source, CloneNode(source), k)
+		k.version = generation
+		c.nodes[name], c.given[name], c.unfit[name] = k, k.clone, true
+		if k.clone.RevocableZone != "" {
+			c.revocable[name] = k.clone
+		} else {
+			delete(c.revocable, name)
+		}
+	}
+	c.kube[name] = k.kubeNode()
 }
 
 // Jobs returns copies of the given jobs, which come with their generations. Each copy gets the job's current priority.
@@ -133,34 +195,25 @@ func CloneNode(source *api.NodeInfo) *api.NodeInfo {
 	return clone
 }
 
-// Fits reports whether NoteFits was called with the node, and the node is a copy that has not changed since then. A nil
-// Copies returns false.
-func (c *Copies) Fits(node *api.NodeInfo) bool {
-	if c == nil {
-		return false
-	}
-	kept := c.nodes[node.Name]
-	return kept != nil && kept.clone == node && kept.fits
-}
-
-// NoteFits records that the tasks on the node together request no more than the node has.
-func (c *Copies) NoteFits(node *api.NodeInfo) {
-	if c == nil {
-		return
-	}
-	if kept := c.nodes[node.Name]; kept != nil && kept.clone == node {
-		kept.fits = true
-	}
-}
-
-// NodeMap returns the nodes that Nodes returned last, in the form that Kubernetes' scheduler plugins read.
-func (c *Copies) NodeMap() map[string]fwk.NodeInfo {
-	nodes := make(map[string]fwk.NodeInfo, len(c.nodes))
-	for name, kept := range c.nodes {
-		nodes[name] = kept.kubeNode()
+// Unfit returns the copies of nodes for which NoteFits was not called.
+func (c *Copies) Unfit() []*api.NodeInfo {
+	nodes := make([]*api.NodeInfo, 0, len(c.unfit))
+	for name := range c.unfit {
+		nodes = append(nodes, c.given[name])
 	}
 	return nodes
 }
+
+// NoteFits records that the tasks on the node, a copy, together request no more than the node has.
+func (c *Copies) NoteFits(node *api.NodeInfo) {
+	if c.given[node.Name] == node {
+		delete(c.unfit, node.Name)
+	}
+}
+
+// NodeMap returns the nodes that Nodes returned last, in the form that Kubernetes' scheduler plugins read. The map belongs to
+// the caller.
+func (c *Copies) NodeMap() map[string]fwk.NodeInfo { return maps.Clone(c.kube) }
 
 // WithinBounds reports whether the job's PodGroup and pods are known not to be too large: NoteWithinBounds was called
 // with the job, and the job is a copy that has not changed since. It returns false for a nil Copies.

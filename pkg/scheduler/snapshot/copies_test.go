@@ -18,6 +18,27 @@ func entriesOf[T any](entry T, generation *uint64) iter.Seq2[T, uint64] {
 	return func(yield func(T, uint64) bool) { yield(entry, *generation) }
 }
 
+// oneNode is a NodeSource with one node, "n". A nil info means that sessions do not see the node.
+type oneNode struct {
+	info       *api.NodeInfo
+	generation uint64
+}
+
+func (o *oneNode) Ready(string) (*api.NodeInfo, uint64) { return o.info, o.generation }
+func (o *oneNode) Registered() []string                 { return []string{"n"} }
+func (o *oneNode) Changed(after uint64) ([]string, uint64) {
+	if o.generation > after {
+		return []string{"n"}, o.generation
+	}
+	return nil, o.generation
+}
+
+// nodeOf returns the copy of the node for the next session.
+func nodeOf(copies *Copies, source NodeSource) *api.NodeInfo {
+	nodes, _ := copies.Nodes(source)
+	return nodes["n"]
+}
+
 // waiting returns a pod that requests a CPU and a GPU.
 func waiting(name string) *schedtest.PodBuilder {
 	return schedtest.MakePod().Name(name).UID(name).Group("g").Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "1"})
@@ -56,21 +77,21 @@ func TestNodesAreGivenAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ignored := api.IgnoredDevicesList.List()
 			defer api.IgnoredDevicesList.Set(ignored)
-			copies, source, generation := NewCopies(), newNode(), uint64(1)
-			first := copies.Nodes(entriesOf(source, &generation))["n"]
-			if first == source {
+			copies, source := NewCopies(), &oneNode{newNode(), 1}
+			first := nodeOf(copies, source)
+			if first == source.info {
 				t.Fatal("the session has the entry itself")
 			}
-			if copies.NoteFits(source); copies.Fits(first) {
+			if copies.NoteFits(source.info); len(copies.Unfit()) == 0 {
 				t.Error("it is recorded of the copy that its tasks fit, but they were counted on the entry")
 			}
 			copies.NoteFits(first)
-			tt.change(source, first, &generation)
-			second := copies.Nodes(entriesOf(source, &generation))["n"]
+			tt.change(source.info, first, &source.generation)
+			second := nodeOf(copies, source)
 			if (second == first) != tt.again {
 				t.Errorf("the copy is given again: %t, want %t", second == first, tt.again)
 			}
-			if got := copies.Fits(second); got != tt.again {
+			if got := len(copies.Unfit()) == 0; got != tt.again {
 				t.Errorf("its tasks are recorded as fitting: %t, want %t", got, tt.again)
 			}
 			if len(second.Tasks) != 0 || second.Idle.MilliCPU != 2000 {
@@ -180,7 +201,7 @@ func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
 			copies := NewCopies()
 			give := func() (*api.NodeInfo, *api.JobInfo) {
 				defer copies.Distrust()
-				return copies.Nodes(entriesOf(sourceNode, &generation))["n"],
+				return nodeOf(copies, &oneNode{sourceNode, generation}),
 					copies.Jobs(entriesOf(sourceJob, &generation), func(*api.JobInfo) int32 { return 1 })[sourceJob.UID]
 			}
 			node, job := give()
@@ -195,7 +216,7 @@ func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
 			given := 0
 			for again := true; again && given <= wholeEvery; given++ {
 				if tt.trusted {
-					copies.Trust()
+					copies.Trust(map[string]bool{"n": true})
 				}
 				nextNode, nextJob := give()
 				again = nextNode == node || nextJob == job
@@ -204,5 +225,60 @@ func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
 				t.Errorf("both copies are renewed with snapshot %d, want late: %t, and at most %d", given, tt.late, wholeEvery)
 			}
 		})
+	}
+}
+
+// TestOnlyNodesThatMayHaveChangedAreLookedAt checks that, after a trusted session, a change of a copy is found if the
+// session touched the node, if the node in the books has changed, or if the tasks on the node request more than it has.
+// A change to any other copy is found in one of wholeEvery snapshots.
+func TestOnlyNodesThatMayHaveChangedAreLookedAt(t *testing.T) {
+	tests := map[string]struct {
+		touched map[string]bool
+		note    func(*Copies, *oneNode, *api.NodeInfo)
+		late    bool
+	}{
+		"an untouched node":       {late: true},
+		"a touched node":          {touched: map[string]bool{"n": true}},
+		"a changed node":          {note: func(_ *Copies, source *oneNode, _ *api.NodeInfo) { source.generation++ }},
+		"a node that is too full": {note: func(copies *Copies, _ *oneNode, given *api.NodeInfo) { copies.unfit[given.Name] = true }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			copies, source := NewCopies(), &oneNode{newNode(), 1}
+			first := nodeOf(copies, source)
+			copies.NoteFits(first)
+			if tt.note != nil {
+				tt.note(copies, source, first)
+			}
+			if err := first.AddTask(api.NewTaskInfo(waiting("p").Obj())); err != nil {
+				t.Fatal(err)
+			}
+			given := 0
+			for again := true; again && given <= wholeEvery; given++ {
+				copies.Trust(tt.touched)
+				again = nodeOf(copies, source) == first
+			}
+			if (given > 1) != tt.late || given > wholeEvery {
+				t.Errorf("the copy is renewed with snapshot %d, want late: %t, and at most %d", given, tt.late, wholeEvery)
+			}
+		})
+	}
+}
+
+// TestADroppedNodeIsDropped checks that a node that sessions no longer see has no copy, in any form.
+func TestADroppedNodeIsDropped(t *testing.T) {
+	copies, source := NewCopies(), &oneNode{newNode(), 1}
+	nodeOf(copies, source)
+	for _, trusted := range []bool{true, false} {
+		source.info, source.generation = nil, source.generation+1
+		if trusted {
+			copies.Trust(nil)
+		}
+		if node := nodeOf(copies, source); node != nil || len(copies.NodeMap())+len(copies.Unfit())+len(copies.nodes) > 0 {
+			t.Errorf("after a session, trusted: %t, the dropped node is given: %v, %d in the form of Kubernetes", trusted, node, len(copies.NodeMap()))
+		}
+		copies.Distrust()
+		source.info, source.generation = newNode(), source.generation+1
+		nodeOf(copies, source)
 	}
 }

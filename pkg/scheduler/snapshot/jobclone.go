@@ -3,9 +3,10 @@
 package snapshot
 
 import (
-	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -72,9 +73,13 @@ func (j *jobClone) pristine(whole bool) bool {
 	if (whole || j.statuses[api.Pending] > 0) && !j.pristineTasks() {
 		return false
 	}
-	c.PodGroup.Status = *source.PodGroup.Status.DeepCopy()
+	if !equalStatus(&c.PodGroup.Status, &source.PodGroup.Status) {
+		c.PodGroup.Status = *source.PodGroup.Status.DeepCopy()
+	}
 	c.JobFitErrors = source.JobFitErrors
-	c.NodesFitErrors = map[api.TaskID]*api.FitErrors{}
+	if c.NodesFitErrors == nil || len(c.NodesFitErrors) > 0 {
+		c.NodesFitErrors = map[api.TaskID]*api.FitErrors{}
+	}
 	c.ScheduleStartTimestamp = metav1.Time{}
 	return true
 }
@@ -83,7 +88,7 @@ func (j *jobClone) pristine(whole bool) bool {
 func (j *jobClone) sameCounts() bool {
 	c := j.clone
 	return c.Tasks != nil && c.TaskStatusIndex != nil && c.TaskToSubJob != nil && c.SubJobs != nil &&
-		len(c.Tasks) == len(j.tasks) && len(c.TaskToSubJob) == len(j.tasks) && maps.Equal(countsOf(c.TaskStatusIndex), j.statuses)
+		len(c.Tasks) == len(j.tasks) && len(c.TaskToSubJob) == len(j.tasks) && equalCounts(c.TaskStatusIndex, j.statuses)
 }
 
 // pristineTasks reports whether the copy's tasks are unchanged and still in the maps of the copy that contained them.
@@ -114,6 +119,22 @@ func countsOf(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]int {
 		counts[status] = len(tasks)
 	}
 	return counts
+}
+
+// equalCounts reports whether the index has as many tasks of each status as counts says.
+func equalCounts(index map[api.TaskStatus]api.TasksMap, counts map[api.TaskStatus]int) bool {
+	for status, tasks := range index {
+		if count, known := counts[status]; !known || count != len(tasks) {
+			return false
+		}
+	}
+	return len(index) == len(counts)
+}
+
+// equalStatus reports whether the statuses of two PodGroups are equal.
+func equalStatus(a, b *scheduling.PodGroupStatus) bool {
+	return a.Phase == b.Phase && a.Running == b.Running && a.Succeeded == b.Succeeded && a.Failed == b.Failed &&
+		(a.Conditions == nil) == (b.Conditions == nil) && slices.Equal(a.Conditions, b.Conditions)
 }
 
 // equalJob reports whether the copy c and the source have equal fields, without tasks and sub-jobs.

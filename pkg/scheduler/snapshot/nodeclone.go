@@ -17,8 +17,6 @@ type nodeClone struct {
 	was   api.NodeInfo
 	sums  [7]*Amount
 	tasks []taskClone
-	// fits reports whether the node's tasks request no more than the node has (Copies.Fits).
-	fits bool
 	// version is the generation that the source had when the copy was made.
 	version uint64
 	// source is the node in the books.
