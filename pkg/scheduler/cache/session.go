@@ -3,13 +3,13 @@
 package cache
 
 import (
-	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // Methods of Cache that sessions call, in the order of the calls.
@@ -24,18 +24,17 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 	return c.snapshots.full()
 }
 
-// SessionSnapshot returns the snapshot for the session that opens now, and its nodes in the form that Kubernetes'
-// plugins read. Both belong to the session until the next call. SessionSnapshot also returns the annotations of pending
+// SessionSnapshot returns the snapshot for the session that opens now, and its nodes in their other forms. Both belong to the session until the next call. SessionSnapshot also returns the annotations of pending
 // tasks' pods, to read only, and reports gangs that the session does not see.
-func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, map[api.TaskID]map[string]string) {
+func (c *Cache) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[api.TaskID]map[string]string) {
 	c.ledger.SessionOpens()
-	given, nodeMap, annotations, seen := c.snapshots.session()
+	given, forms, annotations, seen := c.snapshots.session()
 	for _, fault := range c.hyperNodes.invalid() {
 		c.reports.InvalidHyperNode(fault.hyperNode, fault.message)
 	}
 	c.reports.Unseen(seen, c.quarantine.objects.Gangs(), c.quarantine.objects.Queues())
 	logger().V(3).Info("Snapshot for a session", "jobs", len(given.Jobs), "queues", len(given.Queues), "nodes", len(given.Nodes))
-	return given, nodeMap, annotations
+	return given, forms, annotations
 }
 
 // TrustSession makes the next snapshot check less thoroughly whether the closed session has changed its copies of nodes

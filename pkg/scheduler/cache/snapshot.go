@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -55,11 +54,11 @@ func (s *snapshots) full() *api.ClusterInfo {
 	return whole
 }
 
-// session returns the snapshot for the session that opens now, and its nodes in the form that Kubernetes' plugins read.
-// Both belong to the session until the next call, which reuses unchanged parts (package snapshot). annotations are
-// the maps of the watched pods of pending tasks, to read only. seen is the number of jobs in the snapshot, without the
-// additional jobs for gangs without a PodGroup and for pods that are being deleted.
-func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, annotations map[api.TaskID]map[string]string, seen int) {
+// session returns the snapshot for the session that opens now, and its nodes in their other forms. Both belong to the
+// session until the next call, which reuses unchanged parts (package snapshot). annotations are the maps of the watched
+// pods of pending tasks, to read only. seen is the number of jobs in the snapshot, without the additional jobs for gangs
+// without a PodGroup and for pods that are being deleted.
+func (s *snapshots) session() (given *api.ClusterInfo, forms snapshot.NodeForms, annotations map[api.TaskID]map[string]string, seen int) {
 	hyperNodes, copies := s.hyperNodes.current(), s.books.Copies()
 	s.books.Lock()
 	lost := s.onNoNode()
@@ -67,11 +66,7 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 	standIns := s.addStandIns(given)
 	s.books.Unlock()
 	annotations = s.prepare(given, lost, copies)
-	nodeMap = copies.NodeMap()
-	if len(nodeMap) > len(given.Nodes) { // nodes in quarantine are left out
-		maps.DeleteFunc(nodeMap, func(name string, _ fwk.NodeInfo) bool { return given.Nodes[name] == nil })
-	}
-	return given, nodeMap, annotations, len(given.Jobs) - standIns
+	return given, copies.Forms(given.Nodes), annotations, len(given.Jobs) - standIns
 }
 
 // prepare makes the changes that turn a copy of the books into a snapshot (see type snapshots), except that it adds no

@@ -14,12 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -488,9 +488,9 @@ type reusing struct {
 
 var _ Snapshotter = reusing{}
 
-func (c reusing) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, map[api.TaskID]map[string]string) {
+func (c reusing) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[api.TaskID]map[string]string) {
 	c.t.Error("the session reuses parts of a snapshot")
-	return c.Snapshot(), nil, nil
+	return c.Snapshot(), snapshot.NodeForms{}, nil
 }
 
 func (reusing) TrustSession(map[string]bool) {}

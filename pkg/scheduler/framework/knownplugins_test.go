@@ -5,10 +5,11 @@ package framework
 import (
 	"testing"
 
-	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // trusting is a cache that counts the trusted sessions, whose copies need fewer comparisons.
@@ -19,9 +20,9 @@ type trusting struct {
 
 var _ Snapshotter = (*trusting)(nil)
 
-func (c *trusting) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, map[api.TaskID]map[string]string) {
-	snapshot := c.Snapshot()
-	return snapshot, nil, copyAnnotations(snapshot)
+func (c *trusting) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[api.TaskID]map[string]string) {
+	given := c.Snapshot()
+	return given, snapshot.NodeForms{Total: api.EmptyResource()}, copyAnnotations(given)
 }
 
 func (c *trusting) TrustSession(map[string]bool) { c.trusted++ }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -36,10 +35,10 @@ type Cache interface {
 
 // Snapshotter is a Cache that reuses unchanged parts of a snapshot from session to session.
 type Snapshotter interface {
-	// SessionSnapshot returns the snapshot for the session that opens now, its nodes as Kubernetes' plugins see them, and
-	// the annotations of the pending tasks' pods, which are read-only. The last session must have ended, because unchanged
+	// SessionSnapshot returns the snapshot for the session that opens now, its nodes in their other forms, and the
+	// annotations of the pending tasks' pods, which are read-only. The last session must have ended, because unchanged
 	// parts of its snapshot are used again.
-	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, annotations map[api.TaskID]map[string]string)
+	SessionSnapshot() (given *api.ClusterInfo, forms snapshot.NodeForms, annotations map[api.TaskID]map[string]string)
 	// TrustSession is called when a session has closed whose plugins and actions are known to change placed tasks only
 	// by the methods of JobInfo and NodeInfo, and only on the touched nodes. The next snapshot then compares less with the
 	// cache.
@@ -72,9 +71,9 @@ func (c *sessionCache) Snapshot() *api.ClusterInfo {
 		c.noteAnnotations(whole, copyAnnotations(whole))
 		return whole
 	}
-	given, nodeMap, annotations := c.snapshotter.SessionSnapshot()
+	given, forms, annotations := c.snapshotter.SessionSnapshot()
 	c.noteAnnotations(given, annotations)
-	c.deferred = snapshot.Defer(given, nodeMap)
+	c.deferred = snapshot.Defer(given, forms)
 	return given
 }
 

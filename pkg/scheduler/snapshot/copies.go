@@ -39,6 +39,8 @@ type Copies struct {
 	kube      map[string]fwk.NodeInfo
 	revocable map[string]*api.NodeInfo
 	unfit     map[string]bool
+	// total is the sum of what the nodes have to allocate; nil if it must be computed.
+	total *api.Resource
 	// seen is the generation of the last change of a node that was read.
 	seen uint64
 	jobs map[api.JobID]*jobClone
@@ -133,7 +135,11 @@ func (c *Copies) Nodes(of NodeSource) (nodes, revocable map[string]*api.NodeInfo
 // the copy in full.
 func (c *Copies) renew(of NodeSource, name string, again, whole bool) {
 	source, generation := of.Ready(name)
+	k := c.nodes[name]
 	if source == nil {
+		if k != nil {
+			c.total = nil
+		}
 		delete(c.nodes, name)
 		delete(c.given, name)
 		delete(c.kube, name)
@@ -141,10 +147,13 @@ func (c *Copies) renew(of NodeSource, name string, again, whole bool) {
 		delete(c.unfit, name)
 		return
 	}
-	k := c.nodes[name]
 	if k == nil || again || k.version != generation || !k.pristine(whole) {
+		former := k
 		k = newNodeClone(source, CloneNode(source), k)
 		k.version = generation
+		if former == nil || !former.sums[allocatable].Is(k.clone.Allocatable) {
+			c.total = nil
+		}
 		c.nodes[name], c.given[name], c.unfit[name] = k, k.clone, true
 		if k.clone.RevocableZone != "" {
 			c.revocable[name] = k.clone
@@ -211,9 +220,34 @@ func (c *Copies) NoteFits(node *api.NodeInfo) {
 	}
 }
 
-// NodeMap returns the nodes that Nodes returned last, in the form that Kubernetes' scheduler plugins read. The map belongs to
-// the caller.
-func (c *Copies) NodeMap() map[string]fwk.NodeInfo { return maps.Clone(c.kube) }
+// NodeForms are the nodes of a session in the forms that it needs beside NodeInfo: as Kubernetes' scheduler plugins read
+// them, and the sum of what they have to allocate.
+type NodeForms struct {
+	Kube  map[string]fwk.NodeInfo
+	Total *api.Resource
+}
+
+// Forms returns the other forms of the given nodes, which Nodes returned last, without those that the caller has removed.
+// The forms belong to the caller.
+func (c *Copies) Forms(nodes map[string]*api.NodeInfo) NodeForms {
+	if c.total == nil {
+		c.total = totalOf(c.given)
+	}
+	forms := NodeForms{Kube: maps.Clone(c.kube), Total: c.total.Clone()}
+	if len(nodes) < len(c.given) {
+		maps.DeleteFunc(forms.Kube, func(name string, _ fwk.NodeInfo) bool { return nodes[name] == nil })
+		forms.Total = totalOf(nodes)
+	}
+	return forms
+}
+
+func totalOf(nodes map[string]*api.NodeInfo) *api.Resource {
+	total := api.EmptyResource()
+	for _, node := range nodes {
+		total.Add(node.Allocatable)
+	}
+	return total
+}
 
 // WithinBounds reports whether the job's PodGroup and pods are known not to be too large: NoteWithinBounds was called
 // with the job, and the job is a copy that has not changed since. It returns false for a nil Copies.

@@ -274,11 +274,37 @@ func TestADroppedNodeIsDropped(t *testing.T) {
 		if trusted {
 			copies.Trust(nil)
 		}
-		if node := nodeOf(copies, source); node != nil || len(copies.NodeMap())+len(copies.Unfit())+len(copies.nodes) > 0 {
-			t.Errorf("after a session, trusted: %t, the dropped node is given: %v, %d in the form of Kubernetes", trusted, node, len(copies.NodeMap()))
+		if node := nodeOf(copies, source); node != nil || len(copies.kube)+len(copies.Unfit())+len(copies.nodes) > 0 {
+			t.Errorf("after a session, trusted: %t, the dropped node is given: %v, %d in the form of Kubernetes", trusted, node, len(copies.kube))
 		}
 		copies.Distrust()
 		source.info, source.generation = newNode(), source.generation+1
 		nodeOf(copies, source)
+	}
+}
+
+// TestTheTotalFollowsTheNodes checks that the sum of what nodes have to allocate is current when a node changes, comes or
+// goes, and leaves out nodes that the caller has removed.
+func TestTheTotalFollowsTheNodes(t *testing.T) {
+	copies, source := NewCopies(), &oneNode{newNode(), 1}
+	total := func() float64 {
+		copies.Trust(nil)
+		nodes, _ := copies.Nodes(source)
+		return copies.Forms(nodes).Total.MilliCPU
+	}
+	if got := total(); got != 2000 {
+		t.Errorf("the total is %v mCPU, want 2000", got)
+	}
+	source.info = api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "3", "pods": "10"}).Obj())
+	source.generation++
+	if got := total(); got != 3000 {
+		t.Errorf("the total is %v mCPU after the node has grown, want 3000", got)
+	}
+	if forms := copies.Forms(nil); forms.Total.MilliCPU != 0 || len(forms.Kube) != 0 {
+		t.Errorf("without the node the total is %v mCPU, of %d nodes", forms.Total.MilliCPU, len(forms.Kube))
+	}
+	source.info, source.generation = nil, source.generation+1
+	if got := total(); got != 0 {
+		t.Errorf("the total is %v mCPU after the node has gone, want 0", got)
 	}
 }

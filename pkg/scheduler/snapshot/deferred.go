@@ -7,7 +7,6 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/util"
@@ -22,15 +21,15 @@ import (
 // sets these fields of the session. Upstream also derives other values from nodes and indexes in that time. These are
 // handled as follows:
 //
-//   - The lists of nodes, in total and by HyperNode, and the sum of their resources: Complete computes them with
-//     upstream's own functions.
+//   - The lists of nodes, in total and by HyperNode: Complete computes them with upstream's own functions. The sum of
+//     their resources comes with the snapshot.
 //   - The HyperNode of a job or sub-job that has tasks on nodes and no recorded HyperNode: upstream needs the nodes by
 //     HyperNode to find it. If there is such a sub-job, nodes are not deferred.
 //   - The HyperNode recorded for a job: upstream drops it when none of the job's tasks has a node. So one task with a
 //     node stays in the job's index. Sub-jobs keep their index.
 type Deferred struct {
-	nodes   map[string]*api.NodeInfo
-	nodeMap map[string]fwk.NodeInfo
+	nodes map[string]*api.NodeInfo
+	forms NodeForms
 	// names lists the nodes in the cache's order. members maps each HyperNode to its nodes.
 	names   []string
 	members map[string]sets.Set[string]
@@ -38,10 +37,10 @@ type Deferred struct {
 }
 
 // Defer removes the deferred parts, which are the nodes and the jobs' indexes of tasks, from the snapshot, and returns
-// them. nodeMap has the nodes as Kubernetes' plugins see them.
-func Defer(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *Deferred {
+// them. forms are the nodes in their other forms.
+func Defer(snapshot *api.ClusterInfo, forms NodeForms) *Deferred {
 	d := &Deferred{
-		nodes: snapshot.Nodes, nodeMap: nodeMap, names: snapshot.NodeList, members: snapshot.RealNodesSet,
+		nodes: snapshot.Nodes, forms: forms, names: snapshot.NodeList, members: snapshot.RealNodesSet,
 		indexes: make(map[api.JobID]map[api.TaskStatus]api.TasksMap, len(snapshot.Jobs)),
 	}
 	if !recoversHyperNodes(snapshot) {
@@ -116,13 +115,13 @@ func (d *Deferred) Complete(ssn *vcframework.Session, pods *PlacedPods) {
 		maps.Copy(ssn.RealNodesList, lists)
 		maps.Copy(ssn.RealNodesSet, members)
 		ssn.RealNodesList[vcframework.ClusterTopHyperNode] = ssn.NodeList
+		all := make(sets.Set[string], len(ssn.NodeList))
 		for _, node := range ssn.NodeList {
-			ssn.RealNodesSet[vcframework.ClusterTopHyperNode].Insert(node.Name)
+			all.Insert(node.Name)
 		}
-		for _, node := range d.nodes {
-			ssn.TotalResource.Add(node.Allocatable)
-		}
+		ssn.RealNodesSet[vcframework.ClusterTopHyperNode] = all
+		ssn.TotalResource.Add(d.forms.Total)
 	}
-	ssn.NodeMap = d.nodeMap
+	ssn.NodeMap = d.forms.Kube
 	ssn.PodLister = pods.lister(ssn)
 }

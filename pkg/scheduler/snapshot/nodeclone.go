@@ -51,7 +51,10 @@ func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 	return [...]*api.Resource{n.Releasing, n.Pipelined, n.Idle, n.Used, n.Allocatable, n.Capacity, n.OversubscriptionResource}
 }
 
-const firstFixed = 4
+const (
+	firstFixed  = 4
+	allocatable = 4 // the index of the node's allocatable resources
+)
 
 // pristine reports whether the session has left the copy unchanged. Unless whole is set, changed tasks are detected
 // only by their number and the sums of their requests, and the node's load and images are not compared.

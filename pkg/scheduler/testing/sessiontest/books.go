@@ -3,7 +3,6 @@
 package sessiontest
 
 import (
-	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/scheme"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -63,17 +63,17 @@ var _ framework.Snapshotter = onBooks{}
 // framework calls it instead of SessionSnapshot if the first plugin of the conf is upstream's. In production this does
 // not happen, because the scheduler puts its own plugins before the conf's plugins.
 func (c onBooks) Snapshot() *api.ClusterInfo {
-	snapshot, _, _ := c.SessionSnapshot()
-	return snapshot
+	given, _, _ := c.SessionSnapshot()
+	return given
 }
 
-// SessionSnapshot returns the same snapshot as Snapshot, the NodeInfos for Kubernetes' plugins, by node, and the
-// annotations of pending pods.
-func (c onBooks) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo, map[api.TaskID]map[string]string) {
+// SessionSnapshot returns the same snapshot as Snapshot, its nodes in their other forms, and the annotations of pending
+// pods.
+func (c onBooks) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[api.TaskID]map[string]string) {
 	c.books.Lock()
 	defer c.books.Unlock()
-	snapshot, annotations := prepared(c.books.Snapshot(c.HyperNodesInfo))
-	return snapshot, c.books.Copies().NodeMap(), annotations
+	given, annotations := prepared(c.books.Snapshot(c.HyperNodesInfo))
+	return given, c.books.Copies().Forms(given.Nodes), annotations
 }
 
 // TrustSession lets the next snapshot reuse nodes and jobs of the last one with fewer checks that the last session has
