@@ -57,6 +57,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/gangs":                  {module + "pkg/scheduler"},
 		"pkg/controllers":            {module + "pkg/scheduler"},
 		"pkg/scheduler/accounting":   {module},
+		"pkg/scheduler/conditions":   {module},
 		"pkg/scheduler/topology":     {module},
 		"pkg/scheduler/binding":      append(above(""), clients...),
 		"pkg/scheduler/snapshot":     above("app", "cache", "actions", "plugins", "framework", "devices", "topology", "books", "ledger", "report", "quarantine"),

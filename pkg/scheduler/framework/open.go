@@ -154,7 +154,7 @@ func (c *sessionCache) RegisterBinder(name string, binder any) {
 // reason.
 func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
 	if reason, ok := c.session.pendingReasons[job.UID]; ok {
-		reason.show(job, string(c.session.UID))
+		reason.show(job, c.session.UID)
 	}
 	if c.staging == nil { // otherwise upstream still reads each task's devices, so no task with the sum of requests (snapshot.Summaries) may replace the tasks
 		defer c.closing.written(job)

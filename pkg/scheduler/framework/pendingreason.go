@@ -6,14 +6,14 @@ import (
 	"cmp"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 // Reasons why a gang waits, as in the condition of its PodGroup. Plugins may return other reasons in the result of
@@ -168,33 +168,14 @@ func unexplained(job *api.JobInfo) PendingReason {
 // show writes the reason to the session's PodGroup. While the gang's minimum is not bound, the reason is its
 // Unschedulable condition. After that it is the message of the Scheduled condition, because only some members wait.
 // While a bind transaction of the gang runs, show writes nothing, because the transaction reports its own results.
-func (w PendingReason) show(job *api.JobInfo, session string) {
+func (w PendingReason) show(job *api.JobInfo, session types.UID) {
 	status := &job.PodGroup.Status
-	at := func(kind scheduling.PodGroupConditionType) int {
-		return slices.IndexFunc(status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == kind })
-	}
-	if job.IsReady() && len(job.TaskStatusIndex[api.Binding]) > 0 {
-		return
-	}
-	if binding.MinimumBound(job) {
-		if i := at(scheduling.PodGroupScheduled); i >= 0 {
-			status.Conditions[i].Message = w.Message
-		} else if !job.IsReady() {
-			// Upstream sets the condition of gangs that are ready. A gang whose further members must be placed together is not.
-			status.Conditions = append(status.Conditions, scheduling.PodGroupCondition{
-				Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Reason: "tasks in gang are ready to be scheduled", Message: w.Message,
-				LastTransitionTime: metav1.Now(), TransitionID: session,
-			})
-		}
-		return
-	}
-	condition := scheduling.PodGroupCondition{
-		Type: scheduling.PodGroupUnschedulableType, Status: v1.ConditionTrue, Reason: w.Reason, Message: w.Message,
-		LastTransitionTime: metav1.Now(), TransitionID: session,
-	}
-	if i := at(condition.Type); i >= 0 {
-		status.Conditions[i] = condition
-	} else {
-		status.Conditions = append(status.Conditions, condition)
+	switch {
+	case job.IsReady() && len(job.TaskStatusIndex[api.Binding]) > 0:
+	case !binding.MinimumBound(job):
+		conditions.Set(status, session, scheduling.PodGroupUnschedulableType, w.Reason, w.Message)
+	case conditions.Find(status, scheduling.PodGroupScheduled) != nil || !job.IsReady():
+		// Upstream sets the condition of gangs that are ready. A gang whose further members must be placed together is not.
+		conditions.Set(status, session, scheduling.PodGroupScheduled, "tasks in gang are ready to be scheduled", w.Message)
 	}
 }

@@ -5,7 +5,6 @@ package framework
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 // GangObserver records how long gangs waited, and which gangs timed out, for metrics. Its methods must not block.
@@ -162,8 +162,7 @@ func categoryOf(ssn *Session, job *api.JobInfo, reason PendingReason) PendingCat
 // gang was scheduled before, the wait begins now.
 func newPendingTimer(job *api.JobInfo, now time.Time) *pendingTimer {
 	c := &pendingTimer{podGroup: job.PodGroup.UID, spent: map[PendingCategory]time.Duration{}, reason: PendingUnseen, since: job.PodGroup.CreationTimestamp.Time}
-	ran := slices.ContainsFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == scheduling.PodGroupScheduled })
-	if ran || c.since.IsZero() {
+	if conditions.Find(&job.PodGroup.Status, scheduling.PodGroupScheduled) != nil || c.since.IsZero() {
 		c.since = now
 	}
 	return c

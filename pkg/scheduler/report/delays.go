@@ -74,9 +74,9 @@ func (r *Reporter) reportDelay(gang api.JobID) {
 	if group == nil {
 		return
 	}
-	removeCondition(&group.Status, isDelay)
+	dropDelay(&group.Status)
 	if failure, ok := r.history.failure(gang); ok {
-		setCondition(&group.Status, unschedulable(failure.Reason, failure.Message))
+		setUnschedulable(&group.Status, failure.Reason, failure.Message)
 	}
 	r.delays.correct(gang, &group.Status)
 	r.outlet.status.PutPodGroup(group, false)
@@ -211,7 +211,7 @@ func (d *delays) correct(gang api.JobID, status *scheduling.PodGroupStatus) {
 	if len(waits.members) > 1 {
 		message += " (and other pods)"
 	}
-	setCondition(status, unschedulable(string(lead.Kind), brief.Text(message)))
+	setUnschedulable(status, string(lead.Kind), brief.Text(message))
 }
 
 func (d *delays) size() int {

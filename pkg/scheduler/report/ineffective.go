@@ -12,6 +12,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 // IneffectiveFields is the type and the reason of the condition of a PodGroup that has fields without effect in this
@@ -23,10 +24,10 @@ const IneffectiveFields scheduling.PodGroupConditionType = "IneffectiveFields"
 func (r *Reporter) reportIneffective(job *api.JobInfo, hyperNodes HyperNodes) {
 	message := strings.Join(r.ineffective(job, hyperNodes), "; ")
 	if message == "" {
-		removeCondition(&job.PodGroup.Status, isIneffective)
+		conditions.Drop(&job.PodGroup.Status, IneffectiveFields)
 		return
 	}
-	setCondition(&job.PodGroup.Status, condition(IneffectiveFields, string(IneffectiveFields), brief.Text(message)))
+	conditions.Set(&job.PodGroup.Status, "", IneffectiveFields, string(IneffectiveFields), brief.Text(message))
 }
 
 // ineffective returns a sentence for each field of the PodGroup that has no effect. It does not report minTaskMember if

@@ -60,7 +60,7 @@ func (o *outlet) gangUnschedulable(gang api.JobID, reason, message string) {
 	if group == nil {
 		return
 	}
-	setCondition(&group.Status, unschedulable(reason, message))
+	setUnschedulable(&group.Status, reason, message)
 	o.status.PutPodGroup(group, false)
 	o.gangEvent(group, v1.EventTypeWarning, reason, message)
 }

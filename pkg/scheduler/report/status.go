@@ -10,6 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
@@ -61,22 +62,20 @@ func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 // condition Unschedulable, if there was one.
 func (r *Reporter) withholdVerdict(pg *api.PodGroup) {
 	before, _ := r.outlet.status.LastKnown(pg)
-	removeCondition(&pg.Status, isUnschedulable)
-	for _, condition := range before.Conditions {
-		if isUnschedulable(condition) {
-			pg.Status.Conditions = append(pg.Status.Conditions, condition)
-		}
+	conditions.Drop(&pg.Status, scheduling.PodGroupUnschedulableType)
+	if condition := conditions.Find(&before, scheduling.PodGroupUnschedulableType); condition != nil {
+		pg.Status.Conditions = append(pg.Status.Conditions, *condition)
 	}
 }
 
 func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 	status := &job.PodGroup.Status
-	removeCondition(status, isDelay)
+	dropDelay(status)
 	r.reportIneffective(job, standing.HyperNodes)
 	defer r.delays.correct(job.UID, status)
 	whole := correctPhase(job, standing.InFlight)
 	if standing.isQuarantined() {
-		setCondition(status, unschedulable(standing.Quarantined.Reason, standing.Quarantined.Message))
+		setUnschedulable(status, standing.Quarantined.Reason, standing.Quarantined.Message)
 		return
 	}
 	failure, failed := r.history.failure(job.UID)
@@ -85,8 +84,8 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 	}
 	switch {
 	case standing.Blocked || standing.InFlight:
-		setCondition(status, unschedulable(failure.Reason, failure.Message))
-		if !whole && !hasCondition(*status, isTimedOut) {
+		setUnschedulable(status, failure.Reason, failure.Message)
+		if !whole && timedOut(status) == nil {
 			status.Phase = waitingPhase(job)
 		}
 	case len(job.TaskStatusIndex[api.Pending]) > 0:
@@ -101,7 +100,7 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	status := &job.PodGroup.Status
 	short := binding.ShortOfBound(job)
 	if short == nil {
-		removeCondition(status, isUnschedulable) // upstream keeps the reasons of earlier sessions
+		conditions.Drop(status, scheduling.PodGroupUnschedulableType) // upstream keeps the reasons of earlier sessions
 		if status.Phase == scheduling.PodGroupUnknown {
 			// The minimum is bound, so the gang runs. Upstream sets phase Unknown if other members wait that plugin
 			// coscheduling places only together.
@@ -110,13 +109,13 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	} else {
 		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
 		nothingWaits := !beingBound && !framework.HasPending(job) && status.Phase != scheduling.PodGroupCompleted
-		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound || nothingWaits {
+		if isScheduled(status) && !isUnschedulable(status) && !beingBound || nothingWaits {
 			// Upstream considers the gang scheduled, because it compares only minMember with the number of members. It ignores
 			// the minima of roles and sub-groups. But the gang is below its whole minimum, so it is unschedulable.
-			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short)))
+			setUnschedulable(status, v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short))
 		}
-		removeCondition(status, isScheduled)
-		if status.Phase == scheduling.PodGroupPending && (beingBound || nothingWaits) && !hasCondition(*status, isTimedOut) {
+		conditions.Drop(status, scheduling.PodGroupScheduled)
+		if status.Phase == scheduling.PodGroupPending && (beingBound || nothingWaits) && timedOut(status) == nil {
 			// Upstream does not count members that are being bound. Nor does it see that a gang whose further members are placed
 			// one by one has lost members.
 			status.Phase = scheduling.PodGroupInqueue
@@ -126,7 +125,7 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 		}
 	}
 	if status.Phase == scheduling.PodGroupCompleted && !framework.HasPending(job) {
-		removeCondition(status, isUnschedulable) // nothing waits: upstream reports that fewer members succeeded than the minimum
+		conditions.Drop(status, scheduling.PodGroupUnschedulableType) // nothing waits: upstream reports that fewer members succeeded than the minimum
 	}
 	if status.Phase == scheduling.PodGroupCompleted && framework.HasPending(job) && len(job.TaskStatusIndex[api.Succeeded])+len(job.TaskStatusIndex[api.Failed]) == 0 {
 		status.Phase = waitingPhase(job) // upstream sets phase Completed for a gang without members

@@ -127,7 +127,7 @@ func (r *Reporter) reportUnseen(gang *unseenGang) {
 	reason := framework.PodGroupNotFound
 	if gang.group != nil {
 		reason = v1.PodReasonUnschedulable
-		setCondition(&gang.group.Status, unschedulable(gang.reason, gang.message))
+		setUnschedulable(&gang.group.Status, gang.reason, gang.message)
 		r.outlet.status.PutPodGroup(gang.group, false)
 		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.event, gang.message)
 	}

@@ -7,6 +7,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 
@@ -17,7 +18,7 @@ func (r *Reporter) Verdict(job *api.JobInfo) {
 	if condition == nil {
 		return
 	}
-	if isUnschedulable(*condition) && !reportedAsTimeOut(job.PodGroup, condition.Message) {
+	if condition.Type == scheduling.PodGroupUnschedulableType && !reportedAsTimeOut(job.PodGroup, condition.Message) {
 		r.outlet.gangEvent(job.PodGroup, v1.EventTypeWarning, string(condition.Type), condition.Message)
 	}
 	for _, status := range []api.TaskStatus{api.Allocated, api.Pending, api.Pipelined} {
@@ -34,33 +35,26 @@ func (r *Reporter) Verdict(job *api.JobInfo) {
 // reportedAsTimeOut reports whether the condition about the end of the gang's waiting time has the same message. Then
 // another event would be a repetition.
 func reportedAsTimeOut(pg *api.PodGroup, message string) bool {
-	return hasCondition(pg.Status, func(condition scheduling.PodGroupCondition) bool {
-		return isTimedOut(condition) && condition.Message == message
-	})
+	condition := timedOut(&pg.Status)
+	return condition != nil && condition.Message == message
 }
 
 // verdictOf returns the condition that says why members of the gang wait; nil if none exists. It prefers the condition
 // Unschedulable. Otherwise it returns a condition Scheduled with a message, which means that the gang has its minimum
 // but other members wait.
 func verdictOf(pg *api.PodGroup) *scheduling.PodGroupCondition {
-	var found *scheduling.PodGroupCondition
-	for i := range pg.Status.Conditions {
-		condition := &pg.Status.Conditions[i]
-		switch {
-		case condition.Status != v1.ConditionTrue || condition.Message == "":
-		case isUnschedulable(*condition):
-			return condition
-		case isScheduled(*condition):
-			found = condition
+	for _, kind := range []scheduling.PodGroupConditionType{scheduling.PodGroupUnschedulableType, scheduling.PodGroupScheduled} {
+		if c := conditions.Find(&pg.Status, kind); c != nil && c.Status == v1.ConditionTrue && c.Message != "" {
+			return c
 		}
 	}
-	return found
+	return nil
 }
 
 // reportScheduled records an event on the PodGroup when the PodGroup gets the condition Scheduled.
 func (r *Reporter) reportScheduled(pg *api.PodGroup) {
 	last, known := r.outlet.status.LastKnown(pg)
-	if !known || !hasCondition(pg.Status, isScheduled) || hasCondition(last, isScheduled) {
+	if !known || !isScheduled(&pg.Status) || isScheduled(&last) {
 		return
 	}
 	r.outlet.gangEvent(pg, v1.EventTypeNormal, string(scheduling.PodGroupScheduled), string(scheduling.PodGroupReady))

@@ -19,6 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 // desiredPodGroup is the status that the scheduler wants to write to a PodGroup, and the HyperNode for its annotation.
@@ -56,6 +57,7 @@ func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	if ok && before.hyperNode == desired.hyperNode && sameStatus(before.status, desired.status) {
 		return
 	}
+	conditions.KeepTimes(&desired.status, before.status)
 	var delay time.Duration
 	samePhase := before.status.Phase == desired.status.Phase || beingBound && desired.status.Phase == scheduling.PodGroupInqueue
 	if ok && samePhase && before.hyperNode == desired.hyperNode && sameStatus(
@@ -225,19 +227,17 @@ func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1
 // sameStatus reports whether two statuses are equal in the parts that users and controllers read.
 func sameStatus(a, b scheduling.PodGroupStatus) bool {
 	return a.Phase == b.Phase && a.Running == b.Running && a.Succeeded == b.Succeeded && a.Failed == b.Failed &&
-		slices.EqualFunc(a.Conditions, b.Conditions, func(a, b scheduling.PodGroupCondition) bool {
-			return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
-		})
+		slices.EqualFunc(a.Conditions, b.Conditions, conditions.Same)
 }
 
 // timeless returns the status without the times and the transition IDs of its conditions.
 func timeless(status scheduling.PodGroupStatus) scheduling.PodGroupStatus {
-	conditions := make([]scheduling.PodGroupCondition, len(status.Conditions))
+	timeless := make([]scheduling.PodGroupCondition, len(status.Conditions))
 	for i, c := range status.Conditions {
 		c.LastTransitionTime, c.TransitionID = metav1.Time{}, ""
-		conditions[i] = c
+		timeless[i] = c
 	}
-	status.Conditions = conditions
+	status.Conditions = timeless
 	return status
 }
 

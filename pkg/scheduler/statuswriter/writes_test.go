@@ -442,3 +442,31 @@ func TestADesiredStatusIsOfOneObject(t *testing.T) {
 		}
 	})
 }
+
+// TestAConditionKeepsItsTime checks that a condition keeps its time when another part of the status is written, until its
+// text changes. Plugins of upstream set some conditions in each session with another time.
+func TestAConditionKeepsItsTime(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *testWriter) {
+		w.gangOf1()
+		write := func(message string, counter int32) time.Time {
+			w.desire(func(status *scheduling.PodGroupStatus) {
+				unschedulable("R", message)(status)
+				status.Running = counter
+			})
+			time.Sleep(2 * Settle)
+			w.deliver(w.cluster.PodGroup("g"))
+			pg := w.cluster.PodGroup("g")
+			if pg.Status.Running != counter {
+				t.Fatalf("PodGroup counts %d running members, want %d", pg.Status.Running, counter)
+			}
+			return pg.Status.Conditions[0].LastTransitionTime.Time
+		}
+		first := write("m", 0)
+		if again := write("m", 1); !again.Equal(first) {
+			t.Errorf("the condition has time %s, want that of its first write, %s", again, first)
+		}
+		if changed := write("n", 1); !changed.After(first) {
+			t.Errorf("the condition with another message has time %s, want a time after %s", changed, first)
+		}
+	})
+}

@@ -16,6 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -115,7 +116,7 @@ func TestGangsWithAWaitingTime(t *testing.T) {
 	}
 	for g, want := range map[*gang]string{a: timedOut, b: "", again: "", done: ""} {
 		reason := ""
-		if c := conditionOf(g.PodGroup, TimeLimit); c != nil {
+		if c := conditions.Find(&g.PodGroup.Status, TimeLimit); c != nil {
 			reason = c.Reason
 		}
 		if reason != want || (g.limit != nil) != (want != "") {
@@ -125,10 +126,10 @@ func TestGangsWithAWaitingTime(t *testing.T) {
 
 	l := s.limits["group"]
 	a.limit, b.limit = &knownLimit{reason: gangAdmitted}, &knownLimit{reason: gangAdmitted}
-	setCondition(b.PodGroup, s.ssn.UID, TimeLimit, gangAdmitted, "m")
+	conditions.Set(&b.PodGroup.Status, s.ssn.UID, TimeLimit, gangAdmitted, "m")
 	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Node("n").Phase(v1.PodRunning).Obj())
 	b.AddTaskInfo(runs)
-	if next := s.limitWait(l, now); !next.IsZero() || a.limit != nil || b.limit != nil || conditionOf(a.PodGroup, TimeLimit) != nil || conditionOf(b.PodGroup, TimeLimit) != nil {
+	if next := s.limitWait(l, now); !next.IsZero() || a.limit != nil || b.limit != nil || conditions.Find(&a.PodGroup.Status, TimeLimit) != nil || conditions.Find(&b.PodGroup.Status, TimeLimit) != nil {
 		t.Errorf("after a member of the group runs, the waiting time ends at %s and the limits are %v and %v, want none", next, a.limit, b.limit)
 	}
 
@@ -138,7 +139,7 @@ func TestGangsWithAWaitingTime(t *testing.T) {
 	}
 	g := gangIn(api.Pending)
 	g.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: TimeLimit, Reason: gangAdmitted, Message: "m"}}
-	if s.setLimit(g, gangAdmitted, "m", now); conditionOf(g.PodGroup, TimeLimit).LastTransitionTime.IsZero() {
+	if s.setLimit(g, gangAdmitted, "m", now); conditions.Find(&g.PodGroup.Status, TimeLimit).LastTransitionTime.IsZero() {
 		t.Error("the new waiting time has the condition of the former one")
 	}
 }
@@ -191,7 +192,7 @@ func TestConditionSatisfiedStays(t *testing.T) {
 	g.PodGroup.Status.Phase = scheduling.PodGroupRunning
 	s.gangs = map[api.JobID]*gang{g.UID: g}
 	s.noteSatisfied()
-	if c := conditionOf(g.PodGroup, Satisfied); !g.satisfied || c == nil || c.Message != "2 members were bound together" || g.PodGroup.Status.Phase != scheduling.PodGroupRunning {
+	if c := conditions.Find(&g.PodGroup.Status, Satisfied); !g.satisfied || c == nil || c.Message != "2 members were bound together" || g.PodGroup.Status.Phase != scheduling.PodGroupRunning {
 		t.Errorf("the gang is satisfied: %t; its phase is %s and its condition %v", g.satisfied, g.PodGroup.Status.Phase, c)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 // InvalidSettings is the type of the condition of a PodGroup with invalid settings.
@@ -20,7 +21,7 @@ const invalidReason = string(InvalidSettings)
 // reportInvalidSettings reports on the PodGroup which of the gang's settings are invalid, and which values apply instead.
 func (s *session) reportInvalidSettings(g *gang) {
 	if len(g.invalid) == 0 {
-		dropCondition(g.PodGroup, InvalidSettings)
+		conditions.Drop(&g.PodGroup.Status, InvalidSettings)
 		return
 	}
 	var texts []string
@@ -28,7 +29,7 @@ func (s *session) reportInvalidSettings(g *gang) {
 		texts = append(texts, m.String())
 	}
 	message := brief.Text(strings.Join(texts, "; "))
-	if setCondition(g.PodGroup, s.ssn.UID, InvalidSettings, invalidReason, message) {
+	if conditions.Set(&g.PodGroup.Status, s.ssn.UID, InvalidSettings, invalidReason, message) {
 		s.ssn.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, invalidReason, message)
 	}
 }

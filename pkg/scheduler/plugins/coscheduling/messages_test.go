@@ -21,6 +21,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
@@ -47,7 +48,7 @@ func TestMessages(t *testing.T) {
 		ssn := open(t, "9", list)
 		job := ssn.Jobs["ns/x"]
 		ssn.Close()
-		c := conditionOf(job.PodGroup, scheduling.PodGroupUnschedulableType)
+		c := conditions.Find(&job.PodGroup.Status, scheduling.PodGroupUnschedulableType)
 		return c.Reason + ": " + c.Message
 	}
 	// withoutPodGroup returns why gang x is pending if gang y has pods on nodes and no PodGroup. The cache then gives the

@@ -13,6 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 // Satisfied is the type of the condition of a PodGroup with match policy once-satisfied whose gang has reached its
@@ -34,27 +35,27 @@ func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
 		lost := alive(g.JobInfo) == 0
 		if lost || g.MatchPolicy != gangs.OnceSatisfied {
-			dropCondition(g.PodGroup, Satisfied)
+			conditions.Drop(&g.PodGroup.Status, Satisfied)
 		}
 		if lost || g.MatchPolicy == gangs.OnceSatisfied {
-			dropCondition(g.PodGroup, Whole)
+			conditions.Drop(&g.PodGroup.Status, Whole)
 		}
-		g.satisfied = conditionOf(g.PodGroup, Satisfied) != nil || g.ended()
+		g.satisfied = conditions.Find(&g.PodGroup.Status, Satisfied) != nil || g.ended()
 	}
 	for _, g := range s.gangs {
 		if g.satisfied || alive(g.JobInfo) == 0 || !s.groupReached(g) {
 			continue
 		}
 		if g.MatchPolicy == gangs.OnceSatisfied {
-			setCondition(g.PodGroup, s.ssn.UID, Satisfied, "GangSatisfied",
+			conditions.Set(&g.PodGroup.Status, s.ssn.UID, Satisfied, "GangSatisfied",
 				fmt.Sprintf("Minimum reached (%s); further pods are bound individually", brief.Count(alive(g.JobInfo), "pod")))
-		} else if known := conditionOf(g.PodGroup, Whole); known == nil || known.Reason != wholeReasons[g.MatchPolicy] {
-			setCondition(g.PodGroup, s.ssn.UID, Whole, wholeReasons[g.MatchPolicy],
+		} else if known := conditions.Find(&g.PodGroup.Status, Whole); known == nil || known.Reason != wholeReasons[g.MatchPolicy] {
+			conditions.Set(&g.PodGroup.Status, s.ssn.UID, Whole, wholeReasons[g.MatchPolicy],
 				fmt.Sprintf("Minimum was reached once, with %s on nodes; new pods are bound by match policy %s", brief.Count(alive(g.JobInfo), "pod"), g.MatchPolicy))
 		}
 	}
 	for _, g := range s.gangs {
-		g.satisfied = g.satisfied || conditionOf(g.PodGroup, Satisfied) != nil
+		g.satisfied = g.satisfied || conditions.Find(&g.PodGroup.Status, Satisfied) != nil
 		if g.satisfied && g.IsPending() {
 			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue // a satisfied gang was admitted before, and need not be admitted again
 		}
@@ -67,7 +68,7 @@ func (s *session) groupReached(g *gang) bool {
 		return g.reached()
 	}
 	for _, name := range g.Group {
-		if other := s.gangs[api.JobID(name.String())]; other == nil || !other.satisfied && conditionOf(other.PodGroup, Whole) == nil && !other.reached() {
+		if other := s.gangs[api.JobID(name.String())]; other == nil || !other.satisfied && conditions.Find(&other.PodGroup.Status, Whole) == nil && !other.reached() {
 			return false
 		}
 	}
@@ -123,7 +124,7 @@ func (g *gang) isNewRun() bool {
 // inPart reports whether the gang or its gang group is only partially bound, for example because the scheduler crashed
 // while binding it. Bound members then count for the minimum.
 func (g *gang) inPart() bool {
-	return alive(g.JobInfo) > 0 && conditionOf(g.PodGroup, Whole) == nil && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
+	return alive(g.JobInfo) > 0 && conditions.Find(&g.PodGroup.Status, Whole) == nil && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
 }
 
 // count returns which members count for the gang's minimum in this session, in addition to the pending members.

@@ -20,6 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -337,7 +338,7 @@ func TestWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]string{}
 			for _, job := range open(t, "9", c.list).Jobs {
-				if known := conditionOf(job.PodGroup, Whole); known != nil {
+				if known := conditions.Find(&job.PodGroup.Status, Whole); known != nil {
 					got[job.Name] = known.Reason
 				}
 			}
@@ -458,7 +459,7 @@ func TestAGangThatLostMembersKeepsNoGroupFromBeingSatisfied(t *testing.T) {
 			registry.RegisterPlugin(Spec())
 			ssn := cluster.Open(registry, conf)
 			defer ssn.Close()
-			if got := conditionOf(ssn.Jobs["ns/x"].PodGroup, Satisfied) != nil; got != c.want {
+			if got := conditions.Find(&ssn.Jobs["ns/x"].PodGroup.Status, Satisfied) != nil; got != c.want {
 				t.Errorf("the other gang is satisfied: %t, want %t", got, c.want)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -277,7 +278,9 @@ func (p *plugin) open(ssn *framework.Session) *session {
 	known := make(map[api.JobID]reading, len(p.known))
 	for uid, job := range ssn.Jobs {
 		if !hasSettings(job) {
-			dropConditionsOfSettings(job.PodGroup)
+			if job.PodGroup != nil { // the user may have removed the settings
+				conditions.Drop(&job.PodGroup.Status, TimeLimit, InvalidSettings, Satisfied, Whole)
+			}
 			continue
 		}
 		read := p.read(job)

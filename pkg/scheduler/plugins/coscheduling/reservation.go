@@ -18,6 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -205,8 +206,8 @@ func (m *reservationManager) reconcile(now time.Time) {
 		if job.PodGroup == nil || m.isReserved(uid) {
 			continue
 		}
-		if c := conditionOf(job.PodGroup, Reserved); c != nil && (m.known.waiting[uid] == nil || c.Reason == nodesReserved) {
-			dropCondition(job.PodGroup, Reserved)
+		if c := conditions.Find(&job.PodGroup.Status, Reserved); c != nil && (m.known.waiting[uid] == nil || c.Reason == nodesReserved) {
+			conditions.Drop(&job.PodGroup.Status, Reserved)
 		}
 	}
 	if m.observer != nil {
@@ -349,7 +350,7 @@ func (m *reservationManager) reserve(job *api.JobInfo, now time.Time) {
 	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now, seen: now}
 	if err := m.choose(r, job); err != nil {
 		known.waiting[job.UID].retry.extend(shortestRetry, longestRetry, now)
-		setCondition(job.PodGroup, m.ssn.UID, Reserved, noNodesToReserve, brief.Text(fmt.Sprintf("Waiting longer than %s (%s), but no nodes can be reserved: %v", argStarves, m.terms.after, err)))
+		conditions.Set(&job.PodGroup.Status, m.ssn.UID, Reserved, noNodesToReserve, brief.Text(fmt.Sprintf("Waiting longer than %s (%s), but no nodes can be reserved: %v", argStarves, m.terms.after, err)))
 		return
 	}
 	known.active[job.Queue] = r
@@ -371,7 +372,7 @@ func (m *reservationManager) report(r *reservation) {
 // event.
 func (m *reservationManager) reportReservation(job *api.JobInfo, reason, message string) {
 	message = brief.Text(message)
-	if setCondition(job.PodGroup, m.ssn.UID, Reserved, reason, message) {
+	if conditions.Set(&job.PodGroup.Status, m.ssn.UID, Reserved, reason, message) {
 		m.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, reason, message)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -159,7 +160,7 @@ func TestATrialLeavesPodsAsTheyWere(t *testing.T) {
 				for range 8 {
 					time.Sleep(time.Minute)
 					w.session(func(ssn *sessiontest.Session) {
-						if c := conditionOf(ssn.Jobs["ns/big"].PodGroup, Reserved); c != nil {
+						if c := conditions.Find(&ssn.Jobs["ns/big"].PodGroup.Status, Reserved); c != nil {
 							trials++
 						}
 						for i := range 4 {

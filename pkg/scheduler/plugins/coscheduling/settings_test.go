@@ -3,15 +3,12 @@
 package coscheduling
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
@@ -98,41 +95,6 @@ func TestSettingsAreReadOnce(t *testing.T) {
 		}
 		if read := p.read(job); (read.id == "known") != tt.cached || !tt.cached && (read.id != "ns/g" || read.uid != tt.uid || read.version != tt.version) {
 			t.Errorf("%s: the reading is %v, want the cached one: %t", name, read, tt.cached)
-		}
-	}
-}
-
-// TestConditions checks that setting a condition replaces only the condition of its type, and reports whether the
-// reason or message is new.
-func TestConditions(t *testing.T) {
-	s := sessionOf(time.Now())
-	s.ssn.UID = "session"
-	before := scheduling.PodGroupCondition{Type: "Other", Status: v1.ConditionTrue, Reason: "r", Message: "m", TransitionID: "before"}
-	for name, tt := range map[string]struct {
-		has             []scheduling.PodGroupCondition
-		kind            scheduling.PodGroupConditionType
-		reason, message string
-		news            bool
-		want            string
-	}{
-		"the first":       {nil, "Mine", "r", "m", true, "Mine r m session"},
-		"another":         {[]scheduling.PodGroupCondition{before}, "Mine", "r", "m", true, "Other r m before, Mine r m session"},
-		"the same":        {[]scheduling.PodGroupCondition{before}, "Other", "r", "m", false, "Other r m before"},
-		"another reason":  {[]scheduling.PodGroupCondition{before, {Type: "Last"}}, "Other", "s", "m", true, "Other s m session, Last   "},
-		"another message": {[]scheduling.PodGroupCondition{{Type: "First"}, before}, "Other", "r", "n", true, "First   , Other r n session"},
-	} {
-		g := &gang{JobInfo: ofSizes(1)}
-		g.PodGroup.Status.Conditions = tt.has
-		news := setCondition(g.PodGroup, s.ssn.UID, tt.kind, tt.reason, tt.message)
-		var got []string
-		for _, c := range g.PodGroup.Status.Conditions {
-			got = append(got, fmt.Sprint(c.Type, " ", c.Reason, " ", c.Message, " ", c.TransitionID))
-		}
-		if strings.Join(got, ", ") != tt.want || news != tt.news || conditionOf(g.PodGroup, tt.kind).Status != v1.ConditionTrue {
-			t.Errorf("%s: the condition is new: %t, and the conditions are %q, want %t and %q", name, news, strings.Join(got, ", "), tt.news, tt.want)
-		}
-		if dropCondition(g.PodGroup, tt.kind); conditionOf(g.PodGroup, tt.kind) != nil || len(g.PodGroup.Status.Conditions) != len(got)-1 {
-			t.Errorf("%s: after the condition was removed, the conditions are %v", name, g.PodGroup.Status.Conditions)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -123,10 +124,10 @@ func (s *session) limitOf(g *gang) {
 	if known, ok := s.memory.limits[g.UID]; ok && known.uid == g.PodGroup.UID {
 		g.limit = &known
 		l.tries = max(l.tries, known.tries)
-		setCondition(g.PodGroup, s.ssn.UID, TimeLimit, known.reason, known.message)
+		conditions.Set(&g.PodGroup.Status, s.ssn.UID, TimeLimit, known.reason, known.message)
 		return
 	}
-	dropCondition(g.PodGroup, TimeLimit)
+	conditions.Drop(&g.PodGroup.Status, TimeLimit)
 }
 
 // backoffEnds returns when the backoff of the gang group ends; zero if the gang group is in no backoff.
@@ -279,14 +280,13 @@ func (s *session) admittedSince(g *gang, now time.Time) time.Time {
 // PodGroup.
 func (s *session) setLimit(g *gang, reason, message string, now time.Time) {
 	g.limit = &knownLimit{uid: g.PodGroup.UID, reason: reason, since: now, message: message}
-	dropCondition(g.PodGroup, TimeLimit)
-	setCondition(g.PodGroup, s.ssn.UID, TimeLimit, reason, message)
+	conditions.Set(&g.PodGroup.Status, s.ssn.UID, TimeLimit, reason, message)
 }
 
 // dropLimit removes the record of the gang's admission or timeout, and the condition TimeLimit from its PodGroup.
 func (g *gang) dropLimit() {
 	g.limit = nil
-	dropCondition(g.PodGroup, TimeLimit)
+	conditions.Drop(&g.PodGroup.Status, TimeLimit)
 }
 
 // timeOut returns all gangs of the group to phase Pending, starts their backoff, and reports the timeout.

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 // TestAForgedConditionDecidesNothing: a tenant may write or delete the condition that says since when a gang is
@@ -37,7 +39,7 @@ func TestAForgedConditionDecidesNothing(t *testing.T) {
 						session(nil)
 					}
 					for i := range 7 {
-						if condition := conditionOf(c.Jobs["ns/half"]); condition != nil {
+						if condition := conditions.Find(&c.Jobs["ns/half"].PodGroup.Status, PartiallyBound); condition != nil {
 							forge(c.Jobs["ns/half"].PodGroup, condition)
 						}
 						if time.Sleep(10 * time.Second); i == 5 {

@@ -19,6 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -136,7 +137,7 @@ func (w *bindWorld) first(gang string) (names []string, message string) {
 				names = append(names, job.Tasks[uid].Name)
 			}
 		}
-		if c := conditionOf(job); c != nil {
+		if c := conditions.Find(&job.PodGroup.Status, PartiallyBound); c != nil {
 			message = c.Message
 		}
 	})

@@ -5,17 +5,16 @@ package transaction
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -46,7 +45,7 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 		maps.DeleteFunc(p.memory.reported, func(uid api.JobID, _ bool) bool { _, still := seen[uid]; return !still })
 	}()
 	for uid, job := range ssn.Jobs {
-		known, waits := conditionOf(job), waitsInPart(job)
+		known, waits := conditions.Find(&job.PodGroup.Status, PartiallyBound), waitsInPart(job)
 		short := p.groupFellShort(ssn.Jobs, job)
 		if short != nil {
 			p.ofGroup[uid] = true
@@ -67,23 +66,19 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 		}
 		switch {
 		case short == nil && known != nil:
-			dropCondition(job)
+			conditions.Drop(&job.PodGroup.Status, PartiallyBound)
 			continue
 		case short != nil && before && isBinding(job): // the gang is still partially bound
 			underWay[uid] = sinceOr(p.memory.binding, uid, time.Now())
 			continue
 		case short == nil || !waits:
 			continue
-		case known == nil:
-			reportPartiallyBound(ssn, job, p.messageOf(job, short))
-		default: // the event is recorded again, because the last one may have been lost or have expired
-			if first, reported := p.memory.reported[uid]; !reported || first != (p.first[uid] != nil) {
-				job.PodGroup.Status.Conditions = slices.Clone(job.PodGroup.Status.Conditions)
-				known = conditionOf(job)
-				known.Message = p.messageOf(job, short)
-			}
-			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, known.Message)
 		}
+		message := p.messageOf(job, short)
+		if first, reported := p.memory.reported[uid]; known != nil && reported && first == (p.first[uid] != nil) {
+			message = known.Message
+		}
+		reportPartiallyBound(ssn, job, message)
 		p.memory.reported[uid] = p.first[uid] != nil
 		p.partiallyBound[uid] = seen[uid]
 		if job.IsPending() {
@@ -143,31 +138,14 @@ func (p *plugin) messageOf(job *api.JobInfo, short error) string {
 	return fmt.Sprintf("%s is partially bound (%v); %s", what, short, next)
 }
 
-// reportPartiallyBound sets the condition PartiallyBound of the gang's PodGroup, and records an event.
+// reportPartiallyBound sets the condition PartiallyBound of the gang's PodGroup, and records an event. It records the
+// event in each session, because the last one may have been lost or have expired.
 func reportPartiallyBound(ssn *framework.Session, job *api.JobInfo, message string) {
-	klog.InfoS("Gang is partially bound", "gang", job.UID, "message", message)
-	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, message)
-	status := &job.PodGroup.Status
-	status.Conditions = append(status.Conditions, scheduling.PodGroupCondition{
-		Type: PartiallyBound, Status: v1.ConditionTrue, Reason: partiallyBoundReason, Message: message,
-		LastTransitionTime: metav1.Now(), TransitionID: string(ssn.UID),
-	})
-}
-
-func conditionOf(job *api.JobInfo) *scheduling.PodGroupCondition {
-	conditions := job.PodGroup.Status.Conditions
-	if i := slices.IndexFunc(conditions, isPartiallyBound); i >= 0 {
-		return &conditions[i]
+	if conditions.Set(&job.PodGroup.Status, ssn.UID, PartiallyBound, partiallyBoundReason, message) {
+		klog.InfoS("Gang is partially bound", "gang", job.UID, "message", message)
 	}
-	return nil
+	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, message)
 }
-
-func dropCondition(job *api.JobInfo) {
-	status := &job.PodGroup.Status
-	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), isPartiallyBound)
-}
-
-func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
 // OnSessionClose remembers the members that are being bound. It evicts gangs that have been partially bound for longer
 // than evictAfter and that this session could not complete. It also evicts partially bound gangs whose other members have

@@ -14,6 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -84,7 +85,7 @@ func TestWhichGangsAreBoundInPart(t *testing.T) {
 				if got := ssn.Placements.IsPlacedFirst(job); got != tt.want {
 					t.Errorf("the gang is placed first: %t, want %t", got, tt.want)
 				}
-				if reported := conditionOf(job) != nil; reported != tt.want {
+				if reported := conditions.Find(&job.PodGroup.Status, PartiallyBound) != nil; reported != tt.want {
 					t.Errorf("the gang has condition PartiallyBound: %t, want %t", reported, tt.want)
 				}
 			})

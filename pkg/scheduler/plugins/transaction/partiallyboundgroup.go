@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -113,19 +113,14 @@ func saysBoundWith(job *api.JobInfo, id string) bool {
 // wasWhole reports whether the gang, together with its group, was complete once. Plugin coscheduling records this in a
 // condition of the PodGroup. The condition counts only while plugin coscheduling is configured.
 func (p *plugin) wasWhole(job *api.JobInfo) bool {
-	return p.says(job, func(c scheduling.PodGroupCondition) bool {
-		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition
-	})
+	status := &job.PodGroup.Status
+	return p.coscheduling && (conditions.Find(status, gangs.SatisfiedCondition) != nil || conditions.Find(status, gangs.WholeCondition) != nil)
 }
 
 // mayLack reports whether the gang may be below its minimum without being partially bound. That is so if the gang was
 // complete once, and either need not be complete again, or does not count its present members for its minimum.
 func (p *plugin) mayLack(job *api.JobInfo) bool {
-	return p.says(job, func(c scheduling.PodGroupCondition) bool {
-		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition && c.Reason == gangs.WholeOnlyWaiting
-	})
-}
-
-func (p *plugin) says(job *api.JobInfo, what func(scheduling.PodGroupCondition) bool) bool {
-	return p.coscheduling && slices.ContainsFunc(job.PodGroup.Status.Conditions, what)
+	status := &job.PodGroup.Status
+	whole := conditions.Find(status, gangs.WholeCondition)
+	return p.coscheduling && (conditions.Find(status, gangs.SatisfiedCondition) != nil || whole != nil && whole.Reason == gangs.WholeOnlyWaiting)
 }

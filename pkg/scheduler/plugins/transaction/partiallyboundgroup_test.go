@@ -15,6 +15,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -65,7 +66,7 @@ func TestGroupsBoundInPart(t *testing.T) {
 				if got := ssn.Placements.IsPlacedFirst(job); got != tt.want {
 					t.Errorf("the gang is placed first: %t, want %t", got, tt.want)
 				}
-				if reported := conditionOf(job) != nil; reported != tt.want {
+				if reported := conditions.Find(&job.PodGroup.Status, PartiallyBound) != nil; reported != tt.want {
 					t.Errorf("the gang has condition PartiallyBound: %t, want %t", reported, tt.want)
 				}
 			})
@@ -122,7 +123,7 @@ func TestGroupsBoundInPart(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				set(api.Binding)
 				session(func(ssn *framework.Session) {
-					if conditionOf(ssn.Jobs["ns/y"]) == nil {
+					if conditions.Find(&ssn.Jobs["ns/y"].PodGroup.Status, PartiallyBound) == nil {
 						t.Error("the condition is gone while the missing members are being bound")
 					}
 					keep(ssn)
