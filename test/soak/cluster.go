@@ -66,6 +66,7 @@ func start(ctx context.Context, opts options, out io.Writer) (_ *soak, err error
 	s.conf = newConfs(s.orders, opts.seed)
 	s.fleet = newFleet(s)
 	s.truth = newTruth(s.kube)
+	s.odd = oddObjects{s.kube, s.vc}
 	for _, step := range []func() error{
 		func() error { return s.cp.InstallCRDs(ctx) },
 		func() error { return s.cp.InstallChart(ctx) },
@@ -123,7 +124,7 @@ func (s *soak) prepare(ctx context.Context) error {
 func nodeName(i int) string { return fmt.Sprintf("soak-%04d", i) }
 
 // binary returns the path of one of the repository's binaries, which must have been built.
-func (s *soak) binary(name string) (string, error) {
+func binary(name string) (string, error) {
 	root, err := controlplane.RepoRoot()
 	if err != nil {
 		return "", err

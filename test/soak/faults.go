@@ -49,7 +49,7 @@ func (s *soak) faults(lasting bool) []fault {
 		{"steps hang", false, s.order(control.Hang)},
 		{"steps panic", false, s.order(control.Panic)},
 		{"rollbacks fail", false, s.order(control.FailRollback)},
-		{"odd objects are made", false, s.makeOddObjects},
+		{"odd objects are made", false, s.odd.makeAndRemove},
 		{"a PodGroup is deleted and made again", false, s.deletePodGroup},
 		{"pods are deleted and made again", false, s.deletePods},
 	}
@@ -63,7 +63,7 @@ func (s *soak) repair(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.removeOddObjects(ctx)
+	return s.odd.remove(ctx)
 }
 
 func (s *soak) process(random *rand.Rand) *controlplane.Scheduler {
@@ -148,7 +148,7 @@ func (s *soak) loseNode(ctx context.Context, random *rand.Rand) error {
 }
 
 func (s *soak) withoutNode(ctx context.Context, i int, meanwhile func()) error {
-	err := s.persistently(ctx, func() error {
+	err := persistently(ctx, func() error {
 		err := s.kube.CoreV1().Nodes().Delete(ctx, nodeName(i), metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -159,7 +159,7 @@ func (s *soak) withoutNode(ctx context.Context, i int, meanwhile func()) error {
 		return err
 	}
 	meanwhile()
-	return s.persistently(ctx, func() error {
+	return persistently(ctx, func() error {
 		err := s.addNodes(ctx, i, 1)
 		if apierrors.IsAlreadyExists(err) {
 			return nil
@@ -169,7 +169,7 @@ func (s *soak) withoutNode(ctx context.Context, i int, meanwhile func()) error {
 }
 
 // persistently repeats a failing call for up to a minute.
-func (s *soak) persistently(ctx context.Context, call func() error) error {
+func persistently(ctx context.Context, call func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
@@ -233,7 +233,7 @@ func (s *soak) changeNode(ctx context.Context, random *rand.Rand) error {
 }
 
 func (s *soak) updateNode(ctx context.Context, name string, change func(*corev1.Node)) error {
-	return s.persistently(ctx, func() error {
+	return persistently(ctx, func() error {
 		node, err := s.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil // Another fault deleted the node and restores it.

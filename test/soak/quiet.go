@@ -83,7 +83,7 @@ func (s *soak) unsettled(ctx context.Context) []string {
 			unmet = append(unmet, lack)
 		}
 	}
-	left, err := s.leftovers(ctx, now)
+	left, err := s.truth.leftovers(ctx, now)
 	if err != nil {
 		return append(unmet, err.Error())
 	}

@@ -27,13 +27,13 @@ type replica struct {
 }
 
 func (s *soak) startSchedulers(ctx context.Context) error {
-	binary, err := s.binary("e2e-scheduler")
+	path, err := binary("e2e-scheduler")
 	if err != nil {
 		return err
 	}
 	for range schedulers {
 		life, retire := context.WithCancel(context.WithoutCancel(ctx))
-		r := &replica{s: s, binary: binary, retire: retire, retired: make(chan struct{})}
+		r := &replica{s: s, binary: path, retire: retire, retired: make(chan struct{})}
 		s.replicas = append(s.replicas, r)
 		go r.run(life)
 	}

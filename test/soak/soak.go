@@ -35,6 +35,7 @@ type soak struct {
 	conf     *confs
 	fleet    *fleet
 	truth    *truth
+	odd      oddObjects
 
 	// levels has the usage of each process at the quiet points.
 	levels map[int][]level

@@ -170,8 +170,8 @@ func (s *soak) watchCapacity(ctx context.Context) {
 }
 
 // leftovers returns the traces of pre-bind steps for pods that are not on the node of the trace.
-func (s *soak) leftovers(ctx context.Context, now *state) ([]string, error) {
-	traces, err := s.kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel + "=" + plugin})
+func (t *truth) leftovers(ctx context.Context, now *state) ([]string, error) {
+	traces, err := t.kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel + "=" + plugin})
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +179,8 @@ func (s *soak) leftovers(ctx context.Context, now *state) ([]string, error) {
 	for i := range now.pods {
 		pods[now.pods[i].UID] = &now.pods[i]
 	}
-	s.truth.mu.Lock()
-	defer s.truth.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var left []string
 	for i := range traces.Items {
 		trace := traces.Items[i].Data
@@ -189,7 +189,7 @@ func (s *soak) leftovers(ctx context.Context, now *state) ([]string, error) {
 		switch {
 		case there && pod.Spec.NodeName != trace[control.NodeKey]:
 			left = append(left, fmt.Sprintf("a trace of pod %s for node %s, which is on %q", trace[control.PodKey], trace[control.NodeKey], pod.Spec.NodeName))
-		case !there && s.truth.neverBound[uid]:
+		case !there && t.neverBound[uid]:
 			left = append(left, fmt.Sprintf("a trace of pod %s for node %s, which was deleted and never bound", trace[control.PodKey], trace[control.NodeKey]))
 		}
 	}

@@ -57,11 +57,10 @@ func TestLeftovers(t *testing.T) {
 			Data:       map[string]string{control.PodKey: pod, control.UIDKey: pod, control.NodeKey: node},
 		}
 	}
-	s := &soak{kube: fake.NewClientset(trace("there", "n1"), trace("elsewhere", "n1"), trace("pending", "n1"), trace("ran", "n1"), trace("gone", "n1"))}
-	s.truth = newTruth(s.kube)
-	s.truth.neverBound["gone"] = true
+	actual := newTruth(fake.NewClientset(trace("there", "n1"), trace("elsewhere", "n1"), trace("pending", "n1"), trace("ran", "n1"), trace("gone", "n1")))
+	actual.neverBound["gone"] = true
 	now := &state{pods: []corev1.Pod{onNode("g", "there", "1", "n1"), onNode("g", "elsewhere", "1", "n2"), onNode("g", "pending", "1", "")}}
-	got, err := s.leftovers(t.Context(), now)
+	got, err := actual.leftovers(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func check(w sessiontest.ClusterSpec, sh shape, placement map[string]string) err
 			return fmt.Errorf("pods %s and %s were both placed on node %s", other, pod.Name, name)
 		}
 		alone[[2]string{gang, name}] = pod.Name
-		if other, ok := pods[name]; ok && sh.local {
+		if other, ok := pods[name]; ok && sh.storage.local {
 			return fmt.Errorf("pods %s and %s were both placed on node %s, which has one volume", other, pod.Name, name)
 		}
 		pods[name] = pod.Name

@@ -10,7 +10,7 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	sh := shape{nodes: 250, gangs: 1, gangSize: 2, cpu: "20", clusters: 2, spoilt: true}
+	sh := shape{nodes: 250, gangs: 1, gangSize: 2, cpu: "20", clusters: 2, running: running{spoilt: true}}
 	free := func(place int) string { return sh.nodeList()[place].Name }
 	tests := map[string]struct {
 		placement map[string]string

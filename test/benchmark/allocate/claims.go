@@ -37,17 +37,17 @@ const (
 func (s shape) claimObjects() []runtime.Object {
 	objects := []runtime.Object{schedulertesting.LateClass(claimClass, claimProvisioner)}
 	switch {
-	case s.bound:
-	case s.clusters > 0 || s.local:
+	case s.storage.bound:
+	case s.clusters > 0 || s.storage.local:
 		objects = append([]runtime.Object{schedulertesting.LateClass(claimClass, noProvisioner)}, s.localVolumes()...)
-	case s.capacities:
+	case s.storage.capacities:
 		objects = append(objects, s.capacityObjects()...)
 	}
 	nodes := s.nodeList()
 	for gang := range s.gangs {
 		for i := range s.gangSize {
 			claim := schedulertesting.UnboundClaim(podName(gang, i), claimClass)
-			if s.bound {
+			if s.storage.bound {
 				objects = append(objects, s.boundVolume(claim, nodes[i*len(nodes)/s.gangSize].Name))
 			}
 			objects = append(objects, claim)
@@ -60,7 +60,7 @@ func (s shape) claimObjects() []runtime.Object {
 // node.
 func (s shape) boundVolume(claim *v1.PersistentVolumeClaim, node string) *v1.PersistentVolume {
 	var nodes []string
-	if s.local {
+	if s.storage.local {
 		nodes = []string{node}
 	}
 	pv := schedulertesting.FreeVolume("volume-of-"+claim.Name, claimClass, nodes...)
@@ -73,7 +73,7 @@ func (s shape) localVolumes() []runtime.Object {
 	perCluster := s.nodes / max(s.clusters, 1)
 	for i, node := range s.nodeList() {
 		n := int(s.podsPerNode())
-		if s.local {
+		if s.storage.local {
 			n = 1
 		} else if i%perCluster == 0 && i/perCluster != s.clusters-2 {
 			n--
@@ -104,9 +104,9 @@ func (s shape) capacityObjects() []runtime.Object {
 // it. Shapes without either share one cluster.
 func (b *bench) clusterFor(sh shape) (cluster *sessiontest.Cluster, end func()) {
 	switch {
-	case sh.claims:
+	case sh.storage.claims:
 		cluster = sessiontest.New(sessiontest.ClusterSpec{Objects: sh.claimObjects()})
-	case sh.devices > 0:
+	case sh.dra.devices > 0:
 		cluster = sessiontest.New(sessiontest.ClusterSpec{Objects: sh.deviceObjects()})
 	case sh.gathered:
 		cluster = sessiontest.New(sessiontest.ClusterSpec{Topology: insession.Topology()})

@@ -29,7 +29,7 @@ const (
 func (s shape) deviceObjects() []runtime.Object {
 	objects := []runtime.Object{schedulertesting.DeviceClass(deviceClass, fmt.Sprintf("device.driver == %q", schedulertesting.DeviceDriver))}
 	var devices []string
-	for i := range s.devices {
+	for i := range s.dra.devices {
 		devices = append(devices, fmt.Sprintf("gpu-%d model=h100 uuid=%d", i, i))
 	}
 	for _, node := range s.nodeList() {
@@ -37,7 +37,7 @@ func (s shape) deviceObjects() []runtime.Object {
 	}
 	objects = append(objects, s.sharedSlices()...)
 	wanted := schedulertesting.DeviceRequest("gpu", deviceClass, 1)
-	if s.shared > 0 {
+	if s.dra.shared > 0 {
 		wanted = schedulertesting.DeviceRequest("gpu", deviceClass, 1, fmt.Sprintf(`device.attributes[%q].model == "none"`, schedulertesting.DeviceDriver))
 	}
 	for gang := range s.gangs {
@@ -61,7 +61,7 @@ func (s shape) sharedSlices() []runtime.Object {
 		devices = append(devices, fmt.Sprintf("nic-%d model=nic", i))
 	}
 	var shared []runtime.Object
-	for i := range s.shared {
+	for i := range s.dra.shared {
 		slice := schedulertesting.NodeDevices(sharedName(i), devices...)
 		slice.Name, slice.Spec.NodeName, slice.Spec.NodeSelector = sharedName(i), nil, everyNode()
 		shared = append(shared, slice)

@@ -38,7 +38,7 @@ var dimensions = []struct {
 		return shape{nodes: 1000, gangs: 2, gangSize: size / 2, minimum: 1, cpu: "1"}
 	}},
 	{"clusters", "IB clusters of 125 nodes, 512 tasks into one", []int{10, 20, 40, 80}, func(size int) shape {
-		return shape{nodes: 125 * size, gangs: 1, gangSize: 512, cpu: "4", clusters: size, spoilt: true}
+		return shape{nodes: 125 * size, gangs: 1, gangSize: 512, cpu: "4", clusters: size, running: running{spoilt: true}}
 	}},
 	{"ibgangs", "gangs of 4 in 40 IB clusters, 5,000 nodes", []int{100, 200, 400, 800}, func(size int) shape {
 		return shape{nodes: 5000, gangs: size, gangSize: 4, cpu: "1", clusters: 40}

@@ -90,14 +90,14 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 // session.
 func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error) {
 	world := sh.world(s.groupsFor(sh))
-	cluster.UseBooks(s.Name == insession.Ours && !sh.claims && sh.devices == 0) // the books count no volumes
+	cluster.UseBooks(s.Name == insession.Ours && !sh.storage.claims && sh.dra.devices == 0) // the books count no volumes
 	cluster.Load(world)
 	action := s.NewAction()
 	runtime.GC()
 	var r run
 	var ssn *sessiontest.Session
 	r.open = insession.Timed("open", func() { ssn = cluster.Open(s.Registry, s.confFor(sh)) })
-	if sh.claims || sh.devices > 0 {
+	if sh.storage.claims || sh.dra.devices > 0 {
 		if err := claimsKnown(ssn); err != nil {
 			return run{}, fmt.Errorf("waiting for claims: %w", err)
 		}
@@ -114,22 +114,22 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 		return run{}, err
 	}
 	r.closed = insession.Timed("close", ssn.Close)
-	if sh.changing {
+	if sh.running.changing {
 		cluster.AddPod(newcomer(world.Nodes[len(world.Nodes)/2]))
 	}
-	if sh.shared > 0 {
+	if sh.dra.shared > 0 {
 		if err := changeSlice(cluster); err != nil {
 			return run{}, fmt.Errorf("changing a slice: %w", err)
 		}
 	}
-	if sh.unlike > 0 || sh.free > 0 || sh.shared > 0 || sh.secondCPU != "" || sh.unlabelled {
+	if sh.unlike > 0 || sh.running.free > 0 || sh.dra.shared > 0 || sh.grouped.secondCPU != "" || sh.unlabelled {
 		var again *sessiontest.Session
 		runtime.GC()
 		r.session = insession.Timed("open again", func() { again = cluster.Open(s.Registry, s.confFor(sh)) })
 		runtime.GC()
 		r.again = insession.Timed("again", func() { again.Run(action) })
 		r.session += r.again + insession.Timed("close again", again.Close)
-		if sh.shared > 0 {
+		if sh.dra.shared > 0 {
 			if err := sh.allSearched(again); err != nil {
 				return run{}, err
 			}

@@ -29,7 +29,7 @@ func (s *side) confFor(sh shape) string {
 	if sh.clusters > 0 {
 		conf += s.groupsFor(sh).Plugin
 	}
-	if sh.devices > 0 {
+	if sh.dra.devices > 0 {
 		conf = s.withDevices(conf)
 	}
 	return conf

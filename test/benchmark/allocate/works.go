@@ -51,9 +51,8 @@ type shape struct {
 	// clusters is the number of InfiniBand clusters of the nodes. Every gang must be in one of them. Zero means no
 	// clusters.
 	clusters int
-	// spoilt reports whether a gang of 512 fits only in the second-to-last cluster, although every other cluster has
-	// enough resources in total.
-	spoilt bool
+	// running describes what the cluster has before the gangs.
+	running running
 	// apart reports whether two members of a gang must not share a node.
 	apart bool
 	// packed adds binpack to the scores, so nodes with a member of the gang are the best for the next member.
@@ -64,22 +63,9 @@ type shape struct {
 	// unlike is the number of different task classes of a gang of 64. They fit together into no cluster of 16 nodes,
 	// although there is enough room for each class and in total. A pod of a different size runs on the first node of
 	// each cluster. Zero means that the members are equal.
-	unlike int
-	// changing reports whether a pod is added on a node before the second session of the same cluster.
-	changing bool
-	// claims gives each pod a separate claim, whose volume is created where the pod is placed. With clusters the
-	// volumes are local, and every cluster except the second-to-last lacks a volume.
-	claims bool
-	// capacities gives each node a storage capacity for the volumes of claims. local gives it a volume instead.
-	capacities, local bool
-	// bound binds each claim to its volume in advance. All nodes reach the volume, or only one node with local.
-	bound bool
-	// devices is the number of devices of each node. Each pod has a claim of one device, created from a template.
-	// Zero means no devices.
-	devices int
-	// shared is the number of device slices that all nodes reach. No device in them suits the claims: pods wait for a
-	// model that no node has. One of the slices changes before the second session of the same cluster.
-	shared int
+	unlike  int
+	storage storage
+	dra     dra
 	// ownSizes gives each pod a different request.
 	ownSizes bool
 	// hyperNodes makes gangs require one cluster in upstream's way, as a hard HyperNode, on both sides.
@@ -87,6 +73,51 @@ type shape struct {
 	// gathered makes gangs require one cluster by a ClusterNetworkTopology, with a multiple of 8 members on each
 	// node, on our side.
 	gathered bool
+	grouped  grouped
+	// unlabelled makes the smallest member of each gang require a label that no node has, so all gangs wait. Another
+	// namespace has a gang of one pod, which is placed.
+	unlabelled bool
+	// exact gives the members four sizes. One member of each size fills a node exactly.
+	exact bool
+}
+
+// running describes the pods and taints that the cluster has before the gangs, and a change of the pods.
+type running struct {
+	// spoilt reports whether a gang of 512 fits only in the second-to-last cluster, although every other cluster has
+	// enough resources in total.
+	spoilt bool
+	// free is the number of nodes with room for one pod each, if not zero. It is smaller than a gang, so all gangs
+	// wait.
+	free int
+	// antiAffinity gives one running pod required anti-affinity to pods that do not exist.
+	antiAffinity bool
+	// changing reports whether a pod is added on a node before the second session of the same cluster.
+	changing bool
+}
+
+// storage describes the claims of pods and the volumes for them.
+type storage struct {
+	// claims gives each pod a separate claim, whose volume is created where the pod is placed. With clusters the
+	// volumes are local, and every cluster except the second-to-last lacks a volume.
+	claims bool
+	// capacities gives each node a storage capacity for the volumes of claims. local gives it a volume instead.
+	capacities, local bool
+	// bound binds each claim to its volume in advance. All nodes reach the volume, or only one node with local.
+	bound bool
+}
+
+// dra describes the devices that pods claim.
+type dra struct {
+	// devices is the number of devices of each node. Each pod has a claim of one device, created from a template.
+	// Zero means no devices.
+	devices int
+	// shared is the number of device slices that all nodes reach. No device in them suits the claims: pods wait for a
+	// model that no node has. One of the slices changes before the second session of the same cluster.
+	shared int
+}
+
+// grouped describes the groups of gangs, and the groups in a gang.
+type grouped struct {
 	// subGroups is the number of sub-groups of each gang. Zero means none.
 	subGroups int
 	// together is the number of gangs in a gang group, on our side: upstream has no gang groups. Zero means no
@@ -94,16 +125,6 @@ type shape struct {
 	together int
 	// secondCPU is the request of each pod in the second gang of a group. If it is empty, the request is cpu.
 	secondCPU string
-	// free is the number of nodes with room for one pod each, if not zero. It is smaller than a gang, so all gangs
-	// wait.
-	free int
-	// unlabelled makes the smallest member of each gang require a label that no node has, so all gangs wait. Another
-	// namespace has a gang of one pod, which is placed.
-	unlabelled bool
-	// antiAffinity gives one running pod required anti-affinity to pods that do not exist.
-	antiAffinity bool
-	// exact gives the members four sizes. One member of each size fills a node exactly.
-	exact bool
 }
 
 // The resources of a node, and of the pods that spoil one.
@@ -130,9 +151,9 @@ func works() []work {
 		{name: "misfits", title: "5,000 nodes, 10,000 pods that fit nowhere", ratio: 20,
 			shape: shape{nodes: 5000, gangs: 200, gangSize: 50, cpu: "33"}},
 		{name: "ib", title: "512-task gang into 1 of 40 IB clusters", ratio: 40, limit: 200 * time.Millisecond,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, spoilt: true}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, running: running{spoilt: true}}},
 		{name: "gathered", title: "512-task gang gathered in 1 of 40 blocks, on nodes of eights", ratio: 40, limit: time.Second,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, spoilt: true, gathered: true}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 512, cpu: "4", clusters: 40, running: running{spoilt: true}, gathered: true}},
 		{name: "coupled", title: "400-task gang, each on a node of its own, 1,000 nodes", ratio: 5,
 			shape: shape{nodes: 1000, gangs: 1, gangSize: 400, cpu: "1", apart: true}},
 		{name: "packedapart", title: "1,000-task gang, each on a node of its own, 1,000 nodes, with binpack", ratio: 15,
@@ -148,55 +169,55 @@ func works() []work {
 		{name: "unlike5", title: "5 such gangs of 16 kinds", limit: 100 * time.Millisecond, again: 5 * time.Millisecond,
 			shape: shape{nodes: 1024, gangs: 5, gangSize: 64, clusters: 64, unlike: 16}},
 		{name: "changing", title: "5 such gangs, and a pod comes to a node", limit: 100 * time.Millisecond, again: 50 * time.Millisecond,
-			shape: shape{nodes: 1024, gangs: 5, gangSize: 64, clusters: 64, unlike: 16, changing: true}},
+			shape: shape{nodes: 1024, gangs: 5, gangSize: 64, clusters: 64, unlike: 16, running: running{changing: true}}},
 		{name: "unlikehyper", title: "64 members of 16 kinds that fit into none of 64 hard HyperNodes", ratio: 40, limit: 100 * time.Millisecond, again: 50 * time.Millisecond,
 			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 16, hyperNodes: true}},
 		{name: "unlikecells", title: "64 members of 16 kinds in 8 sub-groups that fit into none of 64 IB clusters", limit: 100 * time.Millisecond, again: 50 * time.Millisecond,
-			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 16, subGroups: 8}},
+			shape: shape{nodes: 1024, gangs: 1, gangSize: 64, clusters: 64, unlike: 16, grouped: grouped{subGroups: 8}}},
 		{name: "groups50", title: "1,000 nodes, 50 groups of 2 gangs of 50", ratio: 80, like: "gangs50",
-			shape: shape{nodes: 1000, gangs: 100, gangSize: 50, cpu: "1", together: 2}},
+			shape: shape{nodes: 1000, gangs: 100, gangSize: 50, cpu: "1", grouped: grouped{together: 2}}},
 		{name: "group8", title: "one group of 8 gangs of 512 that needs 8 of 40 IB clusters", ratio: 40, limit: time.Second,
-			shape: shape{nodes: 5000, gangs: 8, gangSize: 512, cpu: "4", clusters: 40, together: 8}},
+			shape: shape{nodes: 5000, gangs: 8, gangSize: 512, cpu: "4", clusters: 40, grouped: grouped{together: 8}}},
 		{name: "misfitgroups", title: "1,000 nodes, 50 groups of 2 gangs of 50, of which the second fits nowhere", limit: 500 * time.Millisecond, again: 100 * time.Millisecond,
-			shape: shape{nodes: 1000, gangs: 100, gangSize: 50, cpu: "1", together: 2, secondCPU: "33"}},
+			shape: shape{nodes: 1000, gangs: 100, gangSize: 50, cpu: "1", grouped: grouped{together: 2, secondCPU: "33"}}},
 		{name: "sizes", title: "5,000 nodes, 300 gangs of 1, each of a size of its own", ratio: 2,
 			shape: shape{nodes: 5000, gangs: 300, gangSize: 1, cpu: "1", ownSizes: true}},
 		{name: "waiting", title: "1,000 nodes, 10,000 gangs of 2 that wait for a second node", limit: 200 * time.Millisecond, again: 200 * time.Millisecond,
-			shape: shape{nodes: 1000, gangs: 10_000, gangSize: 2, cpu: "20", free: 1}},
+			shape: shape{nodes: 1000, gangs: 10_000, gangSize: 2, cpu: "20", running: running{free: 1}}},
 		{name: "waitingapart", title: "1,000 nodes, 2,000 such gangs, and one running pod has required anti-affinity", limit: 200 * time.Millisecond, again: 200 * time.Millisecond,
-			shape: shape{nodes: 1000, gangs: 2000, gangSize: 2, cpu: "20", free: 1, antiAffinity: true}},
+			shape: shape{nodes: 1000, gangs: 2000, gangSize: 2, cpu: "20", running: running{free: 1, antiAffinity: true}}},
 		{name: "kinds100", title: "2,000 nodes, 20 gangs of 100 kinds that wait for some more of the nodes", again: 5 * time.Millisecond,
-			shape: shape{nodes: 2000, gangs: 20, gangSize: 100, cpu: "20", ownSizes: true, free: 90}},
+			shape: shape{nodes: 2000, gangs: 20, gangSize: 100, cpu: "20", ownSizes: true, running: running{free: 90}}},
 		{name: "kindschanging", title: "400 nodes, 20 gangs of 300 kinds that lack one of 300 nodes, and a pod comes to a node", limit: time.Second, again: 500 * time.Millisecond,
-			shape: shape{nodes: 400, gangs: 20, gangSize: 300, cpu: "20", ownSizes: true, free: 299, changing: true}},
+			shape: shape{nodes: 400, gangs: 20, gangSize: 300, cpu: "20", ownSizes: true, running: running{free: 299, changing: true}}},
 		{name: "kindsrefused", title: "300 nodes, 20 gangs of 300 kinds of which one member needs a label that no node has, beside another namespace's gang, and a pod comes to a node", limit: time.Second, again: time.Second,
-			shape: shape{nodes: 300, gangs: 20, gangSize: 300, cpu: "20", ownSizes: true, unlabelled: true, changing: true}},
+			shape: shape{nodes: 300, gangs: 20, gangSize: 300, cpu: "20", ownSizes: true, unlabelled: true, running: running{changing: true}}},
 		{name: "exact", title: "512 members of 4 shapes that fill 1 of 4 IB clusters of 128 nodes exactly", limit: 200 * time.Millisecond,
 			shape: shape{nodes: 512, gangs: 1, gangSize: 512, clusters: 4, exact: true}},
 		{name: "claims1000", title: "1,000 nodes, one gang of 200 with a claim each", ratio: 10,
-			shape: shape{nodes: 1000, gangs: 1, gangSize: 200, cpu: "1", claims: true}},
+			shape: shape{nodes: 1000, gangs: 1, gangSize: 200, cpu: "1", storage: storage{claims: true}}},
 		{name: "claims5000", title: "5,000 nodes, one gang of 200 with a claim each", ratio: 10,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", storage: storage{claims: true}}},
 		{name: "claimgangs", title: "1,000 nodes, 1,000 gangs of 4 with a claim each", ratio: 10,
-			shape: shape{nodes: 1000, gangs: 1000, gangSize: 4, cpu: "1", claims: true}},
+			shape: shape{nodes: 1000, gangs: 1000, gangSize: 4, cpu: "1", storage: storage{claims: true}}},
 		{name: "claimsib", title: "16 members with a claim each, for whom 1 of 64 IB clusters of 4 nodes has the local volumes", ratio: 10,
-			shape: shape{nodes: 256, gangs: 1, gangSize: 16, cpu: "8", clusters: 64, claims: true}},
+			shape: shape{nodes: 256, gangs: 1, gangSize: 16, cpu: "8", clusters: 64, storage: storage{claims: true}}},
 		{name: "capacity5000", title: "5,000 nodes that say how much storage they have, one gang of 200 with a claim each", ratio: 10,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, capacities: true}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", storage: storage{claims: true, capacities: true}}},
 		{name: "local5000", title: "5,000 nodes with a local volume each, one gang of 200 with a claim each", ratio: 10,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, local: true}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", storage: storage{claims: true, local: true}}},
 		{name: "bound5000", title: "5,000 nodes, one gang of 200 with a claim each that has its volume", limit: 200 * time.Millisecond,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, bound: true}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", storage: storage{claims: true, bound: true}}},
 		{name: "boundlocal5000", title: "5,000 nodes, one gang of 200 with a claim each that has its local volume", limit: 200 * time.Millisecond,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", claims: true, bound: true, local: true}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", storage: storage{claims: true, bound: true, local: true}}},
 		{name: "dra1000", title: "1,000 nodes of 8 devices, one gang of 200 with a device each", ratio: 10,
-			shape: shape{nodes: 1000, gangs: 1, gangSize: 200, cpu: "1", devices: 8}},
+			shape: shape{nodes: 1000, gangs: 1, gangSize: 200, cpu: "1", dra: dra{devices: 8}}},
 		{name: "dra5000", title: "5,000 nodes of 8 devices, one gang of 200 with a device each", ratio: 10,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", devices: 8}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 200, cpu: "1", dra: dra{devices: 8}}},
 		{name: "dragangs", title: "1,000 nodes of 8 devices, 500 gangs of 4 with a device each", ratio: 10,
-			shape: shape{nodes: 1000, gangs: 500, gangSize: 4, cpu: "1", devices: 8}},
+			shape: shape{nodes: 1000, gangs: 500, gangSize: 4, cpu: "1", dra: dra{devices: 8}}},
 		{name: "sharedslices", title: "5,000 nodes of 8 devices that reach 100 shared slices of 64, of which one changes while a pod waits for a device", again: 100 * time.Millisecond,
-			shape: shape{nodes: 5000, gangs: 1, gangSize: 1, cpu: "1", devices: 8, shared: 100}},
+			shape: shape{nodes: 5000, gangs: 1, gangSize: 1, cpu: "1", dra: dra{devices: 8, shared: 100}}},
 	}
 }
 
@@ -234,10 +255,10 @@ func (s shape) world(groups insession.NodeGroups) sessiontest.ClusterSpec {
 		if s.clusters > 0 {
 			groups.Require(podGroup)
 		}
-		if s.subGroups > 0 {
-			podGroup.Spec.SubGroupPolicy = schedulertesting.MakePodGroup().SubGroups("cells", cellLabel, int32(s.subGroups), int32(s.gangSize/s.subGroups)).Obj().Spec.SubGroupPolicy
+		if s.grouped.subGroups > 0 {
+			podGroup.Spec.SubGroupPolicy = schedulertesting.MakePodGroup().SubGroups("cells", cellLabel, int32(s.grouped.subGroups), int32(s.gangSize/s.grouped.subGroups)).Obj().Spec.SubGroupPolicy
 		}
-		if s.together > 0 {
+		if s.grouped.together > 0 {
 			podGroup.Annotations[gangs.GroupsAnnotation] = s.groupOf(gang)
 		}
 		w.PodGroups = append(w.PodGroups, podGroup)
@@ -245,19 +266,19 @@ func (s shape) world(groups insession.NodeGroups) sessiontest.ClusterSpec {
 			w.Pods = append(w.Pods, s.pod(gang, i))
 		}
 	}
-	if s.spoilt {
+	if s.running.spoilt {
 		s.spoil(&w)
 	}
 	if s.unlike > 0 {
 		s.tellApart(&w)
 	}
-	if s.free > 0 {
-		for i, node := range w.Nodes[s.free:] {
+	if s.running.free > 0 {
+		for i, node := range w.Nodes[s.running.free:] {
 			w.Pods = append(w.Pods, schedulertesting.MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(node.Name).Phase(v1.PodRunning).
 				Req(schedulertesting.Resources{"cpu": spoilCPU, "memory": "1Gi"}).Obj())
 		}
 	}
-	if s.antiAffinity {
+	if s.running.antiAffinity {
 		w.Pods = append(w.Pods, schedulertesting.MakePod().Name("apart").Node(w.Nodes[0].Name).Phase(v1.PodRunning).Affinity(awayFrom("none")).Obj())
 	}
 	if s.unlabelled {
@@ -272,9 +293,9 @@ func (s shape) world(groups insession.NodeGroups) sessiontest.ClusterSpec {
 
 // groupOf returns the gangs of the gang's group.
 func (s shape) groupOf(gang int) string {
-	first := gang - gang%s.together
+	first := gang - gang%s.grouped.together
 	var names []string
-	for i := range s.together {
+	for i := range s.grouped.together {
 		names = append(names, strconv.Quote(schedulertesting.Namespace+"/"+gangName(first+i)))
 	}
 	return "[" + strings.Join(names, ",") + "]"
@@ -285,14 +306,14 @@ func (s shape) pod(gang, i int) *v1.Pod {
 	name := gangName(gang)
 	pod := schedulertesting.MakePod().Name(podName(gang, i)).Group(name).
 		Annotation(rankAnnotation, strconv.Itoa(i)).Req(schedulertesting.Resources{"cpu": s.cpuOf(i), "memory": "1Gi"})
-	if s.secondCPU != "" && gang%s.together == 1 {
-		pod.Req(schedulertesting.Resources{"cpu": s.secondCPU, "memory": "1Gi"})
+	if s.grouped.secondCPU != "" && gang%s.grouped.together == 1 {
+		pod.Req(schedulertesting.Resources{"cpu": s.grouped.secondCPU, "memory": "1Gi"})
 	}
 	if s.apart {
 		pod.Label(gangLabel, name).Affinity(awayFrom(name))
 	}
-	if s.subGroups > 0 {
-		pod.Label(cellLabel, strconv.Itoa(i%s.subGroups))
+	if s.grouped.subGroups > 0 {
+		pod.Label(cellLabel, strconv.Itoa(i%s.grouped.subGroups))
 	}
 	if s.ownSizes {
 		pod.Req(schedulertesting.Resources{"cpu": s.ownSize(gang, i), "memory": "1Gi"})
@@ -300,10 +321,10 @@ func (s shape) pod(gang, i int) *v1.Pod {
 	if s.unlabelled && i == 0 {
 		pod.NodeSelector("rack", "none")
 	}
-	if s.claims {
+	if s.storage.claims {
 		pod.Volume(podName(gang, i))
 	}
-	if s.devices > 0 {
+	if s.dra.devices > 0 {
 		pod.MadeClaim(deviceTemplate)
 	}
 	if s.ownNames {

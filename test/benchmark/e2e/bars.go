@@ -31,7 +31,7 @@ var bars = []bar{
 	{what: "pods/s of kube-scheduler's", other: kube, mode: live, atLeast: 1.2, value: ratioOf(podsPerSecond)},
 	{what: "pods/s", clusters: true, mode: pglast, atLeast: 400, value: func(ours, _ group) float64 { return ours.median(podsPerSecond) }},
 	{what: "ms from a lone gang's last pod to its last bind", clusters: true, mode: pglast, atMost: 3000, value: func(ours, _ group) float64 {
-		return ours.median(func(r result) float64 { return r.LoneTailMaxMS })
+		return ours.median(func(r result) float64 { return r.Lone.TailMaxMS })
 	}},
 	{what: "pods/s of upstream's", other: upstream, mode: live, claims: volumes, atLeast: 1, value: ratioOf(podsPerSecond)},
 	{what: "pods/s of upstream's", other: upstream, mode: pglast, claims: volumes, atLeast: 1, value: ratioOf(podsPerSecond)},

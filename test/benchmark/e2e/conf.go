@@ -78,7 +78,7 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 	case p.ibClusters > 0:
 		opts.Conf += clusterConf
 	}
-	if p.profileDir != "" {
+	if p.profile.dir != "" {
 		opts.Args = append(opts.Args, "--enable-pprof")
 	}
 	return opts, nil

@@ -67,7 +67,7 @@ func TestQuantile(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	results := []result{
-		{trialKey: trialKey{upstream, pglast, full, 1}, PodsPerSecond: 100, SchedulerCPUSeconds: 50, ForeignCPUSeconds: 3,
+		{trialKey: trialKey{upstream, pglast, full, 1}, PodsPerSecond: 100, SchedulerCPUSeconds: 50, OthersCPUSeconds: othersCPU{Foreign: 3},
 			WritesPerPod: map[string]float64{"create pods/binding": 1, "update pods/status": 1, "create events": 2}},
 		{trialKey: trialKey{ours, pglast, full, 1}, PodsPerSecond: 110, SchedulerCPUSeconds: 40,
 			WritesPerPod: map[string]float64{"create pods/binding": 1, "create events": 1}},

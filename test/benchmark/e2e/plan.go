@@ -57,10 +57,15 @@ type plan struct {
 	quietFor            time.Duration
 	timeout             time.Duration
 	jsonPath            string
-	profileDir          string
-	profileFor          time.Duration
+	profile             profiling
 	keepDir             string
 	args                argList
+}
+
+// profiling says where CPU profiles are stored, and how long each of them lasts. dir is empty for no profiles.
+type profiling struct {
+	dir    string
+	length time.Duration
 }
 
 // argList is a flag that may be given several times.
@@ -109,8 +114,8 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 	fs.DurationVar(&p.quietFor, "quiet", 30*time.Second, "how long to wait for the rest of the machine to be quiet before the load")
 	fs.DurationVar(&p.timeout, "timeout", 10*time.Minute, "limit of one trial")
 	fs.StringVar(&p.jsonPath, "json", "", "also write the results to this file")
-	fs.StringVar(&p.profileDir, "profile", "", "write a CPU profile of each vc-scheduler under load into this directory")
-	fs.DurationVar(&p.profileFor, "profile-for", 20*time.Second, "length of the CPU profile")
+	fs.StringVar(&p.profile.dir, "profile", "", "write a CPU profile of each vc-scheduler under load into this directory")
+	fs.DurationVar(&p.profile.length, "profile-for", 20*time.Second, "length of the CPU profile")
 	fs.StringVar(&p.keepDir, "keep", "", "keep logs and data of each trial under this directory")
 	fs.Var(&p.args, "scheduler-arg", "a further flag for our vc-scheduler; may be repeated")
 	if err := fs.Parse(args); err != nil {

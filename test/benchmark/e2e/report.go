@@ -63,14 +63,14 @@ func printTrials(w io.Writer, results []result) {
 	row(w, header...)
 	row(w, units...)
 	for _, r := range results {
-		foreign := number(r.ForeignCPUSeconds, 1)
-		if r.ForeignCPUSeconds > foreignLimit {
+		foreign := number(r.OthersCPUSeconds.Foreign, 1)
+		if r.OthersCPUSeconds.Foreign > foreignLimit {
 			foreign = "!" + foreign
 		}
 		cells := []string{r.Scheduler, r.Mode, r.Placement, fmt.Sprint(r.Run), number(r.PodsPerSecond, 0),
 			number(r.GangP50MS, 0), number(r.GangP99MS, 0), number(r.SchedulerCPUSeconds, 1), number(r.PeakMemoryMB, 0),
-			number(r.objectWrites(), 2), number(r.eventWrites(), 2), number(r.ControlPlaneCPUSeconds, 1),
-			number(r.DriverCPUSeconds, 1), foreign, number(r.IdleCPUSeconds, 2), number(r.LoneP50MS, 0), number(r.LoneMaxMS, 0), number(r.LoneTailMaxMS, 0)}
+			number(r.objectWrites(), 2), number(r.eventWrites(), 2), number(r.OthersCPUSeconds.ControlPlane, 1),
+			number(r.OthersCPUSeconds.Driver, 1), foreign, number(r.IdleCPUSeconds, 2), number(r.Lone.P50MS, 0), number(r.Lone.MaxMS, 0), number(r.Lone.TailMaxMS, 0)}
 		if r.Scheduler == raw {
 			for _, i := range []int{7, 8, 14, 15, 16, 17} {
 				cells[i] = "-"
@@ -92,8 +92,8 @@ func number(v float64, decimals int) string {
 
 func printWarnings(out io.Writer, results []result) {
 	for _, r := range results {
-		if r.ForeignCPUSeconds > foreignLimit {
-			fmt.Fprintf(out, "! %s: others used %.1f CPU seconds of this machine meanwhile; do not trust it\n", r.trialKey, r.ForeignCPUSeconds)
+		if r.OthersCPUSeconds.Foreign > foreignLimit {
+			fmt.Fprintf(out, "! %s: others used %.1f CPU seconds of this machine meanwhile; do not trust it\n", r.trialKey, r.OthersCPUSeconds.Foreign)
 		}
 		if r.StillWriting {
 			fmt.Fprintf(out, "! %s: it was still writing when its writes were counted\n", r.trialKey)
@@ -159,7 +159,7 @@ var figures = []struct {
 	{"peak mem", func(r result) float64 { return r.PeakMemoryMB }, true},
 	{"writes", func(r result) float64 { return r.objectWrites() }, false},
 	{"events", func(r result) float64 { return r.eventWrites() }, true},
-	{"lone p50", func(r result) float64 { return r.LoneP50MS }, true},
+	{"lone p50", func(r result) float64 { return r.Lone.P50MS }, true},
 }
 
 // printRatios prints our scheduler's figures divided by the others' figures in the same mode and placement.

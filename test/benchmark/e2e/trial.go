@@ -28,20 +28,29 @@ type result struct {
 	WritesPerPod  map[string]float64 `json:"writesPerPod"`
 	RefusedWrites map[string]int     `json:"refusedWrites,omitempty"`
 	// StillWriting reports whether writes were counted while they still went on.
-	StillWriting bool `json:"stillWriting,omitempty"`
-	// The CPU seconds of other processes, from the first creation to the last bind.
-	DriverCPUSeconds       float64 `json:"driverCPUSeconds"`
-	ControlPlaneCPUSeconds float64 `json:"controlPlaneCPUSeconds"`
-	ForeignCPUSeconds      float64 `json:"foreignCPUSeconds"`
+	StillWriting     bool      `json:"stillWriting,omitempty"`
+	OthersCPUSeconds othersCPU `json:"othersCPUSeconds"`
 	// Quiet reports whether the machine was quiet just before the load.
 	Quiet bool `json:"quiet"`
 
-	IdleCPUSeconds float64 `json:"idleCPUSeconds"`
-	LoneP50MS      float64 `json:"loneP50ms"`
-	LoneMaxMS      float64 `json:"loneMaxms"`
-	// LoneTailMaxMS is measured from the sending of a lone gang's last object. LoneP50MS and LoneMaxMS are measured
-	// from the sending of its first object.
-	LoneTailMaxMS float64 `json:"loneTailMaxms"`
+	IdleCPUSeconds float64   `json:"idleCPUSeconds"`
+	Lone           loneTimes `json:"lone"`
+}
+
+// othersCPU has the CPU seconds of other processes, from the first creation to the last bind.
+type othersCPU struct {
+	Driver       float64 `json:"driver"`
+	ControlPlane float64 `json:"controlPlane"`
+	Foreign      float64 `json:"foreign"`
+}
+
+// loneTimes are the times until lone gangs are bound.
+type loneTimes struct {
+	P50MS float64 `json:"p50ms"`
+	MaxMS float64 `json:"maxms"`
+	// TailMaxMS is measured from the sending of a gang's last object. P50MS and MaxMS are measured from the sending of
+	// its first object.
+	TailMaxMS float64 `json:"tailMaxms"`
 }
 
 // runTrial sets up the testbed, measures, and takes it down again.
@@ -70,8 +79,7 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 		return r, err
 	}
 	lone, tails, err := s.loneGangs(ctx)
-	r.LoneP50MS, r.LoneMaxMS = milliseconds(quantile(lone, 0.5)), milliseconds(quantile(lone, 1))
-	r.LoneTailMaxMS = milliseconds(quantile(tails, 1))
+	r.Lone = loneTimes{milliseconds(quantile(lone, 0.5)), milliseconds(quantile(lone, 1)), milliseconds(quantile(tails, 1))}
 	return r, err
 }
 
@@ -138,7 +146,7 @@ func (s *testbed) book(r *result, gangs []*gang, took time.Duration, used usage)
 		latencies = append(latencies, g.latency())
 	}
 	r.GangP50MS, r.GangP99MS = milliseconds(quantile(latencies, 0.5)), milliseconds(quantile(latencies, 0.99))
-	r.DriverCPUSeconds, r.ControlPlaneCPUSeconds, r.ForeignCPUSeconds = used.driver, used.controlPlane, used.foreign()
+	r.OthersCPUSeconds = othersCPU{used.driver, used.controlPlane, used.foreign()}
 	if s.scheduler != nil {
 		r.PeakMemoryMB = float64(s.scheduler.PeakRSS()) / 1e6
 	}
@@ -192,7 +200,7 @@ func (s *testbed) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder
 // startProfile profiles a vc-scheduler in the background if the plan asks for it. The returned function waits for the
 // end.
 func (s *testbed) startProfile(ctx context.Context) func() error {
-	if s.plan.profileDir == "" || !usesPodGroups(s.key.Scheduler) {
+	if s.plan.profile.dir == "" || !usesPodGroups(s.key.Scheduler) {
 		return func() error { return nil }
 	}
 	done := make(chan error, 1)
