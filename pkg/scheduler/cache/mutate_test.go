@@ -9,6 +9,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/fields"
 )
 
 // mutation is one change that a plugin could make to its copy.
@@ -45,10 +47,8 @@ func visit(v reflect.Value, path string, seen map[uintptr]bool, all *[]mutation)
 		seen[v.Pointer()] = true
 		visit(v.Elem(), path, seen, all)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				visit(v.Field(i), path+"."+v.Type().Field(i).Name, seen, all)
-			}
+		for field, value := range fields.Exported(v) {
+			visit(value, path+"."+field.Name, seen, all)
 		}
 	case reflect.Map:
 		if !v.IsNil() {

@@ -4,6 +4,7 @@ package cache
 
 import (
 	"fmt"
+	"go/token"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,6 +16,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
+
+// exported makes cmp.Diff compare exported fields only.
+var exported = cmp.FilterPath(func(path cmp.Path) bool {
+	field, ok := path.Last().(cmp.StructField)
+	return ok && !token.IsExported(field.Name())
+}, cmp.Ignore())
 
 // sessionDiff returns the differences between two newly opened sessions. It is empty if everything that a plugin can
 // see is equal.
@@ -49,10 +56,7 @@ func sessionDiff(want, got *vcframework.Session) string {
 		if reflect.DeepEqual(part.want, part.got) {
 			continue
 		}
-		everything := cmp.Exporter(func(reflect.Type) bool { return true })
-		if diff := cmp.Diff(part.want, part.got, everything); diff != "" {
-			return fmt.Sprintf("%s (-full +kept):\n%s", part.name, diff)
-		}
+		return fmt.Sprintf("%s (-full +kept; unexported fields are compared but not shown):\n%s", part.name, cmp.Diff(part.want, part.got, exported))
 	}
 	return strangers(got)
 }

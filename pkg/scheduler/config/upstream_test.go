@@ -14,6 +14,8 @@ import (
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	structfields "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/fields"
 )
 
 // samples are configurations that both upstream and Parse can read.
@@ -271,12 +273,8 @@ func TestPluginSwitches(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range pluginSwitches() {
-		for i := range option.NumField() {
-			if option.Field(i).Tag.Get("yaml") != s.key {
-				continue
-			}
-			set := reflect.ValueOf(cfg.Tiers[0].Plugins[0]).Field(i)
-			if set.IsNil() != s.offByDefault {
+		for field, set := range structfields.Exported(reflect.ValueOf(cfg.Tiers[0].Plugins[0])) {
+			if field.Tag.Get("yaml") == s.key && set.IsNil() != s.offByDefault {
 				t.Errorf("switch %q: off by default %t, upstream sets it: %t", s.key, s.offByDefault, !set.IsNil())
 			}
 		}

@@ -3,7 +3,12 @@
 package framework
 
 import (
-	"reflect"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -142,35 +147,79 @@ func TestHasOwnFilter(t *testing.T) {
 	}
 }
 
+// addedByUpstream returns, by plugin, the functions that the source of upstream's plugins adds to a session, such as
+// "AddPredicateFn".
+func addedByUpstream(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	plugins, err := build.Import("volcano.sh/volcano/pkg/scheduler/plugins", ".", build.FindOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(plugins.Dir, "*", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin, adds := map[string]string{}, map[string]map[string]bool{} // by directory
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Dir(path)
+		if adds[dir] == nil {
+			adds[dir] = map[string]bool{}
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			switch node := node.(type) {
+			case *ast.SelectorExpr:
+				adds[dir][node.Sel.Name] = true
+			case *ast.ValueSpec:
+				if node.Names[0].Name == "PluginName" {
+					plugin[dir] = strings.Trim(node.Values[0].(*ast.BasicLit).Value, `"`)
+				}
+			}
+			return true
+		})
+	}
+	byPlugin := map[string]map[string]bool{}
+	for dir, name := range plugin {
+		byPlugin[name] = adds[dir]
+	}
+	for name := range upstreamSignatures {
+		if byPlugin[name] == nil {
+			t.Errorf("no source of plugin %s found in %s", name, plugins.Dir)
+		}
+	}
+	if !byPlugin["predicates"]["AddPredicateFn"] || !byPlugin["priority"]["AddTaskOrderFn"] || !byPlugin["priority"]["AddJobOrderFn"] {
+		t.Error("plugins predicates and priority add no predicate or order, so this test looks in the wrong place")
+	}
+	return byPlugin
+}
+
 // TestHasFilter checks that upstream's plugins that are listed as only scoring have no predicate, and that all others
 // may have one.
 func TestHasFilter(t *testing.T) {
+	v, added := newSigners(), addedByUpstream(t)
 	for name := range upstreamSignatures {
-		t.Run(name, func(t *testing.T) {
-			ssn := open(t, NewRegistry(), newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
-			has := reflect.ValueOf(ssn.Session).Elem().FieldByName("predicateFns").MapIndex(reflect.ValueOf(name)).IsValid()
-			if has && !ssn.Signers.HasFilter(name) {
-				t.Error("it has a predicate and is listed as only scoring")
-			}
-			if name == "predicates" && !has {
-				t.Error("it has no predicate, so this test looks in the wrong place")
-			}
-		})
+		if added[name]["AddPredicateFn"] && !v.HasFilter(name) {
+			t.Errorf("plugin %s has a predicate and is listed as only scoring", name)
+		}
 	}
 }
 
 // TestTaskOrderTiers checks that TaskOrderTiers keeps the upstream plugins that order tasks, except plugin priority. It
 // also keeps plugins that are not listed as upstream's.
 func TestTaskOrderTiers(t *testing.T) {
+	added := addedByUpstream(t)
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
 			ssn := open(t, NewRegistry(), newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
-			orders := reflect.ValueOf(ssn.Session).Elem().FieldByName("taskOrderFns").MapIndex(reflect.ValueOf(name)).IsValid()
+			orders := added[name]["AddTaskOrderFn"]
 			if asked := len(ssn.Signers.TaskOrderTiers(ssn.Tiers)[0].Plugins) > 0; asked != (orders && name != "priority") {
 				t.Errorf("it is called for the order of tasks: %t, and it orders them: %t", asked, orders)
-			}
-			if name == "priority" && !orders {
-				t.Error("it does not order tasks, so this test looks in the wrong place")
 			}
 		})
 	}
@@ -182,15 +231,13 @@ func TestTaskOrderTiers(t *testing.T) {
 // TestJobOrderPlugins checks that JobOrderPlugins returns upstream's plugins that order jobs, Signers that have added
 // an order, and unknown plugins.
 func TestJobOrderPlugins(t *testing.T) {
+	added := addedByUpstream(t)
 	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
 			ssn := open(t, NewRegistry(), newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
-			orders := reflect.ValueOf(ssn.Session).Elem().FieldByName("jobOrderFns").MapIndex(reflect.ValueOf(name)).IsValid()
+			orders := added[name]["AddJobOrderFn"]
 			if asked := len(ssn.Signers.JobOrderPlugins(ssn.Tiers)) > 0; asked != orders {
 				t.Errorf("it is called for the order of jobs: %t, and it orders them: %t", asked, orders)
-			}
-			if name == "priority" && !orders {
-				t.Error("it does not order jobs, so this test looks in the wrong place")
 			}
 			if got := ssn.Signers.JobOrderPlugins(ssn.Signers.TiersWithout(ssn.Tiers, name)); len(got) > 0 {
 				t.Errorf("asked without it: %v", got)

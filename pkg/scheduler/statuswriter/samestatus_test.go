@@ -4,49 +4,37 @@ package statuswriter
 
 import (
 	"reflect"
+	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/fields"
 )
 
 // TestSameStatusComparesEachField checks that sameStatus compares each field of a PodGroup's status, and each field of
 // a condition except its time and its transition ID.
 func TestSameStatusComparesEachField(t *testing.T) {
-	status := func() scheduling.PodGroupStatus {
-		return scheduling.PodGroupStatus{Conditions: []scheduling.PodGroupCondition{{Type: "a"}}}
+	walk := fields.Walk{Whole: map[reflect.Type][]fields.Value{reflect.TypeFor[metav1.Time](): {{Value: metav1.Time{}}, {Value: metav1.Unix(1, 0)}}}}
+	status := func() (s scheduling.PodGroupStatus) {
+		walk.Fill(&s)
+		return s
 	}
 	if !sameStatus(status(), status()) || !sameStatus(scheduling.PodGroupStatus{}, scheduling.PodGroupStatus{Conditions: []scheduling.PodGroupCondition{}}) {
 		t.Error("equal statuses differ")
 	}
-	check := func(name string, same bool, change func(*scheduling.PodGroupStatus)) {
-		changed := status()
-		if change(&changed); sameStatus(status(), changed) != same || sameStatus(changed, status()) != same {
-			t.Errorf("a status with another %s is the same: %t, want %t", name, !same, same)
+	changed, changes := status(), 0
+	walk.Each(&changed, func(path string, do, undo func()) {
+		want := strings.HasSuffix(path, ".LastTransitionTime") || strings.HasSuffix(path, ".TransitionID")
+		do()
+		if same := sameStatus(status(), changed); same != want || sameStatus(changed, status()) != want {
+			t.Errorf("a status with another %s is the same: %t, want %t", path, same, want)
 		}
-	}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[scheduling.PodGroupStatus]()) {
-		check(field.Name, false, func(s *scheduling.PodGroupStatus) { alter(reflect.ValueOf(s).Elem().FieldByIndex(field.Index)) })
-	}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[scheduling.PodGroupCondition]()) {
-		same := field.Name == "LastTransitionTime" || field.Name == "TransitionID"
-		check("condition's "+field.Name, same, func(s *scheduling.PodGroupStatus) {
-			alter(reflect.ValueOf(&s.Conditions[0]).Elem().FieldByIndex(field.Index))
-		})
-	}
-}
-
-// alter gives the field another value.
-func alter(field reflect.Value) {
-	switch field.Kind() {
-	case reflect.String:
-		field.SetString("other")
-	case reflect.Slice:
-		field.SetZero()
-	case reflect.Struct:
-		field.Set(reflect.ValueOf(metav1.NewTime(time.Unix(1, 0))))
-	default:
-		field.SetInt(7)
+		undo()
+		changes++
+	})
+	if most := reflect.TypeFor[scheduling.PodGroupStatus]().NumField() + reflect.TypeFor[scheduling.PodGroupCondition]().NumField(); changes < most {
+		t.Errorf("%d fields were changed, want at least %d", changes, most)
 	}
 }

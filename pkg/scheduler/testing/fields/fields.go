@@ -3,7 +3,21 @@
 // Package fields changes the fields of an object one by one, for tests that check on which fields a result depends.
 package fields
 
-import "reflect"
+import (
+	"iter"
+	"reflect"
+)
+
+// Exported yields the exported fields of the struct v, and their values.
+func Exported(v reflect.Value) iter.Seq2[reflect.StructField, reflect.Value] {
+	return func(yield func(reflect.StructField, reflect.Value) bool) {
+		for field, value := range v.Fields() {
+			if field.IsExported() && !yield(field, value) {
+				return
+			}
+		}
+	}
+}
 
 // Walk defines how the fields of objects are filled and changed.
 type Walk struct {
@@ -39,7 +53,7 @@ func (w Walk) fill(v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		w.fill(v.Elem())
 	case v.Kind() == reflect.Struct:
-		for _, field := range v.Fields() {
+		for _, field := range Exported(v) {
 			w.fill(field)
 		}
 	case v.Kind() == reflect.Slice:
@@ -77,8 +91,8 @@ func (w Walk) change(v reflect.Value, path string, with func(path string, do, un
 		set(" none", v.SetZero)
 		w.change(v.Elem(), path, with)
 	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			w.change(v.Field(i), path+"."+v.Type().Field(i).Name, with)
+		for field, value := range Exported(v) {
+			w.change(value, path+"."+field.Name, with)
 		}
 	case v.Kind() == reflect.Slice:
 		set(" none", v.SetZero)
