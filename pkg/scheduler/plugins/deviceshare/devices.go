@@ -26,9 +26,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// clusterDevices holds the cluster's Device objects, which an informer watches. Sessions start after the objects are
-// listed, so each session sees all of them. If the API server does not serve Device objects, sessions start without
-// them.
+// clusterDevices holds the state that outlives a configuration: the cluster's Device objects, which an informer watches,
+// and the history of task classes. Sessions start after the objects are listed, so each session sees all of them. If the
+// API server does not serve Device objects, sessions start without them.
 type clusterDevices struct {
 	kube   kubernetes.Interface
 	lister listers.DeviceLister
@@ -43,6 +43,8 @@ type clusterDevices struct {
 	had sync.Map
 	// informer watches the Device objects.
 	informer cache.SharedIndexInformer
+	// history is used by sessions only.
+	history *history
 
 	mu        sync.Mutex
 	templates map[string]*templates
@@ -101,7 +103,7 @@ func (d *clusterDevices) templatesOf(h framework.Handle, config templatesConfig)
 
 func newClusterDevices(h framework.Handle, client clientset.Interface) (*clusterDevices, error) {
 	informer := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices()
-	d := &clusterDevices{kube: h.KubeClient(), lister: informer.Lister(), podsOn: h.PodsOn, counter: &counter{}, informer: informer.Informer(),
+	d := &clusterDevices{kube: h.KubeClient(), lister: informer.Lister(), podsOn: h.PodsOn, counter: &counter{}, informer: informer.Informer(), history: newHistory(),
 		templates: map[string]*templates{}, inventories: map[allocator.InventoryOptions]*inventories{}}
 	changed := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {

@@ -68,7 +68,6 @@ type plugin struct {
 	requestOptions allocator.RequestOptions
 	ledgers        *ledgers
 	verdicts       *verdicts
-	history        *history
 	supplies       supplies
 	// requests caches the parsed requests of pods in the session that was opened last.
 	requests map[types.UID]*request
@@ -88,7 +87,7 @@ func newPlugin(settings settings, inventories *inventories, templates *templates
 	return &plugin{
 		settings: settings, backends: backends{policy: settings.policy, weight: settings.backendWeight},
 		inventories: inventories, templates: templates, requestOptions: allocator.RequestOptions{TemplateResources: settings.templates.MatchedResources},
-		ledgers: newLedgers(), verdicts: newVerdicts(), history: newHistory(),
+		ledgers: newLedgers(), verdicts: newVerdicts(),
 	}
 }
 

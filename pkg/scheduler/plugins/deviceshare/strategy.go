@@ -38,7 +38,7 @@ func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.
 		after := fragmentation.Room{MilliCPU: before.MilliCPU - int64(task.InitResreq.MilliCPU), Memory: before.Memory - int64(task.InitResreq.Memory)}
 		of.options.Strategy = s.classesNow().StrategyFor(before, after)
 		of.options.ScoreFirst = true
-		of.context = s.contextOf(of.context, s.plugin.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
+		of.context = s.contextOf(of.context, s.plugin.inventories.devices.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
 	}
 	for _, id := range of.alignment.nodes {
 		of.context = s.contextOf(of.context, uint64(id))
@@ -94,7 +94,7 @@ func (s *session) classesNow() *fragmentation.TaskClasses {
 	if s.classes != nil {
 		return s.classes
 	}
-	history := s.plugin.history
+	history := s.plugin.inventories.devices.history
 	there := make(map[types.UID]bool, len(history.counted))
 	for _, job := range s.ssn.Jobs {
 		for _, task := range job.Tasks {

@@ -43,6 +43,26 @@ func TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers(t *testing.T) {
 	}
 }
 
+// TestRecentTasksCountAfterAReload checks that a task without devices leaves the CPU beside GPUs to tasks like those that
+// have ended, even after a reload of the configuration.
+func TestRecentTasksCountAfterAReload(t *testing.T) {
+	nodes, devices := machines("gpus", "plain")
+	ended, workers := gang("z", 4, schedtest.Resources{"cpu": "12", "koordinator.sh/gpu": "100"})
+	lone, pods := gang("a", 1, schedtest.Resources{"cpu": "4"})
+	running := schedtest.MakePod().Name("r").Node("plain").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "60"}).Obj()
+	spec := sessiontest.ClusterSpec{Nodes: nodes, Devices: devices[:1], PodGroups: []*v1beta1.PodGroup{ended}, Pods: append(workers, running)}
+	w := newTestCluster(t, spec)
+	if got := w.allocate(t).decided; len(got) != 4 {
+		t.Fatalf("%d pods with GPUs were placed, want 4", len(got))
+	}
+	spec.Devices, spec.PodGroups, spec.Pods = nil, []*v1beta1.PodGroup{lone}, append(pods, running)
+	w.Load(spec)
+	w.scheduler, w.conf = nil, strings.Replace(byDevices, "deviceshare\n", "deviceshare\n    arguments:\n      scoringStrategy: {type: Fragmentation, weight: 99}\n", 1)
+	if got := w.allocate(t).decided["a-0"]; got != "plain" {
+		t.Errorf("a pod without devices was placed on %q, want plain", got)
+	}
+}
+
 func TestTaskForAnyModelLeavesTheRareModelToOthers(t *testing.T) {
 	nodes, devices := machines("n1", "n2", "n3", "n4")
 	for i, model := range []string{"rare", "common", "common", "common"} {

@@ -30,8 +30,9 @@ func BenchmarkSession(b *testing.B) {
 	defer cluster.Close()
 	var p *plugin
 	spec := Spec()
+	build := spec.New
 	spec.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-		built, err := New(args, h)
+		built, err := build(args, h)
 		p = built.(*plugin)
 		return built, err
 	}

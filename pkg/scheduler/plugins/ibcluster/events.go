@@ -35,14 +35,14 @@ func (p *plugin) reportProblems(ssn *framework.Session, problems []topology.Prob
 	reported := make(map[string]time.Time, len(problems))
 	for _, problem := range problems {
 		text := problem.String()
-		last, known := p.reported[text]
+		last, known := p.memory.reported[text]
 		if !known || time.Since(last) >= reportEvery {
 			last = time.Now()
 			p.recorder.Event(reference(ssn, problem.HyperNode), v1.EventTypeWarning, twiceReason, text)
 		}
 		reported[text] = last
 	}
-	p.reported = reported
+	p.memory.reported = reported
 }
 
 // reference returns a reference to the HyperNode for events. The recorder needs it, because it does not know the kind

@@ -183,13 +183,13 @@ func TestEvictionsGoOnElsewhere(t *testing.T) {
 		t.Errorf("nominations (-want +got):\n%s", diff)
 	}
 	f.reopen(t, nil)
-	if len(f.plugin.tried) > 0 {
-		t.Errorf("tried clusters remain after the evictions succeeded: %v", f.plugin.tried)
+	if len(f.plugin.memory.tried) > 0 {
+		t.Errorf("tried clusters remain after the evictions succeeded: %v", f.plugin.memory.tried)
 	}
 }
 
 // TestTriedIsForgotten checks that a gang for which preempt has tried every cluster is tried in the first cluster
-// again, and that no record of deleted gangs remains.
+// again, and that no record of deleted gangs remains. A reload of the configuration keeps the record of tried clusters.
 func TestTriedIsForgotten(t *testing.T) {
 	spec := sessiontest.ClusterSpec{
 		Nodes: two(), PriorityClasses: classes(), Pods: append(vips("5", "0"), big("f/0", "a1", "4")),
@@ -202,7 +202,7 @@ func TestTriedIsForgotten(t *testing.T) {
 		for _, group := range f.plugin.session.targets {
 			targets = append(targets, group.Path())
 		}
-		f.reopen(t, nil)
+		f.reload(t, nil)
 	}
 	if diff := cmp.Diff([]string{"ib-a", "ib-b", "ib-a", "ib-b"}, targets); diff != "" {
 		t.Errorf("clusters in which evictions were tried (-want +got):\n%s", diff)
@@ -210,8 +210,8 @@ func TestTriedIsForgotten(t *testing.T) {
 	spec.Pods, spec.PodGroups = nil, nil
 	f.reopen(t, &spec)
 	f.reopen(t, nil)
-	if len(f.plugin.tried) > 0 {
-		t.Errorf("tried clusters remain of a deleted gang: %v", f.plugin.tried)
+	if len(f.plugin.memory.tried) > 0 {
+		t.Errorf("tried clusters remain of a deleted gang: %v", f.plugin.memory.tried)
 	}
 }
 

@@ -98,7 +98,7 @@ tiers:
 	return text
 }
 
-// fixture is a cluster with the plugin and its events. All sessions use the same plugin instance.
+// fixture is a cluster with the plugin and its events. All sessions use the same plugin instance, until reload.
 type fixture struct {
 	*sessiontest.Cluster
 	*sessiontest.Session
@@ -115,9 +115,10 @@ func open(t *testing.T, w sessiontest.ClusterSpec, arguments ...string) *fixture
 	t.Cleanup(f.Cluster.Close)
 	f.Cache().Recorder = f.events
 	spec := Spec()
+	build := spec.New
 	spec.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 		if f.plugin == nil {
-			built, err := New(args, h)
+			built, err := build(args, h)
 			if err != nil {
 				return nil, err
 			}
@@ -139,6 +140,13 @@ func (f *fixture) reopen(t *testing.T, w *sessiontest.ClusterSpec) {
 		f.Load(*w)
 	}
 	f.Session = f.Cluster.Open(f.registry, f.conf)
+}
+
+// reload is reopen with a new plugin instance, as after a change of the configuration.
+func (f *fixture) reload(t *testing.T, w *sessiontest.ClusterSpec) {
+	t.Helper()
+	f.plugin = nil
+	f.reopen(t, w)
 }
 
 func (f *fixture) job(group string) *api.JobInfo {

@@ -82,7 +82,7 @@ func TestHyperNodesThatFormNoTree(t *testing.T) {
 }
 
 // TestNodeInTwoHyperNodes: a node in two HyperNodes belongs to the first by name. An event reports this once, and again
-// if the error changes or returns.
+// if the error changes or returns. A reload of the configuration does not repeat the event.
 func TestNodeInTwoHyperNodes(t *testing.T) {
 	spec := func(nodesOfB ...string) sessiontest.ClusterSpec {
 		return sessiontest.ClusterSpec{
@@ -106,6 +106,8 @@ func TestNodeInTwoHyperNodes(t *testing.T) {
 	check("at first", event)
 	f.reopen(t, nil)
 	check("again")
+	f.reload(t, nil)
+	check("after a reload")
 	fixed, twice := spec("b1"), spec("b1", "a1")
 	f.reopen(t, &fixed)
 	check("fixed")

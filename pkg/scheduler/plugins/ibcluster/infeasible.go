@@ -28,17 +28,17 @@ func (p *plugin) Infeasible(ssn *framework.Session, job *api.JobInfo) bool {
 	w := s.requests[job.UID]
 	groups := s.groupsFor(w)
 	if len(groups) == 0 || s.hasPlaced(job) {
-		delete(p.holdable, job.UID)
+		delete(p.memory.holdable, job.UID)
 		return false
 	}
 	message, known := s.noRoomForMembers(job, w, groups)
 	if known && message == "" {
-		p.holdable[job.UID] = time.Now()
+		p.memory.holdable[job.UID] = time.Now()
 	}
 	if message == "" {
 		return false
 	}
-	if last, held := p.holdable[job.UID]; held && time.Since(last) < outage {
+	if last, held := p.memory.holdable[job.UID]; held && time.Since(last) < outage {
 		return false
 	}
 	s.infeasible[job.UID] = message
@@ -48,9 +48,9 @@ func (p *plugin) Infeasible(ssn *framework.Session, job *api.JobInfo) bool {
 // forgetHoldable removes gangs that no longer exist from the map holdable, which has the last time when some node
 // group could hold a gang.
 func (p *plugin) forgetHoldable(ssn *framework.Session) {
-	for uid := range p.holdable {
+	for uid := range p.memory.holdable {
 		if ssn.Jobs[uid] == nil {
-			delete(p.holdable, uid)
+			delete(p.memory.holdable, uid)
 		}
 	}
 }

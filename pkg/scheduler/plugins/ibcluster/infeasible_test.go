@@ -57,7 +57,7 @@ func TestAnAdmittedGangThatNeverFits(t *testing.T) {
 			}
 			w.PodGroups = []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupInqueue).Obj(), onX.Phase(v1beta1.PodGroupInqueue).Obj()}
 			if w.Pods = tt.pods; tt.held > 0 {
-				f.plugin.holdable["ns/g0"] = time.Now().Add(-tt.held)
+				f.plugin.memory.holdable["ns/g0"] = time.Now().Add(-tt.held)
 			}
 			f.Load(w)
 			for range 2 { // two sessions without a change
@@ -74,16 +74,32 @@ func TestAnAdmittedGangThatNeverFits(t *testing.T) {
 	}
 }
 
+// TestAGangThatCouldBeHeldStaysFeasibleAfterAReload checks that a gang stays feasible for a while if a node is away when
+// the configuration is reloaded.
+func TestAGangThatCouldBeHeldStaysFeasibleAfterAReload(t *testing.T) {
+	g := gang("g", 2, "mode=required").MinResources(schedtest.Resources{"cpu": "7"}).Phase(v1beta1.PodGroupInqueue).Obj()
+	spec := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a", "x"), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("3500m", "g/0", "g/1")}
+	f := open(t, spec)
+	if f.plugin.Infeasible(f.Session.Session, f.job("g")) {
+		t.Fatal("the gang is infeasible, although a cluster can hold it")
+	}
+	spec.Nodes = nodes("a1 ib-a", "x")
+	f.reload(t, &spec)
+	if f.plugin.Infeasible(f.Session.Session, f.job("g")) {
+		t.Error("the gang is infeasible after a reload, although a cluster could hold it a moment ago")
+	}
+}
+
 // TestPromisesAreForgottenWithTheirGangs checks that no state remains of deleted gangs.
 func TestPromisesAreForgottenWithTheirGangs(t *testing.T) {
 	g := gang("g", 2, "mode=required").MinResources(schedtest.Resources{"cpu": "2"}).Phase(v1beta1.PodGroupInqueue).Obj()
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("1", "g/0", "g/1")})
-	if f.plugin.Infeasible(f.Session.Session, f.job("g")) || len(f.plugin.holdable) != 1 {
-		t.Errorf("a cluster can hold the gang, but the recorded gangs are %v", f.plugin.holdable)
+	if f.plugin.Infeasible(f.Session.Session, f.job("g")) || len(f.plugin.memory.holdable) != 1 {
+		t.Errorf("a cluster can hold the gang, but the recorded gangs are %v", f.plugin.memory.holdable)
 	}
 	f.reopen(t, &sessiontest.ClusterSpec{Nodes: two()})
 	f.Session.Close()
-	if len(f.plugin.holdable) != 0 {
-		t.Errorf("the gang was deleted, but the recorded gangs are %v", f.plugin.holdable)
+	if len(f.plugin.memory.holdable) != 0 {
+		t.Errorf("the gang was deleted, but the recorded gangs are %v", f.plugin.memory.holdable)
 	}
 }

@@ -102,7 +102,7 @@ func TestArgumentErrors(t *testing.T) {
 			if diff := cmp.Diff(strings.Join(tt.want, "\n"), err.Error()); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
-			if _, err := New(argumentsOf(t, tt.args), nil); err == nil {
+			if _, err := Spec().New(argumentsOf(t, tt.args), nil); err == nil {
 				t.Error("New returned no error")
 			}
 		})

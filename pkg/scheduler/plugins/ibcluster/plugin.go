@@ -5,6 +5,7 @@ package ibcluster
 import (
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -15,8 +16,9 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = "ibcluster"
 
-// Spec declares the plugin.
+// Spec declares the plugin. Plugins of the same scheduler that are built from one Spec share their memory.
 func Spec() framework.PluginSpec {
+	known := &framework.Kept[*memory]{}
 	return framework.PluginSpec{
 		Name:      Name,
 		Doc:       "Keeps a gang in one InfiniBand cluster, and its neighbours by rank on one leaf switch where it can.",
@@ -25,25 +27,45 @@ func Spec() framework.PluginSpec {
 			_, err := load(args)
 			return err
 		},
-		New:         New,
+		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+			settings, err := load(args)
+			if err != nil {
+				return nil, err
+			}
+			memory, err := known.Of(h, newMemory)
+			if err != nil {
+				return nil, err
+			}
+			return newPlugin(settings, h, memory), nil
+		},
 		LeavesTasks: true,
 	}
 }
 
-// New builds the plugin. It returns an error for the same arguments that Spec().Validate rejects.
-func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-	settings, err := load(args)
-	if err != nil {
-		return nil, err
-	}
-	p := &plugin{settings: settings, recorder: h.EventRecorder(), reported: map[string]time.Time{}, tried: map[target]map[string]bool{},
-		holdable: map[api.JobID]time.Time{}, present: newPresentGroups(settings, h)}
+// memory is what the plugin keeps from session to session, and over a reload of the configuration.
+type memory struct {
+	// reported has the problems of node groups that were reported, and when each was reported.
+	reported map[string]time.Time
+	// tried has, for each gang and action, the paths of the node groups that the action has tried for the gang
+	// without success.
+	tried map[target]map[string]bool
+	// holdable has, for each admitted gang without placed members, the last time when some node group could hold the
+	// gang.
+	holdable map[api.JobID]time.Time
+}
+
+func newMemory(framework.Handle) (*memory, []cache.SharedIndexInformer, error) {
+	return &memory{tried: map[target]map[string]bool{}, holdable: map[api.JobID]time.Time{}}, nil, nil
+}
+
+func newPlugin(settings settings, h framework.Handle, memory *memory) *plugin {
+	p := &plugin{settings: settings, recorder: h.EventRecorder(), memory: memory, present: newPresentGroups(settings, h)}
 	if settings.source == fromHyperNodes {
 		p.hyperNodes = topology.NewHyperNodes(settings.levels...)
 	} else {
 		p.labels = topology.NewLabels(settings.levels...)
 	}
-	return p, nil
+	return p
 }
 
 type plugin struct {
@@ -56,14 +78,7 @@ type plugin struct {
 	// present reads the current node groups from informers. Pre-bind steps use it, because they may run after the
 	// session.
 	present *presentGroups
-	// reported has the problems of node groups that were reported, and when each was reported.
-	reported map[string]time.Time
-	// tried has, for each gang and action, the paths of the node groups that the action has tried for the gang
-	// without success.
-	tried map[target]map[string]bool
-	// holdable has, for each admitted gang without placed members, the last time when some node group could hold the
-	// gang.
-	holdable map[api.JobID]time.Time
+	memory  *memory
 	// empty has the node groups as if no pods ran, on which votes on admission are based. It outlives sessions, and
 	// is nil before the first vote.
 	empty *emptyGroups

@@ -33,9 +33,9 @@ func (s *session) restrictToTarget(p *gangScope, job *api.JobInfo) {
 }
 
 func (s *session) pickTarget(p *gangScope, job *api.JobInfo) *topology.Group {
-	untried := slices.DeleteFunc(slices.Clone(p.candidates), func(g *topology.Group) bool { return s.plugin.tried[target{job.UID, p.action}][g.Path()] })
+	untried := slices.DeleteFunc(slices.Clone(p.candidates), func(g *topology.Group) bool { return s.plugin.memory.tried[target{job.UID, p.action}][g.Path()] })
 	if len(untried) == 0 {
-		delete(s.plugin.tried, target{job.UID, p.action})
+		delete(s.plugin.memory.tried, target{job.UID, p.action})
 		untried = p.candidates
 	}
 	if len(untried) == 0 {
@@ -54,21 +54,21 @@ func (s *session) pickTarget(p *gangScope, job *api.JobInfo) *topology.Group {
 // rememberTried records, in the map tried, the node groups that were chosen in session s for preempt or reclaim and in
 // which no member was placed. It removes the records of gangs with placed members and of deleted gangs.
 func (p *plugin) rememberTried(s *session) {
-	for key := range p.tried {
+	for key := range p.memory.tried {
 		if s.ssn.Jobs[key.job] == nil {
-			delete(p.tried, key)
+			delete(p.memory.tried, key)
 		}
 	}
 	for key, group := range s.targets {
 		switch {
 		case group == nil:
 		case s.hasPlaced(s.ssn.Jobs[key.job]):
-			delete(p.tried, key)
+			delete(p.memory.tried, key)
 		default:
-			if p.tried[key] == nil {
-				p.tried[key] = map[string]bool{}
+			if p.memory.tried[key] == nil {
+				p.memory.tried[key] = map[string]bool{}
 			}
-			p.tried[key][group.Path()] = true
+			p.memory.tried[key][group.Path()] = true
 		}
 	}
 }
