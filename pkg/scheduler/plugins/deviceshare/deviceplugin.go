@@ -62,9 +62,9 @@ var vendors = map[string]struct {
 
 // vendorRefusal returns why the device plugin of the node's vendor cannot serve the request. It returns an empty text
 // if the device plugin can serve it, or if the device plugin does not read the scheduler's choice.
-func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory) string {
+func (s *settings) vendorRefusal(request *allocator.Request, inventory *inventory) string {
 	amounts, count, _ := request.Wants(allocator.GPU)
-	if !p.adaption || count == 0 {
+	if !s.adaption || count == 0 {
 		return ""
 	}
 	vendor := vendors[inventory.Vendor]

@@ -20,7 +20,7 @@ func TestANodeIsReadAgainAfterItHasChanged(t *testing.T) {
 	own := api.NewNodeInfo(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	copied := own.Clone()
 	s := &session{
-		plugin: &plugin{ledgers: newLedgers()}, fresh: map[string]bool{}, placed: map[api.TaskID]*placement{},
+		common: &common{ledgers: newLedgers()}, fresh: map[string]bool{}, placed: map[api.TaskID]*placement{},
 		ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n1": own}}},
 	}
 	first, second := &inventory{unused: &allocator.State{}}, &inventory{unused: &allocator.State{}}

@@ -17,18 +17,18 @@ func (s *session) SignNode(node *api.NodeInfo) (uint64, bool) {
 	if node.Node == nil {
 		return 0, true
 	}
-	inventory := s.plugin.inventories.of(node.Node)
+	inventory := s.common.inventories.of(node.Node)
 	if inventory == nil {
-		return maphash.String(s.plugin.verdicts.seed, s.plugin.inventories.devices.byNumbers(node.Name, podsOf(node))), true
+		return maphash.String(s.common.verdicts.seed, s.common.inventories.devices.byNumbers(node.Name, podsOf(node))), true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ledger := s.ledgerOf(node, inventory)
-	key := s.contextOf(inventory.key, inventory.number, s.plugin.verdicts.useOf(ledger, ledger.now), s.plugin.verdicts.useOf(ledger, ledger.later),
-		uint64(ledger.unknown), uint64(ledger.unknownLater), s.plugin.templates.current.Load().number)
-	if s.plugin.strategy.Type == fragmentationStrategy {
+	key := s.contextOf(inventory.key, inventory.number, s.common.verdicts.useOf(ledger, ledger.now), s.common.verdicts.useOf(ledger, ledger.later),
+		uint64(ledger.unknown), uint64(ledger.unknownLater), s.common.templates.current.Load().number)
+	if s.common.strategy.Type == fragmentationStrategy {
 		s.classesNow()
-		key = s.contextOf(key, s.plugin.inventories.devices.history.version)
+		key = s.contextOf(key, s.common.inventories.devices.history.version)
 	}
 	free := s.freeCPUs(node)
 	for _, id := range slices.Sorted(maps.Keys(free)) {

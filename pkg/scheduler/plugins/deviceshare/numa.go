@@ -58,7 +58,7 @@ func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment 
 // node as CPUs. The caller holds s.mu.
 func (s *session) freeCPUs(node *api.NodeInfo) map[int]int {
 	numa := node.NumaSchedulerInfo
-	if s.plugin.unaligned || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil || numa.Policies[v1alpha1.TopologyManagerPolicy] == noNUMAPolicy {
+	if s.common.unaligned || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil || numa.Policies[v1alpha1.TopologyManagerPolicy] == noNUMAPolicy {
 		return nil
 	}
 	free := map[int]int{}

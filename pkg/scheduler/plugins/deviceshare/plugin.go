@@ -61,6 +61,14 @@ var podKeys = []string{
 }
 
 type plugin struct {
+	*common
+	// session is the plugin's state in the open session; nil between sessions.
+	session *session
+}
+
+// common is what the plugin and its sessions use: the settings, the inventories and templates that outlive them, and
+// caches.
+type common struct {
 	settings
 	backends
 	inventories    *inventories
@@ -71,8 +79,6 @@ type plugin struct {
 	supplies       supplies
 	// requests caches the parsed requests of pods in the session that was opened last.
 	requests map[types.UID]*request
-	// session is the plugin's state in the open session; nil between sessions.
-	session *session
 }
 
 var (
@@ -84,11 +90,11 @@ var (
 
 func newPlugin(settings settings, inventories *inventories, templates *templates) *plugin {
 	api.IgnoredDevicesList.Append(allocator.UncountedNames()...)
-	return &plugin{
+	return &plugin{common: &common{
 		settings: settings, backends: backends{policy: settings.policy, weight: settings.backendWeight},
 		inventories: inventories, templates: templates, requestOptions: allocator.RequestOptions{TemplateResources: settings.templates.MatchedResources},
 		ledgers: newLedgers(), verdicts: newVerdicts(),
-	}
+	}}
 }
 
 // Name implements framework.Plugin.
@@ -97,7 +103,7 @@ func (p *plugin) Name() string { return Name }
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.backends.open(ssn)
-	s := newSession(p, ssn)
+	s := newSession(p.common, ssn)
 	p.session = s
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)

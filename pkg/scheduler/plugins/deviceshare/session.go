@@ -26,7 +26,7 @@ import (
 // session is the plugin's state during one scheduling session.
 type session struct {
 	framework.DefaultSigner
-	plugin *plugin
+	common *common
 	ssn    *framework.Session
 
 	// mu guards the fields below and the ledgers (the nodes' devices in use), because upstream's actions call
@@ -62,17 +62,17 @@ type request struct {
 	version string
 }
 
-func newSession(p *plugin, ssn *framework.Session) *session {
-	p.ledgers.keepOnly(ssn.Nodes)
-	p.inventories.keepOnly(ssn.Nodes)
+func newSession(c *common, ssn *framework.Session) *session {
+	c.ledgers.keepOnly(ssn.Nodes)
+	c.inventories.keepOnly(ssn.Nodes)
 	s := &session{
-		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, former: p.requests, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
+		common: c, ssn: ssn, requests: map[types.UID]*request{}, former: c.requests, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
 		ranks: ranks.New(), tooTight: map[besideKey]bool{}, fresh: map[string]bool{},
 	}
-	s.queues = &queueLimits{ssn: ssn, known: p.inventories, requestOf: s.requestOf, parse: s.parse, placed: s.placed}
-	p.requests = s.requests
-	if s.plugin.strategy.Type == fragmentationStrategy {
-		s.supply = p.supplies.of(p.inventories, ssn.Nodes)
+	s.queues = &queueLimits{ssn: ssn, known: c.inventories, requestOf: s.requestOf, parse: s.parse, placed: s.placed}
+	c.requests = s.requests
+	if c.strategy.Type == fragmentationStrategy {
+		s.supply = c.supplies.of(c.inventories, ssn.Nodes)
 	}
 	return s
 }
@@ -101,10 +101,10 @@ func (s *session) known(task *api.TaskInfo) *request {
 
 // parse parses the pod's request for devices. This may take long if the pod's hints are large.
 func (s *session) parse(pod *v1.Pod) *request {
-	parsed, err := allocator.ParseRequest(pod, s.plugin.requestOptions)
+	parsed, err := allocator.ParseRequest(pod, s.common.requestOptions)
 	found := &request{Request: parsed, err: err, version: pod.ResourceVersion}
 	if parsed != nil {
-		found.key = maphash.String(s.plugin.verdicts.seed, parsed.Key())
+		found.key = maphash.String(s.common.verdicts.seed, parsed.Key())
 	}
 	return found
 }
@@ -120,7 +120,7 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 // skip reports whether the plugin does not affect where the task is placed: the task requests no devices, and the
 // plugin does not score nodes for it.
 func (s *session) skip(task *api.TaskInfo) bool {
-	return s.requestOf(task) == nil && !s.plugin.backends.asks(task.Pod) && !s.keepsFit()
+	return s.requestOf(task) == nil && !s.common.backends.asks(task.Pod) && !s.keepsFit()
 }
 
 // SignTask implements framework.Signer. If the members of a gang request different devices, the verdict on a member
@@ -137,7 +137,7 @@ func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	switch job := s.ssn.Jobs[task.Job]; {
 	case job == nil || s.known(task) == nil || !s.isUnlike(job):
 		return framework.PerTaskClass
-	case s.plugin.backends.asks(task.Pod):
+	case s.common.backends.asks(task.Pod):
 		return framework.Uncached
 	default:
 		return framework.PerJob
@@ -177,7 +177,7 @@ func (s *session) isUnlike(job *api.JobInfo) bool {
 
 // predicate refuses a node without the devices that the task requests.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
-	if err := s.plugin.backends.predicate(task, node); err != nil {
+	if err := s.common.backends.predicate(task, node); err != nil {
 		return err
 	}
 	request := s.requestOf(task)
@@ -219,7 +219,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 		return nil, refusal
 	}
 	state, on := ledger.beside(waits), s.strategyFor(task, node, idle(node, waits))
-	found := s.plugin.verdicts.of(request, ledger, state, on)
+	found := s.common.verdicts.of(request, ledger, state, on)
 	if found.refusal == nil {
 		return found, nil
 	}
@@ -228,7 +228,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 			return nil, nil
 		}
 	}
-	if !waits && ledger.now != ledger.later && s.plugin.verdicts.of(request, ledger, ledger.later, on).refusal == nil {
+	if !waits && ledger.now != ledger.later && s.common.verdicts.of(request, ledger, ledger.later, on).refusal == nil {
 		return nil, &allocator.Refusal{Reason: found.refusal.Reason + "; there are enough once terminating pods have ended"}
 	}
 	return nil, found.refusal
@@ -248,11 +248,11 @@ func idle(node *api.NodeInfo, waits bool) *api.Resource {
 // caller holds s.mu.
 func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
 	own := s.ssn.Nodes[node.Name] == node
-	if kept := s.plugin.ledgers.nodes[node.Name]; own && s.fresh[node.Name] && kept.inventory == inventory {
+	if kept := s.common.ledgers.nodes[node.Name]; own && s.fresh[node.Name] && kept.inventory == inventory {
 		return kept
 	}
 	s.fresh[node.Name] = own
-	return s.plugin.ledgers.of(node, inventory, s.placed)
+	return s.common.ledgers.of(node, inventory, s.placed)
 }
 
 // changed marks the ledger of devices in use on the task's node as outdated: a task was placed on the node or removed
@@ -266,19 +266,19 @@ func (s *session) changed(e *vcframework.Event) {
 // inventoryFor returns the node's devices, or why the node cannot serve the request. Both are nil if the node has no
 // Device object and can serve the request by counting its GPUs.
 func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory, *allocator.Refusal) {
-	inventory := s.plugin.inventories.of(node.Node)
+	inventory := s.common.inventories.of(node.Node)
 	switch {
 	case inventory == nil && request.OnlyVendorDevices():
-		if reason := s.plugin.inventories.devices.byNumbers(node.Name, podsOf(node)); reason != "" {
+		if reason := s.common.inventories.devices.byNumbers(node.Name, podsOf(node)); reason != "" {
 			return nil, &allocator.Refusal{Reason: reason, Unresolvable: true}
 		}
 		return nil, nil
 	case inventory == nil:
 		return nil, &allocator.Refusal{Reason: "node(s) without a Device object", Unresolvable: true}
-	case inventory.Shares(request.Request) && slices.Contains(s.plugin.unshared, inventory.model()):
+	case inventory.Shares(request.Request) && slices.Contains(s.common.unshared, inventory.model()):
 		return nil, &allocator.Refusal{Reason: fmt.Sprintf("node(s) with GPUs of model %s, which argument %s excludes from sharing", brief.Value(inventory.Model), unsharedArgument), Unresolvable: true}
 	}
-	if reason := s.plugin.vendorRefusal(request.Request, inventory); reason != "" {
+	if reason := s.common.vendorRefusal(request.Request, inventory); reason != "" {
 		return nil, &allocator.Refusal{Reason: reason, Unresolvable: true}
 	}
 	return inventory, nil
@@ -298,16 +298,16 @@ func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 
 // nodeOrder scores a node by the state that its devices would have after the placement of the task.
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
-	score := s.plugin.backends.score(task, node)
+	score := s.common.backends.score(task, node)
 	request := s.requestOf(task)
 	switch {
 	case node.Node == nil || request != nil && request.err != nil:
 		return score, nil
 	case request == nil:
-		return score + s.fitnessWith(task, node)*s.plugin.strategy.weight(), nil
+		return score + s.fitnessWith(task, node)*s.common.strategy.weight(), nil
 	}
 	if found, refusal := s.find(task, request, node); refusal == nil && found != nil {
-		score += found.score * s.plugin.strategy.weight()
+		score += found.score * s.common.strategy.weight()
 	}
 	return score, nil
 }

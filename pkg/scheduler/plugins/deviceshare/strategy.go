@@ -26,19 +26,19 @@ type strategy struct {
 // strategyFor returns the strategy for placing a task on a node. free are the node's free resources before the task is
 // placed. The caller holds s.mu.
 func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.Resource) strategy {
-	templates := s.plugin.templates.current.Load()
+	templates := s.common.templates.current.Load()
 	of := strategy{alignment: s.alignmentOf(task, node), options: allocator.Options{Templates: templates.Templates}, context: templates.number}
-	switch s.plugin.strategy.Type {
+	switch s.common.strategy.Type {
 	case leastAllocated:
-		of.options.Strategy = allocator.LeastAllocated{Weights: s.plugin.strategy.weights()}
+		of.options.Strategy = allocator.LeastAllocated{Weights: s.common.strategy.weights()}
 	case mostAllocated:
-		of.options.Strategy = allocator.MostAllocated{Weights: s.plugin.strategy.weights()}
+		of.options.Strategy = allocator.MostAllocated{Weights: s.common.strategy.weights()}
 	default:
 		before := fragmentation.Room{MilliCPU: int64(free.MilliCPU), Memory: int64(free.Memory)}
 		after := fragmentation.Room{MilliCPU: before.MilliCPU - int64(task.InitResreq.MilliCPU), Memory: before.Memory - int64(task.InitResreq.Memory)}
 		of.options.Strategy = s.classesNow().StrategyFor(before, after)
 		of.options.ScoreFirst = true
-		of.context = s.contextOf(of.context, s.plugin.inventories.devices.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
+		of.context = s.contextOf(of.context, s.common.inventories.devices.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
 	}
 	for _, id := range of.alignment.nodes {
 		of.context = s.contextOf(of.context, uint64(id))
@@ -55,7 +55,7 @@ func (s *session) contextOf(numbers ...uint64) uint64 {
 	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	return maphash.Bytes(s.plugin.verdicts.seed, b)
+	return maphash.Bytes(s.common.verdicts.seed, b)
 }
 
 // weights returns the configured weight of each resource. If the configuration has no weights, all resources have equal
@@ -94,7 +94,7 @@ func (s *session) classesNow() *fragmentation.TaskClasses {
 	if s.classes != nil {
 		return s.classes
 	}
-	history := s.plugin.inventories.devices.history
+	history := s.common.inventories.devices.history
 	there := make(map[types.UID]bool, len(history.counted))
 	for _, job := range s.ssn.Jobs {
 		for _, task := range job.Tasks {

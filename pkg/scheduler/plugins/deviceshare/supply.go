@@ -39,7 +39,7 @@ func (s *supplies) of(inventories *inventories, nodes map[string]*api.NodeInfo) 
 // keepsFit reports whether the plugin also scores nodes for tasks without devices, so that these tasks leave CPU and
 // memory of nodes with GPUs to tasks that need GPUs. It does so with the fragmentation strategy, while nodes have GPUs.
 func (s *session) keepsFit() bool {
-	return s.plugin.strategy.Type == fragmentationStrategy && len(s.supply) > 0
+	return s.common.strategy.Type == fragmentationStrategy && len(s.supply) > 0
 }
 
 // fitnessWith returns the score, from 0 to 100, of a node for a task without devices. It returns 0 while the cluster
@@ -55,7 +55,7 @@ func (s *session) fitnessWith(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	}
 	waits := !task.InitResreq.LessEqual(node.Idle, api.Zero)
 	on := s.strategyFor(task, node, idle(node, waits)).options.Strategy
-	inventory := s.plugin.inventories.of(node.Node)
+	inventory := s.common.inventories.of(node.Node)
 	if inventory == nil {
 		return on.NodeScore(nil, nil)
 	}

@@ -21,7 +21,7 @@ import (
 const roundingSlack = 0.5
 
 // emptyGroups holds the node groups as if no pods ran on their nodes, and caches messages that say why none of them
-// could hold a gang. The plugin keeps the emptyGroups as long as node groups and nodes do not change. Each node group
+// could hold a gang. The memory keeps the emptyGroups as long as node groups and nodes do not change. Each node group
 // is computed at its first use.
 type emptyGroups struct {
 	forest *topology.Forest
@@ -91,13 +91,13 @@ func (e *emptyGroups) isCurrent(ssn *framework.Session, forest *topology.Forest)
 func (s *session) emptyGroups() *emptyGroups {
 	switch {
 	case s.groupsRead:
-	case s.plugin.empty == nil || !s.plugin.empty.isCurrent(s.ssn, s.forest):
-		s.plugin.empty = newEmptyGroups(s.ssn, s.forest)
+	case s.memory.empty == nil || !s.memory.empty.isCurrent(s.ssn, s.forest):
+		s.memory.empty = newEmptyGroups(s.ssn, s.forest)
 	default:
-		s.plugin.empty.lastVotes, s.plugin.empty.votes = s.plugin.empty.votes, map[string]string{}
+		s.memory.empty.lastVotes, s.memory.empty.votes = s.memory.empty.votes, map[string]string{}
 	}
 	s.groupsRead = true
-	return s.plugin.empty
+	return s.memory.empty
 }
 
 // vote returns a message that says why no node group could hold the gang; empty if a node group could. key identifies

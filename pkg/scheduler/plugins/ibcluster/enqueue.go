@@ -28,7 +28,7 @@ func (s *session) enqueueable(obj any) int {
 	w := s.requests[job.UID]
 	if w == nil { // the job has no pods: a Volcano Job gets pods only after its admission
 		if said, err := sayingOf(job); err == nil {
-			if read, err := s.plugin.requestOf(job, said, s.forest); err == nil {
+			if read, err := s.settings.requestOf(job, said, s.forest); err == nil {
 				w = &read
 			}
 		}

@@ -66,8 +66,8 @@ func (s *session) noGroups(level int) error {
 		return errors.New(s.unread)
 	case len(s.forest.Levels()) == 0:
 		return errors.New("required node group not found: the cluster has no HyperNodes")
-	case s.plugin.source == fromHyperNodes:
+	case s.settings.source == fromHyperNodes:
 		return fmt.Errorf("required node group not found: no HyperNode of tier %s has nodes", s.forest.Levels()[level].Name)
 	}
-	return fmt.Errorf("required node group not found: no node has the labels %s", strings.Join(s.plugin.levels[:level+1], ", "))
+	return fmt.Errorf("required node group not found: no node has the labels %s", strings.Join(s.settings.levels[:level+1], ", "))
 }

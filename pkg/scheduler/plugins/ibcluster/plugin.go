@@ -52,6 +52,8 @@ type memory struct {
 	// holdable has, for each admitted gang without placed members, the last time when some node group could hold the
 	// gang.
 	holdable map[api.JobID]time.Time
+	// empty caches the node groups as if no pods ran, on which votes on admission are based; nil before the first vote.
+	empty *emptyGroups
 }
 
 func newMemory(framework.Handle) (*memory, []cache.SharedIndexInformer, error) {
@@ -79,9 +81,6 @@ type plugin struct {
 	// session.
 	present *presentGroups
 	memory  *memory
-	// empty has the node groups as if no pods ran, on which votes on admission are based. It outlives sessions, and
-	// is nil before the first vote.
-	empty *emptyGroups
 	// session is the open session.
 	session *session
 }

@@ -33,7 +33,7 @@ type placedIn struct {
 func (s *session) addPreBind() {
 	for _, w := range s.requests {
 		if w.binds() {
-			step := &placedIn{forest: s.forest, requests: s.requests, now: s.plugin.present}
+			step := &placedIn{forest: s.forest, requests: s.requests, now: s.present}
 			s.ssn.AddPreBindFn(Name, step.preBind, framework.WithPreCommitCheck(step.preBind))
 			return
 		}

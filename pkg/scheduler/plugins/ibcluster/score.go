@@ -27,13 +27,13 @@ func (s *session) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTri
 		return 0, nil
 	}
 	fill := trial.Fill
-	if s.plugin.strategy == emptiest {
+	if s.settings.strategy == emptiest {
 		fill = 1 - fill
 	}
 	p := s.scopeOf(job)
 	score := fillScore*fill + part(nominatedScore, p.nominated[trial.Group], len(job.Tasks)) +
 		part(memberScore, p.members[trial.Group], len(job.Tasks))
-	return s.plugin.weight * score, nil
+	return s.settings.weight * score, nil
 }
 
 // BeforeTrial implements framework.PlacementScorer.

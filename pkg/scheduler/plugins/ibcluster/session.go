@@ -18,9 +18,11 @@ import (
 // session is the plugin's state in one session.
 type session struct {
 	framework.DefaultSigner
-	plugin *plugin
-	ssn    *framework.Session
-	forest *topology.Forest
+	settings *settings
+	memory   *memory
+	present  *presentGroups
+	ssn      *framework.Session
+	forest   *topology.Forest
 	// unread is the reason why the node groups could not be read; empty if they could be read.
 	unread string
 	// requests has the parsed annotations of jobs with pending tasks, except jobs with mode none. malformed has the
@@ -32,7 +34,7 @@ type session struct {
 	// job. Both cover only namespaces with a pending job in an affinity group.
 	affinityGroups map[string][]*api.JobInfo
 	groupOf        map[api.JobID]string
-	// groupsRead reports whether plugin.empty, the node groups as if no pods ran, was brought up to date in this
+	// groupsRead reports whether memory.empty, the node groups as if no pods ran, was brought up to date in this
 	// session.
 	groupsRead bool
 	// votes reports whether the configuration enables the plugin's votes on admission.
@@ -63,7 +65,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		return p.session
 	}
 	s := &session{
-		plugin: p, ssn: ssn,
+		settings: &p.settings, memory: p.memory, present: p.present, ssn: ssn,
 		requests: map[api.JobID]*request{}, malformed: map[api.JobID]string{},
 		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, infeasible: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
@@ -122,7 +124,7 @@ func (s *session) readJob(job *api.JobInfo) {
 	said, err := sayingOf(job)
 	var w request
 	if err == nil {
-		w, err = s.plugin.requestOf(job, said, s.forest)
+		w, err = s.settings.requestOf(job, said, s.forest)
 	}
 	switch {
 	case err != nil:

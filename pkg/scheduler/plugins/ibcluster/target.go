@@ -33,9 +33,9 @@ func (s *session) restrictToTarget(p *gangScope, job *api.JobInfo) {
 }
 
 func (s *session) pickTarget(p *gangScope, job *api.JobInfo) *topology.Group {
-	untried := slices.DeleteFunc(slices.Clone(p.candidates), func(g *topology.Group) bool { return s.plugin.memory.tried[target{job.UID, p.action}][g.Path()] })
+	untried := slices.DeleteFunc(slices.Clone(p.candidates), func(g *topology.Group) bool { return s.memory.tried[target{job.UID, p.action}][g.Path()] })
 	if len(untried) == 0 {
-		delete(s.plugin.memory.tried, target{job.UID, p.action})
+		delete(s.memory.tried, target{job.UID, p.action})
 		untried = p.candidates
 	}
 	if len(untried) == 0 {

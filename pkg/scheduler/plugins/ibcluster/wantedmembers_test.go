@@ -92,13 +92,13 @@ func TestTheVoteFollowsTheNodes(t *testing.T) {
 	}
 	f := open(t, sessiontest.ClusterSpec{})
 	for _, step := range steps {
-		before := f.plugin.empty
+		before := f.plugin.memory.empty
 		f.reopen(t, step.spec)
 		f.Run(enqueue.New())
 		if got := f.job("g").PodGroup.Status.Phase; got != step.want {
 			t.Errorf("%s: the gang is %s, want %s", step.name, got, step.want)
 		}
-		if kept := f.plugin.empty == before; kept != step.kept {
+		if kept := f.plugin.memory.empty == before; kept != step.kept {
 			t.Errorf("%s: the state is kept: %t, want %t", step.name, kept, step.kept)
 		}
 	}
@@ -114,7 +114,7 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 	}
 	f := open(t, w)
 	f.Run(enqueue.New())
-	e := f.plugin.empty
+	e := f.plugin.memory.empty
 	if len(e.votes) != 2 || len(e.equivalent) != 2 { // on minResources and on members; groups of two nodes and of one
 		t.Errorf("%d votes and %d groups are recorded, want 2 and 2", len(e.votes), len(e.equivalent))
 	}
@@ -129,7 +129,7 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 	// The vote on minResources now rejects the gangs, so the vote on members is not called.
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
-	if f.plugin.empty != e || len(e.votes) != 1 || len(e.lastVotes) != 1 {
+	if f.plugin.memory.empty != e || len(e.votes) != 1 || len(e.lastVotes) != 1 {
 		t.Errorf("%d votes of this session and %d of the last are kept, want 1 and 1", len(e.votes), len(e.lastVotes))
 	}
 }
@@ -140,13 +140,13 @@ func TestTaskClassesAreForgotten(t *testing.T) {
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending).Obj()}}
 	f := open(t, w)
 	f.Run(enqueue.New())
-	e := f.plugin.empty
+	e := f.plugin.memory.empty
 	for i := range maxKnownClasses + 1 {
 		e.class([]float64{float64(i), 0, 0, 0})
 	}
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
-	if f.plugin.empty != e || len(e.classes) > 1 {
+	if f.plugin.memory.empty != e || len(e.classes) > 1 {
 		t.Errorf("%d task classes are kept, want at most 1", len(e.classes))
 	}
 	if got := f.job("g").PodGroup.Status.Phase; got != scheduling.PodGroupPending {
