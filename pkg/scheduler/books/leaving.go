@@ -25,11 +25,12 @@ import (
 // number of pods, by deleting them as soon as they start. Pods that ran for at least ranLong before they were deleted
 // do not count while they leave. The next gang of the queue can then wait on their nodes. A tenant may thus use twice
 // the limit of its queue while the pods leave, for 3 of 13 minutes (leavesBefore, leavesAfter and ranLong). Victims
-// leave for longer, so they count. Plugin evictionbackoff leaves victims out only for the gang that evicted them.
+// leave for longer, so they count. They are left out only for the gang that evicted them (framework.QueueUse).
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
-	// victimLeaves is the longest time that plugin evictionbackoff waits for a victim.
+	// victimLeaves is the longest time for which a gang waits for a pod that was evicted for it. Plugin evictionbackoff
+	// has the same limit.
 	victimLeaves = 11 * time.Minute
 	ranLong      = 10 * time.Minute
 )

@@ -120,7 +120,7 @@ func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
 			return reason
 		}
 	}
-	// Plugin coscheduling lowers MinAvailable of a gang whose further members are placed one by one.
+	// A plugin lowers MinAvailable of a gang whose further members are placed one by one.
 	if reason, lacks := lacksPods(job); lacks && (invalid != nil || job.MinAvailable >= job.PodGroup.Spec.MinMember) {
 		reason.Message += foreignPods(ssn.InformerFactory(), job)
 		return reason

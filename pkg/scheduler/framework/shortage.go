@@ -181,7 +181,7 @@ func wait(n int) string {
 	return "wait"
 }
 
-// pendingCount says which pods count for the minimum of a gang whose MinAvailable plugin coscheduling has raised.
+// pendingCount says which pods count for the minimum of a gang whose MinAvailable a plugin has raised.
 const pendingCount = "only pending pods count for the minimum, by the gang's match policy or because earlier pods have ended"
 
 // gatedPods returns how many pending pods have scheduling gates.

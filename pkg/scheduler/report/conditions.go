@@ -22,13 +22,11 @@ func isScheduled(status *scheduling.PodGroupStatus) bool {
 	return conditions.Find(status, scheduling.PodGroupScheduled) != nil
 }
 
-// timedOut returns the condition which says that the gang's waiting time has passed, so that other gangs can be admitted
-// instead; nil if the gang has no such condition.
-func timedOut(status *scheduling.PodGroupStatus) *scheduling.PodGroupCondition {
-	if c := conditions.Find(status, gangs.TimeLimitCondition); c != nil && c.Reason == gangs.TimedOut {
-		return c
-	}
-	return nil
+// isTimedOut reports whether the gang has returned to Pending because its waiting time has passed, so that other gangs
+// can be admitted instead.
+func isTimedOut(status *scheduling.PodGroupStatus) bool {
+	c := conditions.Find(status, gangs.TimeLimitCondition)
+	return c != nil && c.Reason == gangs.TimedOut
 }
 
 // dropDelay removes the condition Unschedulable if it says that a member of the gang waits long in its bind transaction.

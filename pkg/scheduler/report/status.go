@@ -85,7 +85,7 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 	switch {
 	case standing.Blocked || standing.InFlight:
 		setUnschedulable(status, failure.Reason, failure.Message)
-		if !whole && timedOut(status) == nil {
+		if !whole && !isTimedOut(status) {
 			status.Phase = waitingPhase(job)
 		}
 	case len(job.TaskStatusIndex[api.Pending]) > 0:
@@ -102,8 +102,8 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	if short == nil {
 		conditions.Drop(status, scheduling.PodGroupUnschedulableType) // upstream keeps the reasons of earlier sessions
 		if status.Phase == scheduling.PodGroupUnknown {
-			// The minimum is bound, so the gang runs. Upstream sets phase Unknown if other members wait that plugin
-			// coscheduling places only together.
+			// The minimum is bound, so the gang runs. Upstream sets phase Unknown if other members wait that
+			// are placed only together.
 			status.Phase = scheduling.PodGroupRunning
 		}
 	} else {
@@ -115,7 +115,7 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 			setUnschedulable(status, v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short))
 		}
 		conditions.Drop(status, scheduling.PodGroupScheduled)
-		if status.Phase == scheduling.PodGroupPending && (beingBound || nothingWaits) && timedOut(status) == nil {
+		if status.Phase == scheduling.PodGroupPending && (beingBound || nothingWaits) && !isTimedOut(status) {
 			// Upstream does not count members that are being bound. Nor does it see that a gang whose further members are placed
 			// one by one has lost members.
 			status.Phase = scheduling.PodGroupInqueue

@@ -3,6 +3,8 @@
 package report
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -18,7 +20,7 @@ func (r *Reporter) Verdict(job *api.JobInfo) {
 	if condition == nil {
 		return
 	}
-	if condition.Type == scheduling.PodGroupUnschedulableType && !reportedAsTimeOut(job.PodGroup, condition.Message) {
+	if condition.Type == scheduling.PodGroupUnschedulableType && !repeats(job.PodGroup, condition) {
 		r.outlet.gangEvent(job.PodGroup, v1.EventTypeWarning, string(condition.Type), condition.Message)
 	}
 	for _, status := range []api.TaskStatus{api.Allocated, api.Pending, api.Pipelined} {
@@ -32,11 +34,12 @@ func (r *Reporter) Verdict(job *api.JobInfo) {
 	}
 }
 
-// reportedAsTimeOut reports whether the condition about the end of the gang's waiting time has the same message. Then
-// another event would be a repetition.
-func reportedAsTimeOut(pg *api.PodGroup, message string) bool {
-	condition := timedOut(&pg.Status)
-	return condition != nil && condition.Message == message
+// repeats reports whether another condition of the PodGroup has the same message, such as the condition about the end of
+// the gang's waiting time. The plugin that has set the other condition has recorded an event with the message.
+func repeats(pg *api.PodGroup, condition *scheduling.PodGroupCondition) bool {
+	return slices.ContainsFunc(pg.Status.Conditions, func(other scheduling.PodGroupCondition) bool {
+		return other.Type != condition.Type && other.Message == condition.Message
+	})
 }
 
 // verdictOf returns the condition that says why members of the gang wait; nil if none exists. It prefers the condition
