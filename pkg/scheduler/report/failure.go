@@ -61,10 +61,6 @@ type Failure struct {
 type podNotice struct {
 	binding.Failure
 	message string
-	// news reports whether the message is new on the pod. If it is not new, the condition is not written again. The event
-	// is still recorded again, because the earlier event may have been lost. The recorder drops it if the earlier event
-	// can still be read.
-	news bool
 }
 
 // Failed records that the gang's transaction failed because of the given failures of its members. The caller passes the
@@ -82,7 +78,6 @@ func (r *Reporter) Publish(failure Failure) {
 		r.outlet.gangEvent(group, v1.EventTypeWarning, failure.Reason, failure.Message)
 	}
 	for _, notice := range failure.notices {
-		notice.news = notice.news || r.delays.hasReported(notice.Member.Task.Pod.UID) // the condition reports the wait
 		r.outlet.podNotBound(notice, failure.Reason)
 	}
 }
@@ -139,7 +134,7 @@ func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool
 			}
 			f.reported[uid] = message
 		}
-		notices = append(notices, podNotice{member, message, !known})
+		notices = append(notices, podNotice{member, message})
 	}
 	return notices
 }

@@ -94,15 +94,13 @@ func (o *outlet) podAgain(pod *v1.Pod) {
 	}
 }
 
-// podNotBound records an event that the pod was not bound. If the message is new on the pod, it also writes a
-// condition.
+// podNotBound reports in an event and a condition that the pod was not bound. It does so again after a repeated failure:
+// the earlier event may have been lost, and the earlier condition is dropped if the pod was being bound again before it
+// was written. A report that the pod still has is not sent again.
 func (o *outlet) podNotBound(n podNotice, reason string) {
 	pod := ownStatus(n.Member.Task.Pod)
 	pod.Spec.NodeName = ""
 	o.recorder.Event(pod, v1.EventTypeWarning, reason, n.message)
-	if !n.news {
-		return
-	}
 	podutil.UpdatePodCondition(&pod.Status, notScheduled(v1.PodReasonSchedulerError, n.message))
 	pod.Status.NominatedNodeName = ""
 	o.status.PutPod(pod, 0)
