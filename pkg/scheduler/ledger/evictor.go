@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -69,7 +70,8 @@ func (e *Evictor) evict(pod *v1.Pod, reason string) error {
 	return nil
 }
 
-// explain writes the pod conditions by which users and controllers distinguish an evicted pod from a failed one.
+// explain writes the pod conditions by which users and controllers distinguish an evicted pod from a failed one. It
+// retries a write that conflicts with another client's.
 func (e *Evictor) explain(pod *v1.Pod, reason, message string) error {
 	why := "evicted to free resources for other pods"
 	if reason != "preempt" && reason != "reclaim" {
@@ -78,22 +80,26 @@ func (e *Evictor) explain(pod *v1.Pod, reason, message string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
 	defer cancel()
 	client := e.kube.CoreV1().Pods(pod.Namespace)
-	live, err := client.Get(ctx, pod.Name, metav1.GetOptions{})
-	if err != nil || live.UID != pod.UID {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := client.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil || live.UID != pod.UID || !setEvicted(live, why, message) {
+			return err
+		}
+		_, err = client.UpdateStatus(ctx, live, metav1.UpdateOptions{})
 		return err
-	}
-	changed := podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
+	})
+}
+
+// setEvicted sets the conditions of an evicted pod in its status, and reports whether one of them changed.
+func setEvicted(live *v1.Pod, why, message string) (changed bool) {
+	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
 		Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "Evict", Message: message,
 	})
 	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
 		Message: brief.Text(live.Spec.SchedulerName + ": " + why),
 	}) || changed
-	if !changed {
-		return nil
-	}
-	_, err = client.UpdateStatus(ctx, live, metav1.UpdateOptions{})
-	return err
+	return changed
 }
 
 // delete deletes the pod, by UID, and retries errors that may pass.

@@ -53,6 +53,41 @@ func TestDisruptionTargetOfAnEvictedPod(t *testing.T) {
 	}
 }
 
+// TestAnEvictedPodGetsItsConditionsAfterAConflict checks that an eviction whose status write meets another client's
+// write is still explained on the pod: a Job that ignores evicted pods must not count it as failed.
+func TestAnEvictedPodGetsItsConditionsAfterAConflict(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		victim := pod(0).Node("n").Phase(v1.PodRunning).Obj()
+		kube := fake.NewClientset(victim)
+		var updates, deletions int
+		var written *v1.Pod
+		kube.PrependReactor("update", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
+			if updates++; updates == 1 {
+				return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
+			}
+			written = action.(kubetesting.UpdateAction).GetObject().(*v1.Pod)
+			return false, nil, nil
+		})
+		kube.PrependReactor("delete", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
+			deletions++
+			return false, nil, nil
+		})
+		w.add(victim)
+		if err := NewEvictor(kube, w.books, w.reports).evict(victim, "preempt"); err != nil {
+			t.Fatal(err)
+		}
+		if written == nil {
+			t.Fatal("the conditions were not written")
+		}
+		if _, got := podutil.GetPodCondition(&written.Status, v1.DisruptionTarget); got == nil {
+			t.Errorf("the conditions are %v, want one of type DisruptionTarget", written.Status.Conditions)
+		}
+		if deletions != 1 {
+			t.Errorf("the pod was deleted %d times, want once", deletions)
+		}
+	})
+}
+
 func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 	broken := apierrors.NewInternalError(errBroken)
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
