@@ -148,11 +148,23 @@ func TestBooksOfHardHistories(t *testing.T) {
 				w.end()
 			}, booked: "Bound on m", idle: 8000,
 		},
-		"its node goes and comes while it is being bound": {
+		"its node goes and comes before its transaction begins": {
 			happens: func(w *harness) {
 				w.mustPlace("n", nil, "p0")
 				w.remove(schedtest.MakeNode().Name("n").Obj())
 				w.add(large)
+				w.end()
+				w.sync("p0")
+			}, booked: "Pending", idle: 16000,
+		},
+		"its node goes and comes while its Binding is written": {
+			happens: func(w *harness) {
+				w.cluster.Kube.PrependReactor("create", "pods/binding", func(clienttesting.Action) (bool, runtime.Object, error) {
+					w.remove(schedtest.MakeNode().Name("n").Obj())
+					w.add(large)
+					return false, nil, nil
+				})
+				w.mustPlace("n", nil, "p0")
 				w.end()
 				w.sync("p0")
 			}, booked: "Bound on n", idle: 15000,

@@ -259,17 +259,20 @@ func (l *Ledger) CancelGrown(pod *v1.Pod) {
 	l.engine.Cancel(gang, api.TaskID(pod.UID), grown)
 }
 
-// CancelGang fails the members of a gang whose PodGroup was deleted.
+// CancelGang fails the members of a gang whose PodGroup was deleted, also those that the running session has placed or
+// places later.
 func (l *Ledger) CancelGang(gang api.JobID) {
 	l.handover.Lock()
 	defer l.handover.Unlock()
+	l.open.loseGang(gang)
 	l.engine.CancelGang(gang, deletedPodGroup(gang))
 }
 
-// CancelNode fails the members placed on a deleted node.
+// CancelNode fails the members placed on a deleted node, also those that the running session has placed or places later.
 func (l *Ledger) CancelNode(node string) {
 	l.handover.Lock()
 	defer l.handover.Unlock()
+	l.open.loseNode(node)
 	l.engine.CancelNode(node, deletedNode(node))
 }
 

@@ -25,10 +25,17 @@ type openTransactions struct {
 	// incomplete are the gangs whose transactions were released when the session closed, before any step began, because
 	// they had too few members for the gang's minimum.
 	incomplete map[api.JobID]bool
+	// lostNodes and lostGangs are the nodes and the gangs' PodGroups that were deleted since the session opened. The
+	// session does not know objects that were created again under their names.
+	lostNodes map[string]bool
+	lostGangs map[api.JobID]bool
 }
 
 func newOpenTransactions() openTransactions {
-	return openTransactions{byGang: map[api.JobID]*binding.Transaction{}, incomplete: map[api.JobID]bool{}}
+	return openTransactions{
+		byGang: map[api.JobID]*binding.Transaction{}, incomplete: map[api.JobID]bool{},
+		lostNodes: map[string]bool{}, lostGangs: map[api.JobID]bool{},
+	}
 }
 
 // add adds the member to the open transaction of its gang, or of its gang group if it has one. If the
@@ -122,8 +129,37 @@ func (o *openTransactions) isIncomplete(gang api.JobID) bool {
 	return o.incomplete[gang]
 }
 
-func (o *openTransactions) forgetIncomplete() {
+func (o *openTransactions) loseNode(node string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lostNodes[node] = true
+}
+
+func (o *openTransactions) loseGang(gang api.JobID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lostGangs[gang] = true
+}
+
+// hasLostNode reports whether the node was deleted since the session opened.
+func (o *openTransactions) hasLostNode(node string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lostNodes[node]
+}
+
+// hasLostGang reports whether the gang's PodGroup was deleted since the session opened.
+func (o *openTransactions) hasLostGang(gang api.JobID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lostGangs[gang]
+}
+
+// sessionOpens forgets what was recorded for the last session: the incomplete gangs, and the deleted nodes and PodGroups.
+func (o *openTransactions) sessionOpens() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	clear(o.incomplete)
+	clear(o.lostNodes)
+	clear(o.lostGangs)
 }

@@ -64,9 +64,9 @@ func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[st
 	}
 }
 
-// SessionOpens is called when a session gets its snapshot. It forgets for which gangs the last session placed too few
-// members for their minimum.
-func (l *Ledger) SessionOpens() { l.open.forgetIncomplete() }
+// SessionOpens is called just before a session gets its snapshot. It forgets for which gangs the last session placed too
+// few members for their minimum, and which nodes and PodGroups were deleted before.
+func (l *Ledger) SessionOpens() { l.open.sessionOpens() }
 
 // submitIfEnough submits the transaction when its members are enough for the gangs' minima. Otherwise the transaction stays open:
 // a later action of the session, such as backfill, may add the missing members.
@@ -183,16 +183,17 @@ func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]s
 	return versions
 }
 
-// handOver checks which pods, nodes and PodGroups of the transaction still exist, and whether pods were resized. It then
-// submits the transaction to the engine. It holds the mutex handover all the time, like the methods CancelPod,
-// CancelGrown, CancelGang and CancelNode. So either this check finds a deletion or a resize, or one of these methods
-// fails the member when the engine already knows the transaction.
+// handOver checks which pods, nodes and PodGroups of the transaction still exist, and whether pods were resized. A node
+// or PodGroup that was deleted and created again counts as deleted. It then submits the transaction to the engine. It
+// holds the mutex handover all the time, like the methods CancelPod, CancelGrown, CancelGang and CancelNode. So either
+// this check finds a deletion or a resize, or one of these methods fails the member when the engine already knows the
+// transaction.
 func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string, givenUp error) error {
 	l.handover.Lock()
 	defer l.handover.Unlock()
 	there := map[api.JobID]bool{}
 	for gang, version := range versions {
-		there[gang] = !l.watched.isDeleted(gang, version)
+		there[gang] = !l.open.hasLostGang(gang) && !l.watched.isDeleted(gang, version)
 	}
 	tx.Lost = map[*binding.Member]error{}
 	for _, m := range tx.Members {
@@ -204,7 +205,7 @@ func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string
 			tx.Lost[m] = givenUp
 		case latest == nil:
 			tx.Lost[m] = binding.ErrPodGone
-		case !l.watched.hasNode(m.Node):
+		case l.open.hasLostNode(m.Node) || !l.watched.hasNode(m.Node):
 			tx.Lost[m] = deletedNode(m.Node)
 		default:
 			if _, grown := l.books.Pods.Grown(latest); grown != nil {
