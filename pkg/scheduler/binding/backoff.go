@@ -55,6 +55,9 @@ type gangWait struct {
 	cut    bool
 	reason string
 	nodes  []string
+	// with are the gangs that failed in the same transaction, including the gang itself. They are tried together, so a
+	// change of one of them is a change for all.
+	with []api.JobID
 	// avoid are the nodes that the gang failed on and should avoid. When the gang fails again on a node in the list, the
 	// list is emptied first.
 	avoid []string
@@ -74,6 +77,12 @@ func NewBackoff(initial, longest time.Duration, jitter float64, wake func()) *Ba
 // as long as a first wait, or as RetrySoon allows. The reason is shown to users. nodes are the nodes on which the gang
 // failed, see Avoid and RetryNode.
 func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until time.Time) {
+	return b.FailedWith(nil, gang, reason, nodes...)
+}
+
+// FailedWith is Failed for a gang that is only tried together with the other gangs in with. RetryNow and RetrySoon for
+// one of them also end this gang's wait.
+func (b *Backoff) FailedWith(with []api.JobID, gang api.JobID, reason string, nodes ...string) (until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.gangs[gang]
@@ -93,7 +102,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	w.began = time.Now()
 	w.until = w.began.Add(b.jittered(length))
 	w.touched = false
-	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
+	w.over, w.reason, w.nodes, w.with = false, reason, slices.Clone(nodes), slices.Clone(with)
 	if slices.ContainsFunc(nodes, func(node string) bool { return slices.Contains(w.avoid, node) }) {
 		w.avoid = nil // the gang had no other node left, so its list of nodes to avoid starts again
 	}
@@ -115,18 +124,25 @@ func (b *Backoff) Blocked(gang api.JobID) (reason string, until time.Time, block
 	return w.reason, w.until, true
 }
 
-// RetryNow ends the gang's wait at once. After the next failure, the gang waits as long as if this wait had run to its
-// end.
+// RetryNow ends the wait of the gang, and of the gangs that failed with it, at once. After the next failure, they wait as
+// long as if this wait had run to its end.
 func (b *Backoff) RetryNow(gang api.JobID) {
-	b.retry(func(id api.JobID, _ *gangWait) bool { return id == gang })
+	b.retry(func(id api.JobID, w *gangWait) bool { return w.dependsOn(id, gang) })
 }
 
-// RetrySoon ends the gang's wait once the wait has lasted as long as a first wait. It is for changes that the gang's
+// RetrySoon ends the wait of the gang, and of the gangs that failed with it, once the wait has lasted as long as a first
+// wait. It is for changes that the gang's
 // own steps and rollbacks may have caused, or that happen periodically. If such changes ended the wait at once, the
 // gang would retry in a loop without a pause. Each time they shorten a wait, the shortest wait doubles, too. So the
 // gang tries at most about twice as often as without such changes.
 func (b *Backoff) RetrySoon(gang api.JobID) {
-	b.soon(func(id api.JobID, _ *gangWait) bool { return id == gang })
+	b.soon(func(id api.JobID, w *gangWait) bool { return w.dependsOn(id, gang) })
+}
+
+// dependsOn reports whether a change of the gang may help the gang id, whose wait w is: the two are the same gang, or
+// failed together.
+func (w *gangWait) dependsOn(id, gang api.JobID) bool {
+	return id == gang || slices.Contains(w.with, gang)
 }
 
 // RetryNodeSoon shortens the waits of the gangs that failed on the node, as RetrySoon does. These gangs no longer avoid

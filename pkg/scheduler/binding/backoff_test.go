@@ -81,7 +81,18 @@ func TestBackoffRetries(t *testing.T) {
 		want  []api.JobID // still blocked
 		wakes int64
 	}{
-		"now, of one gang":             {func(b *Backoff) { b.RetryNow("x") }, []api.JobID{"y", "z"}, 1},
+		"now, of one gang": {func(b *Backoff) { b.RetryNow("x") }, []api.JobID{"y", "z"}, 1},
+		"now, of gangs that failed together": {func(b *Backoff) {
+			together := []api.JobID{"x", "z"}
+			b.FailedWith(together, "x", "no room")
+			b.FailedWith(together, "z", "no room")
+			b.RetryNow("z")
+		}, []api.JobID{"y"}, 1},
+		"now, of gangs that once failed together": {func(b *Backoff) {
+			b.FailedWith([]api.JobID{"x", "z"}, "z", "no room")
+			b.Failed("z", "no room")
+			b.RetryNow("x")
+		}, []api.JobID{"y", "z"}, 1},
 		"of the gangs of a node":       {func(b *Backoff) { b.RetryNode("n2") }, []api.JobID{"z"}, 1},
 		"of all":                       {func(b *Backoff) { b.RetryAll() }, nil, 1},
 		"of a node that no gang named": {func(b *Backoff) { b.RetryNode("n9") }, []api.JobID{"x", "y", "z"}, 0},

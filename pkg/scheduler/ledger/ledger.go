@@ -188,7 +188,7 @@ func (l *Ledger) gangFailed(gang api.JobID, r binding.Result, failed []binding.F
 	if l.triedInOutage(r) {
 		nodes = nil // the outage may have caused the failures, so the gang need not avoid their nodes
 	}
-	until := l.backoff.Failed(gang, failure.Reason+": "+failure.Message, nodes...)
+	until := l.backoff.FailedWith(r.Gangs, gang, failure.Reason+": "+failure.Message, nodes...)
 	if l.triedInOutage(r) { // checked again, because ServerBack ended only waits that had begun at that time
 		l.backoff.RetryNow(gang)
 		until = time.Now()
