@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// workers is the maximum number of concurrent status writes.
+	// workers is the maximum number of concurrent status writes. One namespace gets at most half of them (fairness.go).
 	workers = 8
 	// timeout limits the duration of one status write.
 	timeout = 15 * time.Second
@@ -93,6 +93,7 @@ type Writer struct {
 
 	// rejected records the writes that the API server permanently rejected.
 	rejected *rejections
+	fairness *fairness
 
 	mu        sync.Mutex
 	pods      map[objectKey]*desiredPod
@@ -109,6 +110,7 @@ func New(deps Dependencies) *Writer {
 		deps:      deps,
 		queue:     workqueue.NewTypedRateLimitingQueue(limiter),
 		rejected:  newRejections(),
+		fairness:  newFairness(),
 		pods:      map[objectKey]*desiredPod{},
 		podGroups: map[objectKey]*desiredPodGroup{},
 		ours:      map[objectKey]writtenStatus{},
@@ -193,6 +195,14 @@ func (w *Writer) next(ctx context.Context) bool {
 		return false
 	}
 	defer w.queue.Done(key)
+	if !w.fairness.begin(key) {
+		return true
+	}
+	defer func() {
+		if next, ok := w.fairness.end(key); ok {
+			w.queue.Add(next)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := w.write(ctx, key); err != nil {
