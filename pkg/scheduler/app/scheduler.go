@@ -152,7 +152,7 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 		return err
 	}
 	if s.opts.EnableCacheDumper {
-		dumper := vccache.Dumper{Cache: s.cache, RootDir: s.opts.CacheDumpFileDir}
+		dumper := vccache.Dumper{Cache: cache.ForDump(s.cache), RootDir: s.opts.CacheDumpFileDir}
 		dumper.ListenForSignal(lifetime.Done())
 	}
 	klog.InfoS("Scheduling starts")

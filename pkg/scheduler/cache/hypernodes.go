@@ -87,6 +87,17 @@ func (h *hyperNodes) current() *api.HyperNodesInfo {
 	return h.info
 }
 
+// latest returns the HyperNodes as the last session saw them; none before the first session. Unlike current, it changes
+// nothing. The result is read-only.
+func (h *hyperNodes) latest() *api.HyperNodesInfo {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	if h.info == nil {
+		return api.NewHyperNodesInfo(nil)
+	}
+	return h.info
+}
+
 // lookAgain updates which of the changed nodes are members of each HyperNode, because selectors may now match other
 // nodes. It reports whether the nodes of any HyperNode have changed.
 func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
