@@ -122,6 +122,8 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 		equality.Semantic.DeepEqual(before.Status.ResourceClaimStatuses, after.Status.ResourceClaimStatuses)):
 		ch.backoff.RetrySoon(gangOf(after)) // not at once: the gang's own pre-bind step may have caused the change
 		ch.wake(WakeNow)
+	case after.Spec.NodeName != "" && !api.GetPodResourceRequest(before).LessEqual(api.GetPodResourceRequest(after), api.Zero):
+		ch.wake(WakeNow) // the pod was resized to less, which leaves room on its node
 	}
 }
 

@@ -46,6 +46,8 @@ func TestWhichChangesWakeTheLoop(t *testing.T) {
 		})},
 		"a claim of a waiting pod was made": {before: changed(pod(0).MadeClaim("t").Obj(), func(p *v1.Pod) { p.Status.ResourceClaimStatuses = nil }),
 			after: pod(0).MadeClaim("t").Obj(), want: now},
+		"a running pod is resized to less":          {before: pod(0).Node("n").Req(schedtest.Resources{"cpu": "2"}).Obj(), after: pod(0).Node("n").Obj(), want: now},
+		"a running pod is resized to more":          {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Req(schedtest.Resources{"cpu": "2"}).Obj()},
 		"a running pod gets a label":                {before: pod(0).Node("n").Obj(), after: pod(0).Node("n").Label("a", "b").Obj()},
 		"a waiting pod of another one gets a label": {before: pod(0).Scheduler("other").Obj(), after: pod(0).Scheduler("other").Label("a", "b").Obj()},
 		"a waiting pod is deleted":                  {before: pod(0).Obj(), want: now},
