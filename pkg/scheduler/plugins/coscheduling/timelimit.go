@@ -70,6 +70,8 @@ type knownLimit struct {
 	since   time.Time
 	tries   int
 	message string
+	// seen is when a session last had the gang.
+	seen time.Time
 }
 
 // holdBack finds the gangs in a backoff, and prevents their admission and placement.
@@ -192,16 +194,21 @@ func (s *session) mayEnter(obj any) int {
 func (g *gang) returnToPending() { g.PodGroup.Status.Phase = scheduling.PodGroupPending }
 
 // limitWaits times out the gang groups whose waiting time has ended. It saves for the next session when each gang was
-// admitted or timed out. It returns when the next waiting time or backoff ends; zero if there is none.
+// admitted or timed out, also for gangs that have been absent from sessions for less than framework.AbsentFor. It returns when the next waiting time or backoff ends; zero if there is none.
 func (s *session) limitWaits(now time.Time) (next time.Time) {
 	limits := map[api.JobID]knownLimit{}
 	for _, l := range s.limits {
 		next = sooner(next, s.limitWait(l, now))
 		for _, g := range l.gangs {
 			if g.limit != nil {
-				g.limit.tries = l.tries
+				g.limit.tries, g.limit.seen = l.tries, now
 				limits[g.UID] = *g.limit
 			}
+		}
+	}
+	for uid, known := range s.memory.limits {
+		if s.ssn.Jobs[uid] == nil && now.Sub(known.seen) < framework.AbsentFor {
+			limits[uid] = known
 		}
 	}
 	s.memory.limits = limits

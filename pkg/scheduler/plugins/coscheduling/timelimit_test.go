@@ -17,6 +17,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -67,6 +68,26 @@ func TestGangTimesOut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAnAbsentGangKeepsItsWaitingTime checks that the waiting time of a gang continues if a session does not have the
+// gang, as in a search for an object that makes sessions panic. It starts again after an absence of framework.AbsentFor.
+func TestAnAbsentGangKeepsItsWaitingTime(t *testing.T) {
+	for absent, want := range map[time.Duration]string{10 * time.Second: timedOut, framework.AbsentFor: gangAdmitted} {
+		in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *simulation) {
+			w.session()
+			w.pass(20*time.Second, 10*time.Second)
+			job, jobs := w.job("a"), w.cluster.Cache().Jobs
+			delete(jobs, job.UID)
+			time.Sleep(absent)
+			w.session()
+			jobs[job.UID] = job
+			w.pass(30*time.Second, 10*time.Second)
+			if got := w.condition("a", TimeLimit).Reason; got != want {
+				t.Errorf("after an absence of %s and 50s in sessions the gang is %s, want %s", absent, got, want)
+			}
+		})
+	}
 }
 
 // TestABackoffEndsWhenRoomHasCome: the backoff of a gang that timed out for lack of resources ends when resources
