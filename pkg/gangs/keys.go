@@ -61,6 +61,13 @@ const (
 	TimedOut           = "GangTimedOut"
 )
 
+// InvalidSettingsCondition is the type of the condition of a PodGroup with invalid settings. ReservationCondition is the
+// type of the condition that reports the node reservation of a gang.
+const (
+	InvalidSettingsCondition = "InvalidGangSettings"
+	ReservationCondition     = "NodeReservation"
+)
+
 // WaitingForGroup is the reason that is reported for a gang that waits because a gang of its group does not exist.
 // InvalidGroup is the reason that is reported if the settings of a gang's group contradict each other.
 const (

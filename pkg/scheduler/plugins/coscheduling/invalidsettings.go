@@ -10,10 +10,11 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
 // InvalidSettings is the type of the condition of a PodGroup with invalid settings.
-const InvalidSettings scheduling.PodGroupConditionType = "InvalidGangSettings"
+const InvalidSettings scheduling.PodGroupConditionType = gangs.InvalidSettingsCondition
 
 // invalidReason is the reason of the condition InvalidSettings, and of the event that reports invalid settings.
 const invalidReason = string(InvalidSettings)

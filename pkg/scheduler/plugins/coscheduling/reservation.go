@@ -35,7 +35,7 @@ import (
 
 // Reserved is the type of the condition that reports the nodes reserved for the PodGroup's gang, why the reservation
 // ended, or why no nodes could be reserved.
-const Reserved scheduling.PodGroupConditionType = "NodeReservation"
+const Reserved scheduling.PodGroupConditionType = gangs.ReservationCondition
 
 // The reasons of the condition Reserved.
 const (

@@ -36,7 +36,9 @@ const partiallyBoundReason = "PartiallyBound"
 func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 	p.partiallyBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
 	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
-	_, p.coscheduling = ssn.PluginOption(gangs.Plugin)
+	if _, p.coscheduling = ssn.PluginOption(gangs.Plugin); !p.coscheduling {
+		dropConditionsOfCoscheduling(ssn)
+	}
 	p.forgetInterrupted(ssn)
 	p.first = map[api.JobID]map[api.TaskID]bool{}
 	underWay, seen := map[api.JobID]time.Time{}, map[api.JobID]time.Time{}
