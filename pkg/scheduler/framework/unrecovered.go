@@ -3,6 +3,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,7 +231,7 @@ func (u *Unrecovered) again(ctx context.Context) {
 	var visits errgroup.Group
 	visits.SetLimit(visitsAtOnce)
 	pass := u.newPass(math.MaxInt64, retryOfNamespace)
-	for _, objects := range u.byNamespace() {
+	for _, objects := range u.byNamespaceFewestFirst() {
 		visits.Go(func() error {
 			for _, object := range objects {
 				if ctx.Err() != nil {
@@ -246,10 +247,10 @@ func (u *Unrecovered) again(ctx context.Context) {
 	_ = visits.Wait() // the functions return no errors
 }
 
-// byNamespace returns all objects whose withdrawal failed before, by the namespace of their claims. The order within a
-// namespace is random, so that each object is visited before long, even if a recovery pass has too little time for all of
-// them.
-func (u *Unrecovered) byNamespace() map[string][]Leftover {
+// byNamespaceFewestFirst returns all objects whose withdrawal failed before, by the namespace of their claims. Namespaces
+// with few objects come first, so that they do not wait for slow ones with many. The order within a namespace is random,
+// so that each object is visited before long, even if a recovery pass has too little time for all of them.
+func (u *Unrecovered) byNamespaceFewestFirst() [][]Leftover {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	objects := map[string][]Leftover{}
@@ -258,7 +259,7 @@ func (u *Unrecovered) byNamespace() map[string][]Leftover {
 			objects[claim.Namespace] = append(objects[claim.Namespace], Leftover{claim, volume})
 		}
 	}
-	return objects
+	return slices.SortedFunc(maps.Values(objects), func(a, b []Leftover) int { return cmp.Compare(len(a), len(b)) })
 }
 
 // errNoTime is the error of objects for which a recovery pass had no time.

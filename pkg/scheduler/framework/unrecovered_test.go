@@ -244,6 +244,27 @@ func TestTheFirstPassIsBounded(t *testing.T) {
 	}
 }
 
+// TestNamespacesWithFewClaimsAreRetriedFirst checks that a retry withdraws the writes in a namespace with one claim
+// first, however many namespaces have many slow claims.
+func TestNamespacesWithFewClaimsAreRetriedFirst(t *testing.T) {
+	withUnrecovered(t, func(t *testing.T, u *Unrecovered, w *withdrawals) {
+		claims := []types.NamespacedName{claimNamed("victim", "c")}
+		for n := range 10 * visitsAtOnce {
+			for c := range 50 {
+				claims = append(claims, claimNamed(fmt.Sprint("tenant-", n), fmt.Sprintf("c-%d-%d", n, c)))
+			}
+		}
+		w.take(time.Hour)
+		mustRecover(t, u, w, claims...)
+		w.take(time.Second)
+		time.Sleep(firstRetry + 2*time.Second)
+		synctest.Wait()
+		if err := u.Check(claims[0]); err != nil {
+			t.Errorf("after the first calls of a retry the claim is still held back: %v", err)
+		}
+	})
+}
+
 // TestAFormerErrorOutlastsARetryWithoutTime checks that a claim keeps its last error if a recovery pass has no time
 // left for the claim. The message for users then still names a cause.
 func TestAFormerErrorOutlastsARetryWithoutTime(t *testing.T) {
