@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -28,6 +30,8 @@ func TestAGangOfAParentQueueStopsNoOthers(t *testing.T) {
 		conf string
 		evil []runtime.Object
 		runs bool
+		// field is where the message says that the queue is set; empty means spec.queue.
+		field string
 	}{
 		"in the root": {conf: "enableHierarchy: true", evil: []runtime.Object{
 			schedtest.MakePodGroup().Name("evil").Queue("root").Obj(), schedtest.MakePod().Name("evil").Group("evil").Req(one).Obj(),
@@ -35,6 +39,9 @@ func TestAGangOfAParentQueueStopsNoOthers(t *testing.T) {
 		"in a queue with children": {conf: "enableHierarchy: true", evil: []runtime.Object{
 			schedtest.MakePodGroup().Name("evil").Queue("dept").Obj(), schedtest.MakePod().Name("evil").Group("evil").Req(one).Obj(),
 		}},
+		"in a queue with children that an annotation names": {conf: "enableHierarchy: true", evil: []runtime.Object{
+			schedtest.MakePodGroup().Name("evil").Queue("dept").Annotation(gangs.SourceAnnotation, "annotations").Obj(), schedtest.MakePod().Name("evil").Group("evil").Req(one).Obj(),
+		}, field: "the annotation scheduling.volcano.sh/queue-name"},
 		"that holds a node": {conf: "enableHierarchy: true", evil: []runtime.Object{
 			schedtest.MakePodGroup().Name("evil").Queue("dept").Obj(), schedtest.MakePod().Name("evil").Group("evil").Req(one).Node("n").Phase(v1.PodRunning).Obj(),
 		}, runs: true},
@@ -58,7 +65,7 @@ func TestAGangOfAParentQueueStopsNoOthers(t *testing.T) {
 					return cluster.Pod("evil").Spec.NodeName != ""
 				}
 				group := cluster.PodGroup("evil")
-				want := fmt.Sprintf("queue %q has child queues, and gangs must be in a queue without; set spec.queue to one of its children", group.Spec.Queue)
+				want := fmt.Sprintf("queue %q has child queues, and gangs must be in a queue without; set %s to one of its children", group.Spec.Queue, cmp.Or(tt.field, "spec.queue"))
 				return len(group.Status.Conditions) > 0 && group.Status.Conditions[0].Message == want
 			})
 		})

@@ -20,6 +20,7 @@ import (
 	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
@@ -114,17 +115,28 @@ func TestANominationIsWrittenAlthoughTheVerdictIsNot(t *testing.T) {
 // TestAGangThatNoSessionSeesIsReported checks that a gang that no session sees is reported once, after the time in
 // which its queue may still be created.
 func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
-	const why = "queue \"" + schedtest.Queue + "\" does not exist; create it, or correct spec.queue"
+	const why = "queue \"" + schedtest.Queue + "\" does not exist; create it, or correct "
+	lacks := func(field string) []string {
+		return []string{"Warning FailedScheduling p0: " + why + field, "Warning Unschedulable g: " + why + field}
+	}
 	tests := map[string]struct {
 		seen int
-		want []string
+		// source is where the gang controller has read the gang; empty for a PodGroup of Volcano.
+		source string
+		want   []string
 	}{
 		"the session sees it":      {seen: 1},
-		"its queue does not exist": {want: []string{"Warning FailedScheduling p0: " + why, "Warning Unschedulable g: " + why}},
+		"its queue does not exist": {want: lacks("spec.queue")},
+		"its queue does not exist, which its pods name": {
+			source: "annotations", want: lacks("the annotation scheduling.volcano.sh/queue-name"),
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
+				w.books.Lock()
+				metav1.SetMetaDataAnnotation(&w.books.Jobs.Get("ns/g").PodGroup.ObjectMeta, gangs.SourceAnnotation, tt.source)
+				w.books.Unlock()
 				w.Unseen(tt.seen, nil, nil)
 				if got := w.cluster.Events.Take(); len(got) > 0 {
 					t.Errorf("reported before its queue may have come: %q", got)

@@ -13,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
@@ -100,7 +101,7 @@ func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Ver
 			continue
 		case r.books.Tables.Queues[job.Queue] == nil:
 			gang.reason = framework.QueueNotFound
-			gang.message = fmt.Sprintf("queue %s does not exist; create it, or correct spec.queue", brief.Value(string(job.Queue)))
+			gang.message = fmt.Sprintf("queue %s does not exist; create it, or correct %s", brief.Value(string(job.Queue)), gangs.QueueField(job.PodGroup))
 		case quarantined[id].Message != "":
 			gang.reason, gang.message = quarantined[id].Reason, quarantined[id].Message
 			gang.event = gang.reason

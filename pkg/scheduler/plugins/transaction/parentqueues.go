@@ -8,6 +8,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -39,13 +40,22 @@ func leaveParents(ssn *framework.Session) map[api.JobID]string {
 		if !parents[job.Queue] {
 			continue
 		}
-		refused[id] = fmt.Sprintf("queue %s has child queues, and gangs must be in a queue without; set spec.queue to one of its children", brief.Value(string(job.Queue)))
+		refused[id] = hasChildren(job)
 		framework.CapMinResources(job)
 		if job.Queue = leafFor(ssn, job, parents); job.Queue == "" {
 			delete(ssn.Jobs, id)
 		}
 	}
 	return refused
+}
+
+// hasChildren returns the message that the gang is not placed because its queue has child queues.
+func hasChildren(job *api.JobInfo) string {
+	field := "spec.queue"
+	if job.PodGroup != nil {
+		field = gangs.QueueField(job.PodGroup)
+	}
+	return fmt.Sprintf("queue %s has child queues, and gangs must be in a queue without; set %s to one of its children", brief.Value(string(job.Queue)), field)
 }
 
 // leafFor returns the leaf queue in which the gang's pods were bound. If no pods are bound, it returns the default
