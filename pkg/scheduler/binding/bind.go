@@ -90,7 +90,8 @@ func (r *run) place(m *member, slot *waiter) error {
 			return nil
 		}
 		r.roster.notBound(m, err)
-		doubt = doubt || classify(err) == unclear
+		// An admission webhook may also answer NotFound, so that only a read tells whether the pod exists.
+		doubt = doubt || classify(err) == unclear || apierrors.IsNotFound(err)
 		final := tries.last(err)
 		if doubt {
 			pauses.atLeast(e.ctx, err, e.options.retry.Duration) // gives a write that is still on its way the time to arrive
@@ -106,9 +107,6 @@ func (r *run) place(m *member, slot *waiter) error {
 		}
 		if m.ctx.Err() != nil {
 			return context.Cause(m.ctx)
-		}
-		if apierrors.IsNotFound(err) {
-			return ErrPodGone
 		}
 		if final {
 			return &BindError{Pod: m.key(), Node: m.Node, Err: err}

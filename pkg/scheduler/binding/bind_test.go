@@ -65,8 +65,10 @@ func TestBind(t *testing.T) {
 		},
 		"forbidden now and then: it counts from the first of a row": one(
 			[]reply{{err: errForbidden}, {err: errThrottled, lost: true}, {err: errForbidden}}, nil, "a bind bind bind bind bound"),
-		"invalid for good":                one([]reply{{err: errInvalid}}, nil, "a bind -a released(bind failed)"),
-		"a pod that is not found is gone": one([]reply{{err: errNotFound}}, nil, "a bind -a released(pod gone)"),
+		"invalid for good":                   one([]reply{{err: errInvalid}}, nil, "a bind -a released(bind failed)"),
+		"not found, and a read finds no pod": one([]reply{{err: errNotFound}}, []error{errNotFound}, "a bind lookup -a released(pod gone)"),
+		"not found, as an admission webhook says, although the pod exists": one(
+			[]reply{{err: errNotFound}}, nil, "a bind lookup -a released(bind failed)"),
 		"rejected after an unclear answer that had been applied": one(
 			[]reply{{err: errCut, late: 5 * time.Second}, {takes: 10 * time.Second, err: errInvalid}}, nil, "a bind lookup bind lookup bound"),
 		"a read that finds no pod": one(

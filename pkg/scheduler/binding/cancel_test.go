@@ -107,7 +107,7 @@ func TestCancel(t *testing.T) {
 			minimum: 1,
 			pods:    []script{{steps: steps("a"), binds: []reply{{takes: 5 * time.Second}}}},
 			events:  events{time.Second: deletePod("p0")},
-			want:    []string{"a bind -a released(deleted)"},
+			want:    []string{"a bind lookup -a released(deleted)"},
 		},
 		"no more Binding is sent after a wait": {
 			minimum: 1,
