@@ -41,7 +41,10 @@ func (w *harness) Bind(ctx context.Context, m *Member) error {
 
 func (w *harness) answer(p *pod, r reply) error {
 	if r.overtaken && p.on == "" && !p.gone {
-		p.on = "elsewhere"
+		p.on, p.foreign = "elsewhere", true
+		if r.here {
+			p.on = p.Node
+		}
 	}
 	switch {
 	case errors.Is(r.err, errForbidden), errors.Is(r.err, errInvalid): // An admission plugin runs before the storage.
@@ -103,6 +106,9 @@ func (w *harness) expectQuorum(p *pod) {
 	}
 }
 
+// landed reports whether the member's own Binding has bound the pod.
+func (p *pod) landed() bool { return p.on == p.Node && !p.foreign }
+
 // GetBinding fails as scripted, and afterwards returns the actual state.
 func (w *harness) GetBinding(_ context.Context, m *Member) (fate PodBinding, err error) {
 	p := w.pod(m)
@@ -114,7 +120,7 @@ func (w *harness) GetBinding(_ context.Context, m *Member) (fate PodBinding, err
 		}
 		p.calls.lookups++
 		if err == nil {
-			fate = PodBinding{Gone: p.gone, Node: p.on}
+			fate = PodBinding{Gone: p.gone, Node: p.on, Foreign: p.foreign}
 		}
 	})
 	return fate, err
@@ -217,7 +223,7 @@ func (w *harness) Bound(m *Member) {
 		p.log("bound")
 		w.expect(p, inFlight, "bound in a gang that is not in flight")
 		w.expect(p, !p.bound && !p.released, "settled twice")
-		w.expect(p, p.on == p.Node || p.gone, "said to be bound on %s, is on %q", p.Node, p.on)
+		w.expect(p, p.landed() || p.gone, "said to be bound on %s, is on %q", p.Node, p.on)
 		p.bound = true
 	})
 }
@@ -230,7 +236,7 @@ func (w *harness) Released(m *Member, cause error) {
 		w.expect(p, rollingBack, "released in a gang that is not rolling back")
 		w.expect(p, !p.bound && !p.released, "settled twice")
 		w.expect(p, !p.running, "released while a step runs")
-		w.expect(p, p.on != p.Node, "released and bound")
+		w.expect(p, !p.landed(), "released and bound")
 		w.expect(p, p.owed() < 0, "released with step %d not rolled back", p.owed())
 		p.released, p.held = true, false
 	})

@@ -114,14 +114,14 @@ func (r *run) place(m *member, slot *waiter) error {
 	}
 }
 
-// settleBinding reports whether the pod is bound to the member's node. lost is nil if the pod may still be bound.
+// settleBinding reports whether the member's own Binding has bound the pod. lost is nil if the pod may still be bound.
 // Otherwise lost says why the pod will not be bound, or that Abort ended the look-up.
 func (r *run) settleBinding(m *member) (held bool, lost error) {
 	fate, err := r.lookup(m)
 	switch {
 	case err != nil:
 		return false, err
-	case fate.Node == m.Node:
+	case fate.Node == m.Node && !fate.Foreign:
 		return true, nil
 	case fate.Gone:
 		return false, ErrPodGone

@@ -51,6 +51,8 @@ func TestBind(t *testing.T) {
 			[]reply{{err: errConflict, lost: true}}, nil, "a bind lookup bind bound"),
 		"conflict because another scheduler was first": one(
 			[]reply{{overtaken: true}}, nil, "a bind lookup -a released(bind failed)"),
+		"conflict because another scheduler chose the same node": one(
+			[]reply{{overtaken: true, here: true}}, nil, "a bind lookup -a released(bind failed)"),
 		"conflict with an own Binding that arrived unseen": one(
 			[]reply{{err: errCut, late: 5 * time.Second}, {takes: 10 * time.Second}}, nil, "a bind lookup bind lookup bound"),
 		"forbidden by an API server that starts": one(

@@ -84,8 +84,8 @@ type reply struct {
 	late  time.Duration
 	// terminates makes the pod's deletion begin right after the answer.
 	terminates bool
-	// overtaken makes another scheduler bind the pod to another node first.
-	overtaken bool
+	// overtaken makes another scheduler bind the pod first, to another node, or to the member's node if here is set.
+	overtaken, here bool
 }
 
 type pod struct {
@@ -101,8 +101,9 @@ type pod struct {
 	well    int
 	calls   struct{ binds, lookups int }
 	undos   map[int]int
-	// on is the node to which the pod is bound in the API server.
+	// on is the node to which the pod is bound in the API server, and foreign reports whether another scheduler bound it.
 	on        string
+	foreign   bool
 	gone      bool
 	cancelled time.Time
 	submitted bool
@@ -205,7 +206,7 @@ func (w *harness) rollback(p *pod, i int, a act) func(context.Context, *api.Task
 		var err error
 		w.at(p, func() {
 			w.expect(p, !p.running, "rollback of %s while a step runs", a.plugin)
-			w.expect(p, !p.bound && !p.released && p.on != p.Node, "rollback of %s in a wrong state", a.plugin)
+			w.expect(p, !p.bound && !p.released && !p.landed(), "rollback of %s in a wrong state", a.plugin)
 			w.expectGoing(p, "-"+a.plugin)
 			w.expect(p, p.owed() == i, "rollback of %s out of turn, step %d is owed one", a.plugin, p.owed())
 			if n := p.undos[i]; n < len(a.undo) {

@@ -222,7 +222,7 @@ func (d dice) reply() reply {
 	case 5:
 		r.err = []error{errForbidden, errInvalid}[d.IntN(2)]
 	case 6:
-		r.overtaken = d.chance(30)
+		r.overtaken, r.here = d.chance(30), d.chance(50)
 	case 7:
 		r.takes = time.Minute // past the deadline of the call
 	}
@@ -279,7 +279,7 @@ func (w *harness) checkEnd() {
 		w.expect(p, !abandoned || !w.engine.going(), "never settled")
 		w.expect(p, p.held == (p.bound || abandoned), "holds resources: %v, bound: %v", p.held, p.bound)
 		if p.submitted && !p.gone && !abandoned {
-			w.expect(p, p.bound == (p.on == p.Node), "bound for the ledger: %v, is on %q", p.bound, p.on)
+			w.expect(p, p.bound == p.landed(), "bound for the ledger: %v, is on %q", p.bound, p.on)
 		}
 		w.expect(p, p.delayed == "" || abandoned, "still said to wait: %s", p.delayed)
 		w.expect(p, p.submitted || len(p.trace) == 0, "touched and not submitted")

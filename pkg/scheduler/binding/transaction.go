@@ -136,6 +136,9 @@ type PodBinding struct {
 	Gone bool
 	// Node is the node that the pod is bound to; empty for a pod that is not bound.
 	Node string
+	// Foreign reports whether another client has bound the pod: the pod has none of the annotations that the member's
+	// Binding adds.
+	Foreign bool
 }
 
 // Ledger records which members hold resources. The engine calls its methods from its own goroutines. They must not

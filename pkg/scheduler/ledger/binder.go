@@ -54,7 +54,8 @@ func (b *binder) claimsDevices(pod *v1.Pod) bool {
 	return claims
 }
 
-// GetBinding reads the member's pod from the API server.
+// GetBinding reads the member's pod from the API server. A pod without any of the staged annotations was bound by another
+// client; a single one may have been changed after the member's own Binding.
 func (b *binder) GetBinding(ctx context.Context, m *binding.Member) (binding.PodBinding, error) {
 	pod := m.Task.Pod
 	live, err := b.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
@@ -67,5 +68,18 @@ func (b *binder) GetBinding(ctx context.Context, m *binding.Member) (binding.Pod
 	if live.UID != pod.UID {
 		return binding.PodBinding{Gone: true}, nil
 	}
-	return binding.PodBinding{Node: live.Spec.NodeName, Gone: live.Spec.NodeName == "" && live.DeletionTimestamp != nil}, nil
+	bound := live.Spec.NodeName != ""
+	return binding.PodBinding{
+		Node: live.Spec.NodeName, Foreign: bound && lacksAll(live, m.StagedAnnotations()), Gone: !bound && live.DeletionTimestamp != nil,
+	}, nil
+}
+
+// lacksAll reports whether the pod has none of the staged annotations, of which there is at least one.
+func lacksAll(pod *v1.Pod, staged map[string]string) bool {
+	for key, value := range staged {
+		if has, ok := pod.Annotations[key]; ok && has == value {
+			return false
+		}
+	}
+	return len(staged) > 0
 }

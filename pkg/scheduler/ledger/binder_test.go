@@ -99,4 +99,45 @@ func TestGetBinding(t *testing.T) {
 	}
 }
 
+// TestABindingOfAnotherClientLacksTheAnnotations checks that a pod that another client bound to the member's node is
+// distinguished from a pod that the member's own Binding has bound, by the annotations that came with it.
+func TestABindingOfAnotherClientLacksTheAnnotations(t *testing.T) {
+	tests := map[string]struct {
+		bind func(w *harness, m *binding.Member) error
+		want binding.PodBinding
+	}{
+		"its own Binding": {func(w *harness, m *binding.Member) error {
+			return w.binder().Bind(t.Context(), m)
+		}, binding.PodBinding{Node: "n"}},
+		"its own Binding, of which an annotation was removed": {func(w *harness, m *binding.Member) error {
+			w.cluster.Put(pod(0).Node("n").Annotation("b", "2").Obj())
+			return nil
+		}, binding.PodBinding{Node: "n"}},
+		"another client": {func(w *harness, m *binding.Member) error {
+			w.cluster.Put(pod(0).Node("n").Annotation("b", "3").Obj())
+			return nil
+		}, binding.PodBinding{Node: "n", Foreign: true}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, func(t *testing.T, w *harness) {
+				w.gangOf(1, 1)
+				m := w.reserved()
+				m.Stage("a", "1")
+				m.Stage("b", "2")
+				if err := tt.bind(w, m); err != nil {
+					t.Fatal(err)
+				}
+				got, err := w.binder().GetBinding(t.Context(), m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("fate (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 func (w *harness) binder() *binder { return &binder{w.cluster.Kube, w.watched.pods} }
