@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
 	nodeinfov1alpha1 "volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1"
+	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -143,7 +144,7 @@ func TestTables(t *testing.T) {
 // field and in the PodGroup's annotation. Separate calls record these two.
 func TestASessionSeesTheHyperNodeThatWasNoted(t *testing.T) {
 	b := newBooks(t)
-	b.Tables.Queues[schedtest.Queue] = &api.QueueInfo{UID: schedtest.Queue, Name: schedtest.Queue}
+	b.Tables.ShowQueue(&scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Queue}})
 	decided := b.open().Jobs[gang].Clone()
 	decided.AllocatedHyperNode = "leaf"
 	b.Jobs.NoteHyperNodes(decided)

@@ -75,7 +75,9 @@ func (b *Books) rest(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 		CSINodesStatus: maps.Clone(b.Nodes.csiStatuses),
 	}
 	for id, queue := range b.Tables.Queues {
-		given.Queues[id] = queue.Clone()
+		own, object := queue.Clone(), *queue.Queue
+		own.Queue = &object // upstream's sessions write the queue's status
+		given.Queues[id] = own
 	}
 	for _, quotas := range b.Tables.Quotas {
 		info := quotas.Snapshot()
