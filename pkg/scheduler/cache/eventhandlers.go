@@ -223,7 +223,7 @@ func (ch *changes) podGroupAdded(obj any) {
 }
 
 // podGroupUpdated wakes the loop for changes of the fields that users write. It ignores the status, which this
-// scheduler itself writes.
+// scheduler itself writes. A PodGroup whose new owner selects another scheduler counts as deleted.
 func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1beta1.PodGroup)
 	after, ok2 := newObj.(*v1beta1.PodGroup)
@@ -233,6 +233,10 @@ func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 		return
 	}
 	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
+		return
+	}
+	if ch.responsible.forOwned(before) && !ch.responsible.forOwned(after) { // another scheduler handles the gang from now on
+		ch.podGroupDeleted(before)
 		return
 	}
 	ch.showGroup(after)

@@ -12,14 +12,11 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/features"
-	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// showGroup writes the PodGroup to the books. If the PodGroup now belongs to another scheduler, showGroup removes it
-// from the books.
+// showGroup writes the PodGroup to the books, unless it belongs to another scheduler.
 func (ch *changes) showGroup(shown *v1beta1.PodGroup) {
 	if !ch.responsible.forOwned(shown) {
-		ch.books.Jobs.HideGroup(api.JobID(shown.Namespace + "/" + shown.Name))
 		return
 	}
 	if err := ch.books.Jobs.ShowGroup(shown); err != nil {
