@@ -102,6 +102,12 @@ func setEvicted(live *v1.Pod, why, message string) (changed bool) {
 	return changed
 }
 
+// isGone reports whether the pod, by UID, no longer exists. It returns false if the API server does not answer.
+func (e *Evictor) isGone(ctx context.Context, pod *v1.Pod) bool {
+	live, err := e.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && live.UID != pod.UID
+}
+
 // delete deletes the pod, by UID, and retries errors that may pass.
 func (e *Evictor) delete(pod *v1.Pod) error {
 	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6}
@@ -111,8 +117,10 @@ func (e *Evictor) delete(pod *v1.Pod) error {
 		defer cancel()
 		last = e.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
 		switch {
-		case last == nil, apierrors.IsNotFound(last), apierrors.IsConflict(last): // a conflict means a newer pod of that name
+		case last == nil, apierrors.IsNotFound(last):
 			return true, nil
+		case apierrors.IsConflict(last): // usually because a newer pod has the name
+			return e.isGone(ctx, pod), nil
 		case apierrors.IsInvalid(last):
 			return false, last
 		default: // all other errors are retried, even Forbidden: an API server returns it for each request right after its start

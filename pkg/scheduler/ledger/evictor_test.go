@@ -91,12 +91,15 @@ func TestAnEvictedPodGetsItsConditionsAfterAConflict(t *testing.T) {
 func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 	broken := apierrors.NewInternalError(errBroken)
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
 	tests := map[string]struct {
 		before []v1.PodCondition
 		// statusErr is the error of the status update. fails are the errors of successive deletions, which are
 		// accepted afterwards.
 		statusErr error
 		fails     []error
+		// replaced makes a newer pod take the victim's name.
+		replaced  bool
 		wantErr   bool
 		deletions int
 	}{
@@ -105,7 +108,9 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 		"the status cannot be written":       {statusErr: broken, deletions: 1},
 		"the deletion fails at first":        {fails: []error{broken, broken}, deletions: 3},
 		"the pod is gone":                    {fails: []error{apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p0")}, deletions: 1},
-		"another pod has its name":           {fails: []error{apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p0", errBroken)}, deletions: 1},
+		"another pod has its name":           {fails: []error{conflict}, replaced: true, deletions: 1},
+		"a conflict for another cause":       {fails: []error{conflict, conflict}, deletions: 3},
+		"conflicts that do not end":          {fails: slices.Repeat([]error{conflict}, 10), wantErr: true, deletions: 6},
 		"the deletion is forbidden at first": {fails: []error{forbidden, forbidden}, deletions: 3},
 		"the deletion is forbidden":          {fails: slices.Repeat([]error{forbidden}, 10), wantErr: true, deletions: 6},
 		"the deletion is not valid":          {fails: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p0", nil)}, wantErr: true, deletions: 1},
@@ -116,7 +121,11 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 				w.gangOf(1, 1)
 				victim := pod(0).Node("n").Phase(v1.PodRunning).Obj()
 				victim.Status.Conditions = tt.before
-				kube := fake.NewClientset(victim)
+				live := victim
+				if tt.replaced {
+					live = pod(0).UID("new").Obj()
+				}
+				kube := fake.NewClientset(live)
 				deletions := 0
 				kube.PrependReactor("delete", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
 					deletions++
