@@ -49,10 +49,10 @@ func estimateIn(r *state.Attempt, in *state.PackingInput, set *nodeset.Set) stat
 	if stopped < 0 {
 		return found
 	}
-	if cache, err := e.cache(stopped); err != nil {
+	if results, err := e.results(stopped); err != nil {
 		found.Reason = err.Error()
 	} else {
-		found.Refusals = e.refusals(stopped, cache, r.Members)
+		found.Refusals = e.refusals(stopped, results, r.Members)
 	}
 	return found
 }
@@ -81,19 +81,23 @@ type estimate struct {
 	alone map[int][]int
 }
 
-// cache returns the cache of the class's filter results. A demand of many classes does not keep the caches, because they
-// would take too much memory. An error is the error of the pre-predicate of a task of the class.
-func (e *estimate) cache(class int) (*feasible.ClassCache, error) {
+// results returns the class's filter results. A demand of many classes does not keep them, because they would take too much
+// memory. An error is the error of the pre-predicate of a task of the class.
+func (e *estimate) results(class int) (*feasible.ClassResults, error) {
 	if e.in.Caches != nil {
-		return e.in.Caches[class], nil
+		return e.in.Caches[class].Results, nil
 	}
-	return e.in.Run.Finder.Cache(e.in.Tasks[class][0])
+	cache, err := e.in.Run.Finder.Cache(e.in.Tasks[class][0])
+	if err != nil {
+		return nil, err
+	}
+	return cache.Results, nil
 }
 
 // place adds to the estimate as many tasks of the class as fit on the nodes, and returns their number.
 func (e *estimate) place(class int) int {
 	kind := &e.in.Problem.Classes[class]
-	cache, err := e.cache(class)
+	results, err := e.results(class)
 	if err != nil {
 		return 0
 	}
@@ -109,7 +113,7 @@ func (e *estimate) place(class int) int {
 					left += (room - value) / room
 				}
 			}
-			if (best < 0 || left > most) && cache.FilterResult(node).Copies > 0 {
+			if (best < 0 || left > most) && results.FilterResult(node).Copies > 0 {
 				best, most = place, left
 			}
 		}
@@ -135,12 +139,12 @@ func (e *estimate) put(class, place int) {
 	e.members[e.set.Nodes[place]] = true
 }
 
-// refusals counts the nodes of the set by the reason why they do not take the next task of the class. cache is the
-// cache of the class. already are the nodes with members of the gang that were placed before the estimate.
-func (e *estimate) refusals(class int, cache *feasible.ClassCache, already *state.MemberNodes) *feasible.Refusals {
+// refusals counts the nodes of the set by the reason why they do not take the next task of the class. results are
+// the filter results of the class. already are the nodes with members of the gang that were placed before the estimate.
+func (e *estimate) refusals(class int, results *feasible.ClassResults, already *state.MemberNodes) *feasible.Refusals {
 	request := e.in.Problem.Classes[class].Request
 	member := func(node int32) bool { return e.members[node] || already.Known[node] }
-	return cache.RefusalsBeside(e.set, member, func(place int) []string {
+	return results.RefusalsBeside(e.set, member, func(place int) []string {
 		switch {
 		case !e.members[e.set.Nodes[place]]:
 			return nil

@@ -251,7 +251,7 @@ func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int
 	for _, class := range d.Classes {
 		fits += min(class.Room(set).Total, d.Counts[class]+d.Further[class])
 	}
-	if i := slices.IndexFunc(d.Classes, func(c *feasible.ClassCache) bool { return c.Room(set).Total < d.Counts[c] }); i >= 0 {
+	if i := slices.IndexFunc(d.Classes, func(c *feasible.ClassResults) bool { return c.Room(set).Total < d.Counts[c] }); i >= 0 {
 		short = d.Classes[i]
 	}
 	return min(fits, d.Needed), short.Refusals(set, r.Members.Known)

@@ -13,7 +13,7 @@ import (
 // NeededBy returns a function that reports whether the required pod affinity of the task selects another task. It returns
 // nil if the task needs no other pod: it has no required pod affinity, or fulfils it alone because it selects itself.
 func NeededBy(f *Finder, task *api.TaskInfo) func(other *api.TaskInfo) bool {
-	if !f.antiAffinity.enabled {
+	if !f.evaluator.antiAffinity.enabled {
 		return nil
 	}
 	terms, err := k8sframework.GetAffinityTerms(task.Pod, k8sframework.GetPodAffinityTerms(task.Pod.Spec.Affinity))
@@ -21,7 +21,7 @@ func NeededBy(f *Finder, task *api.TaskInfo) func(other *api.TaskInfo) bool {
 		return nil
 	}
 	selects := func(other *api.TaskInfo) bool {
-		namespace := f.antiAffinity.namespaceLabels(other.Namespace)
+		namespace := f.evaluator.antiAffinity.namespaceLabels(other.Namespace)
 		return !slices.ContainsFunc(terms, func(term fwk.AffinityTerm) bool { return !term.Matches(other.Pod, namespace) })
 	}
 	if selects(task) {

@@ -29,6 +29,8 @@ type sessionAntiAffinity struct {
 	terms   map[string]*antiAffinityTerm
 	// held are the terms of each placed task, with its node's value of the topology label.
 	held map[api.TaskID][]heldTerm
+	// removals counts the tasks that were taken back.
+	removals int
 	// version counts the terms that were added so far. matched caches the terms that match the task that was checked
 	// last, because the same task is checked for many nodes in a row. The cached terms are valid while version is the
 	// same. A term that was removed since has no holders, and so refuses no node.
@@ -103,6 +105,7 @@ func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiA
 
 // remove removes the anti-affinity terms of a task that was taken back.
 func (s *sessionAntiAffinity) remove(task *api.TaskInfo) {
+	s.removals++
 	for _, h := range s.held[task.UID] {
 		if h.holders[h.value]--; h.holders[h.value] > 0 {
 			continue

@@ -6,11 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	"k8s.io/klog/v2"
-	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	"volcano.sh/volcano/pkg/scheduler/conf"
-	vcutil "volcano.sh/volcano/pkg/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -19,124 +15,87 @@ import (
 // errOtherShard is the filter result for nodes outside of this scheduler's shard, in upstream's sharding mode "hard".
 var errOtherShard = errors.New("node(s) outside of this scheduler's NodeShard")
 
-// candidatesKey identifies the CandidateNodes of a class for a set of nodes, and for the jobs that share the results of
-// plugins with scope framework.PerJob.
-type candidatesKey struct {
-	set *nodeset.Set
-	// job is the key of the jobs that share the results of plugins with scope framework.PerJob, whose results apply to
-	// some jobs only. It is empty if all results apply to all jobs.
-	job string
-}
-
 // CandidateNodes are the nodes of a set that take a task of a class by the filter results of cached plugins, best
 // first. Uncached plugins are called later, and may still refuse a node.
 type CandidateNodes struct {
-	finder *Finder
-	key    candidatesKey
-	cache  *ClassCache
-	set    *nodeset.Set
+	evaluator *evaluator
+	results   *ClassResults
+	set       *nodeset.Set
+	perJob    perJobPlugins
+	looks     looks
 	// ranking has the nodes that fit. A node is given by its place: its index in set.Nodes.
-	ranking rankHeap
-	// perJob are the plugins whose results apply to some jobs only (layer cachedPerJob). They are called for the nodes
-	// of the set with the task in representative, which is nil if there are no such plugins.
-	perJob         []conf.Tier
-	representative *representative
-	// together are, by node name, the scores of plugins that score several nodes in one call. scored marks the nodes
-	// that were in such a call. newcomer reports whether a node that scored does not mark has become feasible, because
-	// tasks of a trial were taken back from it.
-	together map[string]float64
-	scored   []bool
-	newcomer bool
-	// keptAway are the nodes that required anti-affinity excludes, with the filter result. The anti-affinity is that of
-	// the class's tasks, or of placed pods against these tasks. Placing more pods only excludes more nodes, so an entry
-	// stays valid until a task is taken back. keptAwayOf is the number of tasks taken back (Finder.takenBack) when the
-	// entries were made.
-	keptAway   map[int32]error
-	keptAwayOf int
+	ranking  rankHeap
+	together scoresTogether
+	keptAway keptAway
 	// state is the number of changes of nodes (nodeset.Index.State) that were processed so far.
 	state int
-	// lookedAt is how many of the set's nodes have been checked. step is the distance between two checked nodes, and
-	// enough is how many feasible nodes are wanted (sampling.go). looked marks the checked nodes, by their index in
-	// set.Nodes.
-	lookedAt, step, enough int
-	looked                 []bool
 	// errors are the filter results on all nodes of the set if none fits. errorsState is the value of the field state
 	// when errors was made.
 	errors      *api.FitErrors
 	errorsState int
 }
 
-func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNodes {
-	nodes := len(key.set.Nodes)
-	enough := f.enough(key.set, c)
+// scoresTogether are scores of plugins that score several nodes in one call.
+type scoresTogether struct {
+	// scores are the sums of these plugins' scores, by node name.
+	scores map[string]float64
+	// scored marks the nodes that were in such a call, by their index in the set's Nodes. newcomer reports whether a node
+	// that scored does not mark has become feasible, because tasks of a trial were taken back from it.
+	scored   []bool
+	newcomer bool
+}
+
+// newCandidateNodes returns the candidates of the class in the set, with no node checked so far. wanted is how many feasible nodes
+// are to be found.
+func newCandidateNodes(results *ClassResults, set *nodeset.Set, perJob perJobPlugins, wanted int) *CandidateNodes {
+	nodes := len(set.Nodes)
 	return &CandidateNodes{
-		finder: f, key: key, cache: c, set: key.set, ranking: newRankHeap(nodes),
-		scored: make([]bool, nodes), looked: make([]bool, nodes), enough: enough, step: stepFor(enough, nodes),
-		state: f.index.State(), errorsState: -1,
+		evaluator: results.evaluator, results: results, set: set, perJob: perJob, looks: newLooks(nodes, wanted), ranking: newRankHeap(nodes),
+		together: scoresTogether{scored: make([]bool, nodes)}, state: results.evaluator.index.State(), errorsState: -1,
 	}
-}
-
-// representative is the task that is passed to plugins whose results apply to some jobs only (PerJob). A result for
-// this task applies to all tasks of its class in the jobs with the same key (candidatesKey.job).
-type representative struct {
-	task *api.TaskInfo
-	// err is the error of the task's pre-predicate.
-	err error
-}
-
-// representativeOf returns the representative of the task's class for jobs with this key: jobs that share the results
-// of plugins with scope PerJob. On the first call for the key, the task becomes the representative.
-func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *representative {
-	if r, ok := c.representatives[jobKey]; ok {
-		return r
-	}
-	r := &representative{task: task}
-	if task != c.task {
-		r.err = c.finder.PrePredicate(task)
-	}
-	c.representatives[jobKey] = r
-	return r
 }
 
 // update brings the candidates up to date with the changes of nodes since the last call of update.
 func (n *CandidateNodes) update() {
-	n.forgetKeptAway()
-	changed := n.finder.index.Changed(n.state)
-	n.state = n.finder.index.State()
+	for node := range n.keptAway.expire(n.evaluator.antiAffinity.removals) {
+		place, _ := n.set.Place(node)
+		n.updatePlace(place)
+	}
+	changed := n.evaluator.index.Changed(n.state)
+	n.state = n.evaluator.index.State()
 	for _, node := range changed {
-		if place, ok := n.set.Place(node); ok && n.looked[place] {
+		if place, ok := n.set.Place(node); ok && n.looks.looked[place] {
 			n.updatePlace(place)
 		}
 	}
-	if n.newcomer {
+	if n.together.newcomer {
 		n.rescoreTogether()
 	}
-	if n.lookedAt < len(n.set.Nodes) && n.ranking.Len() < n.enough {
+	if !n.looks.all() && n.ranking.Len() < n.looks.wanted {
 		n.lookFurther()
 	}
 }
 
 // lookEverywhere checks all nodes of the set. It reports whether some of them had not been checked before.
 func (n *CandidateNodes) lookEverywhere() bool {
-	if n.lookedAt == len(n.set.Nodes) {
+	if n.looks.all() {
 		return false
 	}
-	n.enough = len(n.set.Nodes)
+	n.looks.wanted = len(n.set.Nodes)
 	n.lookFurther()
 	return true
 }
 
-// lookFurther checks further nodes of the set until as many feasible nodes are known as the field enough says.
+// lookFurther checks further nodes of the set until as many feasible nodes are known as wanted.
 func (n *CandidateNodes) lookFurther() {
 	var fresh []*api.NodeInfo
 	var places []int32
-	for fits := n.ranking.Len(); n.lookedAt < len(n.set.Nodes) && fits < n.enough; n.lookedAt++ {
-		place := int32(n.lookedAt * n.step % len(n.set.Nodes))
+	for fits := n.ranking.Len(); !n.looks.all() && fits < n.looks.wanted; {
+		place := n.looks.next()
 		places = append(places, place)
-		n.looked[place] = true
 		if node := n.set.Nodes[place]; n.filterResult(node) == nil {
 			fits++
-			fresh = append(fresh, n.finder.index.Nodes[node])
+			fresh = append(fresh, n.evaluator.index.Nodes[node])
 		}
 	}
 	if len(fresh) == 0 {
@@ -156,8 +115,15 @@ func (n *CandidateNodes) updatePlace(place int32) {
 		n.ranking.drop(place)
 		return
 	}
-	n.newcomer = n.newcomer || !n.scored[place] && !n.finder.layering.nothingCached
-	n.ranking.set(place, rank{class: n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]), score: n.score(node)})
+	n.together.newcomer = n.together.newcomer || !n.together.scored[place] && !n.nothingCached()
+	n.ranking.set(place, rank{class: n.roomClass(node), score: n.score(node)})
+}
+
+// nothingCached reports whether the conf disables caching, so that all plugins are uncached.
+func (n *CandidateNodes) nothingCached() bool { return n.results.layers.nothingCached }
+
+func (n *CandidateNodes) roomClass(node int32) roomClass {
+	return n.evaluator.roomClassOf(n.results.task, n.evaluator.index.Nodes[node])
 }
 
 // filterResult returns why cached plugins, or anti-affinity that excludes the whole class, refuse the node; nil if the
@@ -166,39 +132,25 @@ func (n *CandidateNodes) filterResult(node int32) error {
 	if err := n.cachedFilterResult(node); err != nil {
 		return err
 	}
-	return n.keptAway[node]
+	return n.keptAway.results[node]
 }
 
 // cachedFilterResult returns the filter result of the cached plugins on the node.
 func (n *CandidateNodes) cachedFilterResult(node int32) error {
-	f := n.finder
-	info := f.index.Nodes[node]
-	if options.ServerOpts.ShardingMode == vcutil.HardShardingMode && !f.ssn.NodesInShard.Has(info.Name) {
+	info := n.evaluator.index.Nodes[node]
+	if n.evaluator.otherShard(info) {
 		return errOtherShard
 	}
-	v := n.cache.FilterResult(node)
-	if v.err != nil {
+	if v := n.results.FilterResult(node); v.err != nil {
 		return v.err
 	}
-	if err := n.cache.refusedForGood[node]; err != nil && !f.layering.nothingCached {
+	if n.nothingCached() {
+		return nil
+	}
+	if err := n.results.refusedForGood[node]; err != nil {
 		return err
 	}
-	if f.layering.nothingCached {
-		return nil
-	}
-	return n.perJobFilterResult(info)
-}
-
-// perJobFilterResult returns the filter result, on the node, of the plugins whose results apply to some jobs only.
-func (n *CandidateNodes) perJobFilterResult(node *api.NodeInfo) error {
-	switch {
-	case n.representative == nil:
-		return nil
-	case n.representative.err != nil:
-		return n.representative.err
-	default:
-		return n.finder.predicate(n.perJob, n.representative.task, node)
-	}
+	return n.perJob.filterResult(n.evaluator, info)
 }
 
 // best returns the index in set.Nodes of the best node. At least one node must fit.
@@ -233,41 +185,61 @@ func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
 // put other members on other nodes.
 func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	n.lookEverywhere()
-	if node := n.set.Nodes[place]; n.keptAway[node] != nil {
-		return n.cachedFilterResult(node) == nil && (!idleOnly || n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]).idle())
+	node := n.set.Nodes[place]
+	if n.keptAway.results[node] != nil {
+		return n.cachedFilterResult(node) == nil && (!idleOnly || n.roomClass(node).idle())
 	}
 	if !n.holds(int32(place), idleOnly) {
 		return false
 	}
-	if !n.finder.layering.nothingCached {
+	if !n.nothingCached() {
 		return true // nodes that cached plugins refuse are not in the ranking
 	}
-	node := n.set.Nodes[place]
-	info := n.finder.index.Nodes[node]
-	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobFilterResult(info) == nil
+	info := n.evaluator.index.Nodes[node]
+	return n.results.refusedForGood[node] == nil && n.evaluator.predicate(n.results.layers.cached, n.results.task, info) == nil &&
+		n.perJob.filterResult(n.evaluator, info) == nil
 }
 
 // Admits reports whether the uncached plugins, too, accept a node for the task. place is the node's index in set.Nodes.
 // The task's pre-predicate must have run. If one of these plugins makes network calls, no plugin is called, and the
 // node counts as accepted.
 func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
-	if !n.cache.OneByOne() || !n.cache.layers.uncachedFilterResults || n.cache.layers.overNetwork {
+	layers := n.results.layers
+	if !layers.oneByOne || !layers.uncachedFilterResults || layers.overNetwork {
 		return true
 	}
-	err := n.finder.uncachedFilterResult(task, n.cache, n.set.Nodes[place])
+	err := n.evaluator.uncachedFilterResult(task, layers, n.set.Nodes[place])
 	if err != nil {
 		n.takeOut(map[int32]error{n.set.Nodes[place]: err})
 	}
 	return err == nil
 }
 
+// takeOut removes from the candidates the nodes that an uncached plugin refuses to all tasks of the class, so that the
+// plugin is not called again for each task. A node that anti-affinity excludes is removed until a task is taken back. A
+// node whose labels or taints exclude the class, or that is cordoned, is removed permanently. refused are the nodes
+// that uncached plugins refused for one task, with the filter result.
+func (n *CandidateNodes) takeOut(refused map[int32]error) {
+	for node, err := range refused {
+		switch {
+		case forGood(err):
+			n.results.refusedForGood[node] = err
+		case hasAntiAffinity(err) && !n.nothingCached():
+			n.keptAway.add(node, err, n.evaluator.antiAffinity.removals)
+		default:
+			continue
+		}
+		place, _ := n.set.Place(node)
+		n.updatePlace(place)
+	}
+}
+
 // fitErrors returns the filter results on every node of the set, for a task that fits on none. All tasks of the class
 // share the returned value.
 func (n *CandidateNodes) fitErrors() *api.FitErrors {
-	if n.errorsState == n.state {
-		return n.errors
+	if n.errorsState != n.state {
+		n.errors, n.errorsState = n.errorsOf(nil), n.state
 	}
-	n.errors, n.errorsState = n.errorsOf(nil), n.state
 	return n.errors
 }
 
@@ -280,7 +252,7 @@ func (n *CandidateNodes) errorsOf(uncached map[int32]error) *api.FitErrors {
 			err = n.filterResult(node)
 		}
 		if err != nil {
-			errs.SetNodeError(n.finder.index.Nodes[node].Name, err)
+			errs.SetNodeError(n.evaluator.index.Nodes[node].Name, err)
 		}
 	}
 	if n.set.Name != "" {
@@ -290,24 +262,20 @@ func (n *CandidateNodes) errorsOf(uncached map[int32]error) *api.FitErrors {
 }
 
 func (n *CandidateNodes) score(node int32) float64 {
-	if n.finder.layering.nothingCached {
+	if n.nothingCached() {
 		return 0
 	}
-	info := n.finder.index.Nodes[node]
-	score := n.cache.score(node) + n.together[info.Name]
-	if n.representative != nil {
-		score += n.finder.nodeScore(n.perJob, n.representative.task, info)
-	}
-	return steady(score)
+	info := n.evaluator.index.Nodes[node]
+	return steady(n.results.score(node) + n.together.scores[info.Name] + n.perJob.nodeScore(n.evaluator, info))
 }
 
 // rescoreTogether scores all feasible nodes again with the plugins that score several nodes in one call.
 func (n *CandidateNodes) rescoreTogether() {
-	n.together, n.newcomer = nil, false
+	n.together.scores, n.together.newcomer = nil, false
 	fit := slices.Clone(n.ranking.places)
 	nodes := make([]*api.NodeInfo, len(fit))
 	for i, place := range fit {
-		nodes[i] = n.finder.index.Nodes[n.set.Nodes[place]]
+		nodes[i] = n.evaluator.index.Nodes[n.set.Nodes[place]]
 	}
 	n.scoreTogether(nodes)
 	for _, place := range fit {
@@ -318,42 +286,50 @@ func (n *CandidateNodes) rescoreTogether() {
 // scoreTogether calls the plugins that score several nodes in one call, for the given nodes. A node keeps its score until it
 // is scored again, although the score may depend on which other nodes were in the call.
 func (n *CandidateNodes) scoreTogether(nodes []*api.NodeInfo) {
-	if n.finder.layering.nothingCached {
+	if n.nothingCached() {
 		return
 	}
-	if n.together == nil {
-		n.together = map[string]float64{}
+	if n.together.scores == nil {
+		n.together.scores = map[string]float64{}
 	}
 	for _, node := range nodes {
-		if number, ok := n.finder.index.In(n.set, node.Name); ok {
+		if number, ok := n.evaluator.index.In(n.set, node.Name); ok {
 			place, _ := n.set.Place(number)
-			n.scored[place] = true
+			n.together.scored[place] = true
 		}
 	}
-	layer := n.cache.layers.cachedScores
-	if framework.HasClaims(n.cache.task.Pod) {
-		layer = n.cache.layers.cached
+	layer := n.results.layers.cachedScores
+	if framework.HasClaims(n.results.task.Pod) {
+		layer = n.results.layers.cached
 	}
-	n.addScoresTogether(layer, n.cache.task, nodes)
-	if n.representative != nil {
-		n.addScoresTogether(n.perJob, n.representative.task, nodes)
-	}
+	n.evaluator.addScoresTogether(layer, n.results.task, nodes, n.together.scores)
+	n.perJob.addScoresTogether(n.evaluator, nodes, n.together.scores)
 }
 
-func (n *CandidateNodes) addScoresTogether(layer []conf.Tier, task *api.TaskInfo, nodes []*api.NodeInfo) {
-	if len(layer) == 0 {
-		return
+// refusals counts the nodes of the set by the reason that stops the task, by cached and uncached filter results. member
+// reports whether a node has members of the task's gang.
+func (n *CandidateNodes) refusals(task *api.TaskInfo, member func(node int32) bool) *Refusals {
+	e, c := n.evaluator, n.results
+	asksUncached := len(c.layers.uncached) > 0 || len(e.antiAffinity.matching(task)) > 0
+	counted := newRefusals()
+	for _, node := range n.set.Nodes {
+		v := c.FilterResult(node)
+		if v.err != nil {
+			counted.add(c.reasonFor(v.err), e.index.Nodes[node], member(node))
+			continue
+		}
+		err := n.filterResult(node)
+		if err == nil && asksUncached {
+			err = e.latestFilterResult(task, c.layers, node)
+		}
+		switch {
+		case err != nil:
+			counted.add(ShortReason(err), e.index.Nodes[node], member(node))
+		case v.Copies == 0:
+			counted.add(c.releasedLater(e.index.Nodes[node]), e.index.Nodes[node], false)
+		default:
+			counted.Takes++
+		}
 	}
-	n.finder.ssn.WithTiers(layer, func() {
-		scores, err := n.finder.ssn.BatchNodeOrderFn(task, nodes)
-		if err != nil {
-			klog.ErrorS(err, "Scoring nodes together failed, using score 0", "pod", klog.KObj(task.Pod))
-			return
-		}
-		for _, node := range nodes {
-			if score := scores[node.Name]; score != 0 {
-				n.together[node.Name] += score
-			}
-		}
-	})
+	return counted.addFragmentation(task.InitResreq, e.index)
 }

@@ -7,14 +7,24 @@
 //
 //   - Class: which tasks are equal. A TaskClass has one class key (classkey.go): everything in a pod on which filter results may depend;
 //     labels and annotations only if plugins read them or selectors name them (labelkeys.go).
-//   - Cache: cached results on nodes for a class. A ClassCache has, per node, the filter result and score of the cached plugins until the
-//     node changes. From these it counts the Room of a set of nodes: how many tasks of the class the set takes at most.
+//   - Cache: what is cached for a class. ClassResults have, per node, the filter result and score of the cached plugins until the
+//     node changes. From these they count the Room of a set of nodes: how many tasks of the class the set takes at most.
 //   - Candidates: the nodes of a set that take one more task of the class, ranked, and kept up to date: after a placement only
 //     the changed nodes are checked again. So a batch of equal tasks is placed in the time of one.
 //   - Choose: the best node for a task. The candidates are checked in rank order with the uncached plugins, until one takes it;
 //     all of them if an uncached plugin scores, too. Accepts checks one node in the same way.
-//   - RefusalsOf, and Refusals of a ClassCache: why nodes do not take a task, in few words and in a fixed order, so that equal
+//   - RefusalsOf, and Refusals of ClassResults: why nodes do not take a task, in few words and in a fixed order, so that equal
 //     sessions report the same.
+//
+// Each type holds and calls only types that are below it in this list:
+//
+//	Finder           the session's classes and caches, and what is forgotten after a job
+//	classifier       finds the TaskClass of a task; a TaskClass holds its ClassCache
+//	nodeSearch       chooses a node for one task among CandidateNodes
+//	ClassCache       the ClassResults of a class, and its CandidateNodes by set
+//	CandidateNodes   the ranked nodes of one set
+//	ClassResults     the results of cached plugins on single nodes
+//	evaluator        calls plugins for one task and node
 //
 // The caller reports each placement by Placed, and each placement that is undone by TakenBack, because required
 // anti-affinity of pods placed in the session keeps other pods away (antiaffinity.go). ForgetJob drops results that apply to one job only.

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	v1helper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	k8snodeaffinity "k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -18,17 +19,26 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
+// reasonPicker picks the reason of a refusal in a fixed order, whatever the order in which upstream called its predicates.
+type reasonPicker struct {
+	checks checks
+	// required is the node selector and required node affinity of pod, the last pod that was asked about. It is kept because
+	// many nodes in a row are explained for one pod.
+	pod      *v1.Pod
+	required nodeaffinity.RequiredNodeAffinity
+}
+
 // oneFilterResult makes a refusal independent of the order in which upstream called its predicates. Upstream calls them
 // in the order of a map, and stops at the first refusal that no eviction resolves. So with several reasons, the result
 // varies. oneFilterResult replaces all reasons by a reason that no eviction resolves, if one exists. Of several such
 // reasons, it takes the first in a fixed order. If checking which of them applies would cost too much, it names all
 // that may apply.
-func (f *Finder) oneFilterResult(task *api.TaskInfo, node *api.NodeInfo, err error) error {
+func (p *reasonPicker) oneFilterResult(task *api.TaskInfo, node *api.NodeInfo, err error) error {
 	var fit *api.FitError
 	if node.Node == nil || !errors.As(err, &fit) {
 		return err
 	}
-	if reason := f.lastingReason(task.Pod, node.Node, fit); reason != "" {
+	if reason := p.lastingReason(task.Pod, node.Node, fit); reason != "" {
 		fit.Status = api.StatusSets{{Code: api.UnschedulableAndUnresolvable, Reason: reason}}
 	}
 	slices.SortStableFunc(fit.Status, func(l, r *api.Status) int { return strings.Compare(l.Reason, r.Reason) })
@@ -36,15 +46,15 @@ func (f *Finder) oneFilterResult(task *api.TaskInfo, node *api.NodeInfo, err err
 }
 
 // lastingReason returns a reason of the Kubernetes predicates that no eviction resolves; empty if the refusal has none.
-func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) string {
+func (p *reasonPicker) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) string {
 	if forGood(fit) {
 		taint, tainted := untolerated(pod, node)
 		switch {
 		case cordoned(pod, node):
 			return nodeunschedulable.ErrReasonUnschedulable
-		case f.checks.taints && tainted:
+		case p.checks.taints && tainted:
 			return fmt.Sprintf("node(s) had untolerated taint {%s: %s}", taint.Key, taint.Value)
-		case f.checks.affinity && !f.selected(pod, node):
+		case p.checks.affinity && !p.selected(pod, node):
 			return k8snodeaffinity.ErrReasonPod
 		}
 	}
@@ -91,18 +101,33 @@ func untolerated(pod *v1.Pod, node *v1.Node) (v1.Taint, bool) {
 	})
 }
 
-// selection is a pod's node selector and required node affinity, parsed. The result for the last pod is kept, because
-// many nodes in a row are explained for one pod.
-type selection struct {
-	pod      *v1.Pod
-	required nodeaffinity.RequiredNodeAffinity
+// selected reports whether the pod's node selector and required affinity match the node.
+func (p *reasonPicker) selected(pod *v1.Pod, node *v1.Node) bool {
+	if p.pod != pod {
+		p.pod, p.required = pod, nodeaffinity.GetRequiredNodeAffinity(pod)
+	}
+	match, err := p.required.Match(node)
+	return match && err == nil
 }
 
-// selected reports whether the pod's node selector and required affinity match the node.
-func (f *Finder) selected(pod *v1.Pod, node *v1.Node) bool {
-	if f.selection.pod != pod {
-		f.selection = selection{pod, nodeaffinity.GetRequiredNodeAffinity(pod)}
-	}
-	match, err := f.selection.required.Match(node)
-	return match && err == nil
+// forGood reports whether the predicates plugin refused the node because of its labels, its taints or being cordoned.
+// These do not change in a session.
+func forGood(err error) bool {
+	return refusedBecause(err, func(reason string) bool {
+		return reason == k8snodeaffinity.ErrReasonPod || reason == nodeunschedulable.ErrReasonUnschedulable ||
+			strings.HasPrefix(reason, "node(s) had untolerated taint {")
+	})
+}
+
+// hasAntiAffinity reports whether the refusal is due to required anti-affinity. Placing more pods does not resolve such a
+// refusal.
+func hasAntiAffinity(err error) bool {
+	return refusedBecause(err, func(reason string) bool {
+		return reason == interpodaffinity.ErrReasonAntiAffinityRulesNotMatch || reason == interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch
+	})
+}
+
+func refusedBecause(err error, of func(reason string) bool) bool {
+	var refusal *api.FitError
+	return errors.As(err, &refusal) && slices.ContainsFunc(refusal.Status, func(s *api.Status) bool { return of(s.Reason) })
 }

@@ -3,17 +3,12 @@
 package feasible
 
 import (
-	"math"
-	"slices"
 	"strings"
 
-	"k8s.io/klog/v2"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
-	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
-	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -29,35 +24,28 @@ const (
 
 // Finder finds nodes for the tasks of one session.
 type Finder struct {
-	ssn       *framework.Session
-	index     *nodeset.Index
-	layering  *layering
-	labelKeys *selectorLabelKeys
-	// antiAffinity is the anti-affinity of the pods placed in the session.
-	antiAffinity *sessionAntiAffinity
-	// takenBack counts how often a placed task was taken back.
-	takenBack int
-	// prePredicates are the plugins, in tiers, whose pre-predicates are called.
-	prePredicates []conf.Tier
-
-	facts       *FactCache
-	classes     map[string]*TaskClass
-	classOfTask map[*api.TaskInfo]*TaskClass
-	keyBuffer   []byte
+	evaluator  *evaluator
+	classifier *classifier
+	sampler    sampler
 	// caching are the classes that have a cache, at most maxCaches.
 	caching   []*TaskClass
 	maxCaches int
-	// perJob are the CandidateNodes that are valid only for the current job.
-	perJob []*CandidateNodes
+	// perJob are the candidates that are valid only for the current job.
+	perJob []jobCandidates
+}
 
-	// sampled reports whether flags that the user has set leave nodes unchecked (sampling.go).
-	sampled bool
-	// rareLooks counts the checks of nodes for tasks of rare classes: classes with few tasks (see enough). maxRareLooks
-	// bounds it.
-	rareLooks   int
-	checks      checks
-	selection   selection
-	overNetwork networkRefusals
+// jobCandidates are candidates in a cache that are valid for one job only.
+type jobCandidates struct {
+	cache *ClassCache
+	key   candidatesKey
+}
+
+// Where says in which set of nodes a node is searched for a task.
+type Where struct {
+	Set *nodeset.Set
+	// ChosenBy is the plugin that named the set's node group, if any. If its filter result applies to some jobs only
+	// (PerJob), the result is not requested, because the plugin accepts all nodes of a group that it names.
+	ChosenBy string
 }
 
 // New returns the finder of a session, for the nodes of the index. defaults are the default values of upstream's flags:
@@ -66,166 +54,124 @@ type Finder struct {
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, facts *FactCache) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
-	f := &Finder{
-		ssn:          ssn,
-		index:        index,
-		layering:     newLayering(ssn, !caching),
-		antiAffinity: newSessionAntiAffinity(ssn),
-		// The pre-predicates of these two plugins of upstream copy every queue, and only the simulations of preempt and reclaim use
-		// the copies. These actions call the pre-predicates themselves.
-		prePredicates: ssn.Signers.TiersWithout(ssn.Tiers, proportion.PluginName, capacity.PluginName),
-		facts:         facts,
-		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
-		sampled:       samplingWanted(defaults),
-		checks:        newChecks(ssn),
+	return &Finder{
+		evaluator:  newEvaluator(ssn, index),
+		classifier: newClassifier(ssn, !caching, facts),
+		sampler:    sampler{all: index.All, byFlags: samplingWanted(defaults)},
+		maxCaches:  max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 	}
-	var pending int
-	f.labelKeys, pending = newSelectorLabelKeys(ssn, f.layering.plugins)
-	f.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
-	facts.beginSession()
-	f.classes = make(map[string]*TaskClass, facts.classes)
-	return f
 }
 
-// Exclude reports whether required anti-affinity of one of the tasks keeps both tasks off the same node. A node without
-// the topology label of the term still takes both.
-func (f *Finder) Exclude(l, r *api.TaskInfo) bool {
-	return f.antiAffinity.excludes(l, r) || f.antiAffinity.excludes(r, l)
-}
+// Class returns the task's class.
+func (f *Finder) Class(task *api.TaskInfo) *TaskClass { return f.classifier.classOf(task) }
 
-// ReadsAnything reports whether a plugin may read any property of a task, so that it may treat tasks of one class differently.
-func (f *Finder) ReadsAnything() bool { return f.layering.readsAnything }
-
-// ChecksPorts reports whether nodes are refused because of a pod's host ports.
-func (f *Finder) ChecksPorts() bool { return f.checks.ports }
+// Expect records a task that is to be placed in the session. It is called once for each task.
+func (f *Finder) Expect(task *api.TaskInfo) { f.classifier.classify(task).expected++ }
 
 // MaxCaches returns how many classes can have a cache at a time.
 func (f *Finder) MaxCaches() int { return f.maxCaches }
 
-// ForgetJob drops results that apply to one job only. It is called when an attempt to place a job or a gang group has
-// ended.
-func (f *Finder) ForgetJob() {
-	for _, c := range f.perJob {
-		delete(c.cache.candidates, c.key)
-		delete(c.cache.representatives, c.key.job)
-	}
-	f.perJob = nil
-}
-
-// Placed records that the task was placed on the node, so that its required anti-affinity keeps other tasks away.
-// TakenBack removes the record.
-func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) { f.antiAffinity.add(task, node) }
-
-// TakenBack removes the anti-affinity terms of a task that was taken back from its node. They then no longer keep other
-// tasks away.
-func (f *Finder) TakenBack(task *api.TaskInfo) {
-	f.antiAffinity.remove(task)
-	f.takenBack++
-}
-
-// PrePredicate runs the plugins' pre-predicates, except slow ones that only prepare for preemption.
-func (f *Finder) PrePredicate(task *api.TaskInfo) (err error) {
-	f.ssn.WithTiers(f.prePredicates, func() { err = f.ssn.PrePredicateFn(task) })
-	return err
-}
-
-// AskCachedAgain calls the plugins with cached filter results again, for this task and node. In that call, some plugins
-// choose the devices that they then reserve for the task.
-func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) error {
-	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
-}
-
-// DecidedByNumbers reports whether only resources and cached filter results decide which nodes take the task:
-// DecidedByClass returns true, and no plugin of this project refuses nodes to the task by a predicate of its own.
-// chosenBy is the plugin that chose the node group or domain in which the task is to be placed; empty for none.
-func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
-	return len(f.OwnFilters(task)) == 0 && f.DecidedByClass(task, chosenBy)
-}
-
-// DecidedByClass reports whether only cached filter results decide which nodes take the task. That is so if no plugin
-// that may refuse nodes is called for each task, and no pod placed in the session keeps the task away by anti-affinity.
-// Also, no plugin may have filter results for the task's job that do not apply to all jobs. Plugin chosenBy does not
-// count, because it chose the node group or domain in which the task is to be placed.
-func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
-	if f.layering.readsAnything || f.layering.nothingCached || f.layering.onTheClock {
-		return false
-	}
-	layers := f.Class(task).layers
-	return !layers.uncachedFilterResults && !f.perJobBut(layers, task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
-}
-
-// OwnFilters returns the plugins of this project that have a predicate of their own for tasks of the task's class.
-func (f *Finder) OwnFilters(task *api.TaskInfo) []string { return f.Class(task).layers.ownFilters }
-
-// PerJobBut reports whether a plugin other than the given plugin refuses nodes to the task for a reason that applies to
-// some jobs only.
-func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
-	return f.perJobBut(f.Class(task).layers, task, plugin)
-}
-
-func (f *Finder) perJobBut(layers *layers, task *api.TaskInfo, plugin string) bool {
-	return slices.ContainsFunc(layers.perJobPlugins, func(p string) bool {
-		return p != plugin && f.ssn.Signers.JobKey(p, f.ssn.Jobs[task.Job]) != ""
-	})
-}
-
-// predicate calls the predicates of the plugins in layer, as upstream's allocate does. A layer has the plugins whose
-// results are cached for equally long.
-func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (err error) {
-	if len(layer) == 0 {
-		return nil
-	}
-	all := f.ssn.Tiers
-	f.ssn.Tiers = layer
-	defer func() { f.ssn.Tiers = all }()
-	return f.oneFilterResult(task, node, f.ssn.PredicateForAllocateAction(task, node))
-}
-
-// nodeScore returns the sum of the scores that the plugins in layer give to the node without comparing it with other
-// nodes. The score of a plugin that fails counts as 0, and the error is logged.
-func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (score float64) {
-	if len(layer) == 0 {
-		return 0
-	}
-	f.ssn.WithTiers(layer, func() {
-		var err error
-		if score, err = f.ssn.NodeOrderFn(task, node); err != nil {
-			klog.ErrorS(err, "Scoring a node failed, using score 0", "pod", klog.KObj(task.Pod), "node", node.Name)
-			score = 0
+// Cache returns the cache of the task's class. If it creates the cache, the task represents the class in it. An error
+// is the error of this task's pre-predicate.
+func (f *Finder) Cache(task *api.TaskInfo) (*ClassCache, error) {
+	class := f.Class(task)
+	if class.cache == nil {
+		if err := f.PrePredicate(task); err != nil {
+			return nil, err
 		}
-	})
-	return score
-}
-
-// uncachedFilterResult returns the filter result for the task itself on a node that the cached filter results accept.
-// It checks the anti-affinity of pods placed in the session, and calls the uncached plugins.
-func (f *Finder) uncachedFilterResult(task *api.TaskInfo, c *ClassCache, node int32) error {
-	if err := f.antiAffinity.filterResult(task, f.index.Nodes[node]); err != nil {
-		return err
+		if len(f.caching) >= f.maxCaches {
+			for _, old := range f.caching {
+				old.cache = nil
+			}
+			f.caching = f.caching[:0]
+		}
+		class.cache = newClassCache(f.evaluator, class, task)
+		f.caching = append(f.caching, class)
 	}
-	return f.predicate(c.layers.uncached, task, f.index.Nodes[node])
+	return class.cache, nil
 }
 
-// steady rounds a sum of scores to the sixth decimal. Upstream adds the scores of plugins in the order of a map, and
-// cached scores are added in another order than new scores. Without rounding, ties would be broken by the last bit of a
-// float.
-func steady(score float64) float64 { return math.Round(score*1e6) / 1e6 }
-
-// Candidates returns the nodes of the set in where that take tasks of the task's class c now, by cached filter results.
+// Candidates returns the nodes of the set in where that take tasks of the task's class now, by cached filter results.
+// c is the cache of the class.
 func (f *Finder) Candidates(task *api.TaskInfo, c *ClassCache, where Where) *CandidateNodes {
-	perJob, jobKey := c.layers.forJob(f.ssn, f.ssn.Jobs[task.Job], where.ChosenBy)
+	ssn := f.evaluator.ssn
+	layer, jobKey := c.Results.layers.forJob(ssn, ssn.Jobs[task.Job], where.ChosenBy)
 	key := candidatesKey{set: where.Set, job: jobKey}
 	nodes, ok := c.candidates[key]
 	if !ok {
-		nodes = newCandidateNodes(f, c, key)
-		if len(perJob) > 0 {
-			nodes.perJob, nodes.representative = perJob, c.representativeOf(task, jobKey)
+		var perJob perJobPlugins
+		if len(layer) > 0 {
+			perJob = perJobPlugins{layer, c.representativeOf(task, jobKey)}
 		}
+		nodes = newCandidateNodes(c.Results, where.Set, perJob, f.sampler.enough(where.Set, c.Results, c.expected))
 		c.candidates[key] = nodes
-		if strings.Contains(key.job, string(task.Job)) {
-			f.perJob = append(f.perJob, nodes)
+		if strings.Contains(jobKey, string(task.Job)) {
+			f.perJob = append(f.perJob, jobCandidates{c, key})
 		}
 	}
 	nodes.update()
 	return nodes
+}
+
+// ForgetJob drops results that apply to one job only. It is called when an attempt to place a job or a gang group has
+// ended.
+func (f *Finder) ForgetJob() {
+	for _, of := range f.perJob {
+		of.cache.forget(of.key)
+	}
+	f.perJob = nil
+}
+
+// Choose returns the best node for the task; c is the cache of its class. Nodes in skip are left out. With idleOnly, the
+// node must have room on idle resources. If there is no such node, Choose returns false and the filter results. The
+// task's pre-predicate must have run.
+func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
+	return nodeSearch{task: task, among: f.Candidates(task, c, where), idleOnly: idleOnly, skip: skip}.choose()
+}
+
+// Accepts returns the node as a choice for the task; false if a filter result refuses the node. c is the cache of the
+// task's class. With idleOnly, the node must have room on idle resources.
+func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node int32, idleOnly bool) (Choice, bool) {
+	return nodeSearch{task: task, among: f.Candidates(task, c, where), idleOnly: idleOnly}.accepts(node)
+}
+
+// PrePredicate runs the plugins' pre-predicates, except slow ones that only prepare for preemption.
+func (f *Finder) PrePredicate(task *api.TaskInfo) error { return f.evaluator.prePredicate(task) }
+
+// AskCachedAgain calls the plugins with cached filter results again, for this task and node. In that call, some plugins
+// choose the devices that they then reserve for the task.
+func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) error {
+	return f.evaluator.predicate(c.Results.layers.cached, task, f.evaluator.index.Nodes[node])
+}
+
+// Placed records that the task was placed on the node, so that its required anti-affinity keeps other tasks away.
+// TakenBack removes the record.
+func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) {
+	f.evaluator.antiAffinity.add(task, node)
+}
+
+// TakenBack removes the anti-affinity terms of a task that was taken back from its node. They then no longer keep other
+// tasks away.
+func (f *Finder) TakenBack(task *api.TaskInfo) { f.evaluator.antiAffinity.remove(task) }
+
+// Exclude reports whether required anti-affinity of one of the tasks keeps both tasks off the same node. A node without
+// the topology label of the term still takes both.
+func (f *Finder) Exclude(l, r *api.TaskInfo) bool {
+	return f.evaluator.antiAffinity.excludes(l, r) || f.evaluator.antiAffinity.excludes(r, l)
+}
+
+// ChecksPorts reports whether nodes are refused because of a pod's host ports.
+func (f *Finder) ChecksPorts() bool { return f.evaluator.checks.ports }
+
+// PodSlots returns how many more pods the node takes. Pods that were evicted in the session do not count.
+func (f *Finder) PodSlots(node *api.NodeInfo) int { return f.evaluator.podSlots(node) }
+
+// RefusalsOf counts the nodes by the reason that stops the task in the current state of a trial. member reports whether a
+// node has members of the task's gang. RefusalsOf returns nil if no nodes were checked yet for tasks of the task's class.
+func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node int32) bool) *Refusals {
+	c := f.Class(task).cache
+	if c == nil {
+		return nil
+	}
+	return f.Candidates(task, c, where).refusals(task, member)
 }

@@ -30,9 +30,11 @@ const (
 // layers are the conf's plugins for a class of tasks, divided by how long their filter results are cached. Each layer has the
 // conf's tiers with only the plugins of that layer, in conf order.
 type layers struct {
-	// If the conf disables caching, uncached has all plugins. The other layers are then used only to choose node groups
-	// and to make packing plans, so that the same groups are tried as with caching.
+	// With nothingCached, uncached has all plugins. The other layers are then used only to choose node groups and to make
+	// packing plans, so that the same groups are tried as with caching.
 	cached, cachedPerJob, uncached []vcconf.Tier
+	// nothingCached reports whether the conf disables caching (layering.nothingCached).
+	nothingCached bool
 	// oneByOne reports whether the results of some plugin cannot be cached for these tasks, regardless of whether the
 	// conf disables caching.
 	oneByOne bool
@@ -143,7 +145,7 @@ func (l *layering) of(task *vcapi.TaskInfo, plain bool) *layers {
 
 // The method make builds the layers from the signature, which has one letter for the layer of each plugin.
 func (l *layering) make(signature string) *layers {
-	made := &layers{signature: signature, oneByOne: strings.ContainsAny(signature, string([]layer{uncached, scoreCached}))}
+	made := &layers{signature: signature, nothingCached: l.nothingCached, oneByOne: strings.ContainsAny(signature, string([]layer{uncached, scoreCached}))}
 	for _, tier := range l.ssn.Tiers {
 		var ofCached, ofScores, ofPerJob, ofUncached vcconf.Tier
 		for _, option := range slices.DeleteFunc(slices.Clone(tier.Plugins), func(o vcconf.PluginOption) bool { return !takesPart(o) }) {

@@ -2,13 +2,7 @@
 
 package feasible
 
-import (
-	"container/heap"
-
-	"volcano.sh/volcano/cmd/scheduler/app/options"
-	"volcano.sh/volcano/pkg/scheduler/api"
-	vcutil "volcano.sh/volcano/pkg/util"
-)
+import "container/heap"
 
 // rank decides a node's position among the candidates: the lower roomClass comes first, then the higher score, then the
 // first name.
@@ -38,19 +32,6 @@ func (r rank) before(other rank) (less, equal bool) {
 		return r.score > other.score, false
 	}
 	return false, true
-}
-
-// roomClassOf returns whether the task fits the node's idle resources or only those being released, and whether the node
-// is in the scheduler's shard. The task must fit one of the two.
-func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
-	class := futureInShard
-	if task.InitResreq.LessEqual(node.Idle, api.Zero) {
-		class = idleInShard
-	}
-	if options.ServerOpts.ShardingMode == vcutil.SoftShardingMode && !f.ssn.NodesInShard.Has(node.Name) {
-		class++
-	}
-	return class
 }
 
 // rankHeap is a heap of nodes of a set, the best first. A node is given by its place: its index in the set's Nodes.

@@ -39,10 +39,8 @@ func TestHowManyNodesAreLookedFor(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := &Finder{index: &nodeset.Index{All: all}, layering: &layering{}}
-			looked := func(expected int) int {
-				return f.enough(all, &ClassCache{layers: &layers{}, task: task, expected: expected})
-			}
+			s := &sampler{all: all}
+			looked := func(expected int) int { return s.enough(all, &ClassResults{layers: &layers{}, task: task}, expected) }
 			for range maxRareLooks { // These classes are not rare.
 				looked(4)
 			}

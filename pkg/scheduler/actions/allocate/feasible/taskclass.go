@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // TaskClass is a set of tasks with one class key. The tasks are equal to every plugin except for their identity and
@@ -21,32 +23,6 @@ type TaskClass struct {
 	cache *ClassCache
 }
 
-// Class returns the task's class.
-func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
-	if class, ok := f.classOfTask[task]; ok {
-		return class
-	}
-	return f.classify(task)
-}
-
-// classify finds the task's class by its class key.
-func (f *Finder) classify(task *api.TaskInfo) *TaskClass {
-	facts := f.facts.factsOf(task)
-	layers := f.layering.of(task, facts.plain) // the layers may also depend on the task's identity
-	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.Signers.VolumeKey, f.ssn.Signers.ClaimKey}, facts), layers.signature...)
-	class, ok := f.classes[string(f.keyBuffer)]
-	if !ok {
-		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.facts.Seed, f.keyBuffer), layers: layers}
-		f.classes[string(f.keyBuffer)] = class
-		f.facts.classes = len(f.classes)
-	}
-	f.classOfTask[task] = class
-	return class
-}
-
-// Expect records a task that is to be placed in the session. It is called once for each task.
-func (f *Finder) Expect(task *api.TaskInfo) { f.classify(task).expected++ }
-
 // Number identifies a class in a session.
 func (c *TaskClass) Number() int { return c.number }
 
@@ -59,22 +35,47 @@ func (c *TaskClass) OneByOne() bool { return c.layers.oneByOne }
 // Cache returns the class's cache; nil when it has none.
 func (c *TaskClass) Cache() *ClassCache { return c.cache }
 
-// Cache returns the cache of the task's class. If it creates the cache, the task represents the class in it. An error
-// is the error of this task's pre-predicate.
-func (f *Finder) Cache(task *api.TaskInfo) (*ClassCache, error) {
-	class := f.Class(task)
-	if class.cache == nil {
-		if err := f.PrePredicate(task); err != nil {
-			return nil, err
-		}
-		if len(f.caching) >= f.maxCaches {
-			for _, old := range f.caching {
-				old.cache = nil
-			}
-			f.caching = f.caching[:0]
-		}
-		class.cache = newClassCache(f, class, task)
-		f.caching = append(f.caching, class)
+// classifier finds the classes of the session's tasks.
+type classifier struct {
+	facts     *FactCache
+	layering  *layering
+	labelKeys *selectorLabelKeys
+	claimKeys claimKeys
+	// classes are the classes found so far, by class key.
+	classes     map[string]*TaskClass
+	classOfTask map[*api.TaskInfo]*TaskClass
+	keyBuffer   []byte
+}
+
+func newClassifier(ssn *framework.Session, nothingCached bool, facts *FactCache) *classifier {
+	c := &classifier{facts: facts, layering: newLayering(ssn, nothingCached), claimKeys: claimKeys{ssn.Signers.VolumeKey, ssn.Signers.ClaimKey}}
+	var pending int
+	c.labelKeys, pending = newSelectorLabelKeys(ssn, c.layering.plugins)
+	c.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
+	facts.beginSession()
+	c.classes = make(map[string]*TaskClass, facts.classes)
+	return c
+}
+
+// classOf returns the task's class.
+func (c *classifier) classOf(task *api.TaskInfo) *TaskClass {
+	if class, ok := c.classOfTask[task]; ok {
+		return class
 	}
-	return class.cache, nil
+	return c.classify(task)
+}
+
+// classify finds the task's class by its class key.
+func (c *classifier) classify(task *api.TaskInfo) *TaskClass {
+	facts := c.facts.factsOf(task)
+	layers := c.layering.of(task, facts.plain) // the layers may also depend on the task's identity
+	c.keyBuffer = append(appendClassKey(c.keyBuffer[:0], task, c.labelKeys, c.claimKeys, facts), layers.signature...)
+	class, ok := c.classes[string(c.keyBuffer)]
+	if !ok {
+		class = &TaskClass{number: len(c.classes), fingerprint: maphash.Bytes(c.facts.Seed, c.keyBuffer), layers: layers}
+		c.classes[string(c.keyBuffer)] = class
+		c.facts.classes = len(c.classes)
+	}
+	c.classOfTask[task] = class
+	return class
 }

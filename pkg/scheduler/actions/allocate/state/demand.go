@@ -26,18 +26,18 @@ const (
 // Demand is the tasks that must be placed for a gang to be ready: their number, and the number of tasks of each known
 // class. The known classes are those in Classes, at most maxDemandClasses.
 type Demand struct {
-	// caches are the caches of filter results of the tasks' classes. They are kept here because the session's
-	// feasible.Finder drops its caches when it has too many.
-	caches  map[*feasible.TaskClass]*feasible.ClassCache
-	Classes []*feasible.ClassCache
+	// results are the filter results of the tasks' classes. They are kept here because the session's feasible.Finder drops
+	// its caches when it has too many.
+	results map[*feasible.TaskClass]*feasible.ClassResults
+	Classes []*feasible.ClassResults
 	// Counts is the number of tasks of each class: of the needed tasks or, if Choice is set, of all tasks from which the
 	// needed ones are chosen.
-	Counts map[*feasible.ClassCache]int
+	Counts map[*feasible.ClassResults]int
 	// Further is, for each class in Classes, the number of tasks with an equal request whose classes are not in
 	// Classes.
-	Further map[*feasible.ClassCache]int
+	Further map[*feasible.ClassResults]int
 	// Beyond is how many tasks of each class follow after the counted tasks in task order.
-	Beyond map[*feasible.ClassCache]int
+	Beyond map[*feasible.ClassResults]int
 	Needed int
 	// Share is the total request of the needed tasks, in dominant shares. If Choice or Unknown is set, it is an estimate: the
 	// average request of the tasks in Counts, times Needed.
@@ -49,7 +49,7 @@ type Demand struct {
 
 // DemandOf returns the smallest demand that makes the job ready, and the tasks that can satisfy it.
 func (r *Attempt) DemandOf() (*Demand, error) {
-	d := &Demand{caches: map[*feasible.TaskClass]*feasible.ClassCache{}, Counts: map[*feasible.ClassCache]int{}, Further: map[*feasible.ClassCache]int{}, Beyond: map[*feasible.ClassCache]int{}, Needed: r.leastNeeded()}
+	d := &Demand{results: map[*feasible.TaskClass]*feasible.ClassResults{}, Counts: map[*feasible.ClassResults]int{}, Further: map[*feasible.ClassResults]int{}, Beyond: map[*feasible.ClassResults]int{}, Needed: r.leastNeeded()}
 	left := 0
 	for _, subJob := range r.Pending.SubJobs {
 		tasks := r.Pending.Tasks[subJob.UID]
@@ -59,11 +59,11 @@ func (r *Attempt) DemandOf() (*Demand, error) {
 			tasks = tasks[:most]
 		}
 		for _, task := range tasks {
-			if len(d.Classes) == maxDemandClasses && d.Counts[d.caches[r.Run.Finder.Class(task)]] == 0 {
+			if len(d.Classes) == maxDemandClasses && d.Counts[d.results[r.Run.Finder.Class(task)]] == 0 {
 				d.addUnknown(task)
 				continue
 			}
-			class, err := r.cacheFor(task, d)
+			class, err := r.resultsFor(task, d)
 			if err != nil {
 				return nil, err
 			}
@@ -74,7 +74,7 @@ func (r *Attempt) DemandOf() (*Demand, error) {
 		}
 	}
 	d.Choice = d.Needed < left
-	slices.SortStableFunc(d.Classes, func(l, o *feasible.ClassCache) int {
+	slices.SortStableFunc(d.Classes, func(l, o *feasible.ClassResults) int {
 		return cmp.Compare(r.Run.DominantShare(o.Task()), r.Run.DominantShare(l.Task()))
 	})
 	counted := 0
@@ -88,17 +88,18 @@ func (r *Attempt) DemandOf() (*Demand, error) {
 	return d, nil
 }
 
-// cacheFor returns the cache of the task's class. For one demand it always returns the same cache.
-func (r *Attempt) cacheFor(task *api.TaskInfo, d *Demand) (*feasible.ClassCache, error) {
+// resultsFor returns the filter results of the task's class. For one demand it always returns the same pointer.
+func (r *Attempt) resultsFor(task *api.TaskInfo, d *Demand) (*feasible.ClassResults, error) {
 	class := r.Run.Finder.Class(task)
-	if known := d.caches[class]; known != nil {
+	if known := d.results[class]; known != nil {
 		return known, nil
 	}
 	cache, err := r.Run.Finder.Cache(task)
-	if err == nil {
-		d.caches[class] = cache
+	if err != nil {
+		return nil, err
 	}
-	return cache, err
+	d.results[class] = cache.Results
+	return cache.Results, nil
 }
 
 // countBeyond adds to d.Beyond the sub-job's tasks after the first tasks (first is their number). If the tasks are of
@@ -118,22 +119,22 @@ func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first 
 		return
 	}
 	for class, count := range c.counts {
-		cache, err := r.cacheFor(c.samples[class], d)
+		results, err := r.resultsFor(c.samples[class], d)
 		if err != nil {
 			d.Unknown = true
 			return
 		}
-		d.Beyond[cache] += count
+		d.Beyond[results] += count
 	}
 	for _, task := range tasks[:first] {
-		d.Beyond[d.caches[r.Run.Finder.Class(task)]]--
+		d.Beyond[d.results[r.Run.Finder.Class(task)]]--
 	}
 }
 
 // addUnknown adds a task whose class is not among the demand's known classes.
 func (d *Demand) addUnknown(task *api.TaskInfo) {
 	d.Unknown = true
-	like := func(c *feasible.ClassCache) bool { return c.Task().InitResreq.Equal(task.InitResreq, api.Zero) }
+	like := func(c *feasible.ClassResults) bool { return c.Task().InitResreq.Equal(task.InitResreq, api.Zero) }
 	if i := slices.IndexFunc(d.Classes, like); i >= 0 {
 		d.Further[d.Classes[i]]++
 	}
@@ -172,7 +173,7 @@ func (d *Demand) nested() bool {
 
 // OneByOne reports whether a needed task is of a class for which some plugin is called for every task.
 func (d *Demand) OneByOne() bool {
-	return slices.ContainsFunc(d.Classes, (*feasible.ClassCache).OneByOne)
+	return slices.ContainsFunc(d.Classes, (*feasible.ClassResults).OneByOne)
 }
 
 // Countable reports whether the number of members that fit into a set can be computed node by node: the members are of

@@ -144,7 +144,7 @@ func anyNode(int, int) bool { return true }
 // ByCachedFilterResults returns a TakesFn for the set that accepts nodes by cached filter results, but ignores results
 // that apply to some jobs only (framework.PerJob).
 func (in *PackingInput) ByCachedFilterResults(set *nodeset.Set) TakesFn {
-	return func(class, place int) bool { return in.Caches[class].FilterResult(set.Nodes[place]).Fits }
+	return func(class, place int) bool { return in.Caches[class].Results.FilterResult(set.Nodes[place]).Fits }
 }
 
 // ProblemOn returns the packing problem on the set, and the numbers of the problem's nodes: the nodes that take a task

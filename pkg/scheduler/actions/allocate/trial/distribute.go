@@ -21,14 +21,14 @@ type share struct {
 // tasks in the tightest node group that takes them. Node groups that already hold members of the job come first. The
 // node groups inside a wider one are filled one after the other, so that tasks with neighboring ranks are close to each
 // other.
-func (p *placer) distribute(c *feasible.ClassCache, tasks int) []share {
+func (p *placer) distribute(c *feasible.ClassResults, tasks int) []share {
 	if p.part.Scope.Group == nil || len(p.part.Scope.Group.Children) == 0 {
 		return []share{{p.part.Scope.Set, tasks}}
 	}
 	return p.distributeOver(p.part.Scope.Group, c, tasks, p.changes.nodes())
 }
 
-func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassCache, tasks int, placed map[int32]bool) []share {
+func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassResults, tasks int, placed map[int32]bool) []share {
 	whole := p.run.GroupSet(g, p.part.Scope.Within)
 	if len(g.Children) == 0 {
 		return []share{{whole, tasks}}
@@ -60,7 +60,7 @@ type groupPart struct {
 
 // partsOf returns the children of the group that have room: first groups that hold members of the job, then by room, most
 // first. placed are the nodes of members placed in this trial.
-func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[int32]bool) []groupPart {
+func (p *placer) partsOf(g *topology.Group, c *feasible.ClassResults, placed map[int32]bool) []groupPart {
 	var parts []groupPart
 	for _, child := range g.Children {
 		set := p.run.GroupSet(child, p.part.Scope.Within)

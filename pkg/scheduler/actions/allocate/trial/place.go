@@ -43,7 +43,7 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 	if err != nil {
 		return p.noteNonePlaced(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:], following)
 	}
-	shares := p.distribute(cache, len(tasks)+following)
+	shares := p.distribute(cache.Results, len(tasks)+following)
 	if last := shares[len(shares)-1]; last.set != p.part.Scope.Set {
 		shares = append(shares, share{p.part.Scope.Set, 0})
 	}
