@@ -100,21 +100,6 @@ func orderKey(order []*api.JobInfo) string {
 	return key
 }
 
-// largestFirst sorts the gangs by the estimated request of the tasks that their minima lack, the largest first. Gangs whose
-// pods another gang needs come before that gang. The estimate is the dominant share of the gang's first pending task,
-// times the number of tasks that its minimum lacks.
-func (u *GroupSearch) largestFirst() []*api.JobInfo {
-	order := slices.Clone(u.Gangs)
-	shares := map[api.JobID]float64{}
-	for _, job := range order {
-		if task := u.pending[job.UID].First(); task != nil {
-			shares[job.UID] = u.run.DominantShare(task) * float64(job.MinAvailable-job.ReadyTaskNum())
-		}
-	}
-	slices.SortStableFunc(order, func(l, r *api.JobInfo) int { return cmp.Compare(shares[r.UID], shares[l.UID]) })
-	return u.neededFirst(order)
-}
-
 // placeInOrder places the gangs one after the other. If a gang finds no room, all gangs are taken back. If explained is
 // set, the explanation of the gang without room is recorded.
 func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *UnplacedGang) {

@@ -3,6 +3,7 @@
 package search
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -40,6 +41,21 @@ type GroupSearch struct {
 // NewGroupSearch returns a search for the gang group. pending are the tasks to be placed, by gang.
 func NewGroupSearch(run *state.Run, gangGroup *binding.GangGroup, pending map[api.JobID]*state.Pending) *GroupSearch {
 	return &GroupSearch{run: run, gangGroup: gangGroup, pending: pending}
+}
+
+// largestFirst sorts the gangs by the estimated request of the tasks that their minima lack, the largest first. Gangs whose
+// pods another gang needs come before that gang. The estimate is the dominant share of the gang's first pending task,
+// times the number of tasks that its minimum lacks.
+func (u *GroupSearch) largestFirst() []*api.JobInfo {
+	order := slices.Clone(u.Gangs)
+	shares := map[api.JobID]float64{}
+	for _, job := range order {
+		if task := u.pending[job.UID].First(); task != nil {
+			shares[job.UID] = u.run.DominantShare(task) * float64(job.MinAvailable-job.ReadyTaskNum())
+		}
+	}
+	slices.SortStableFunc(order, func(l, r *api.JobInfo) int { return cmp.Compare(shares[r.UID], shares[l.UID]) })
+	return u.neededFirst(order)
 }
 
 // PlacedGang is a gang with its trial.
