@@ -231,6 +231,19 @@ func size(amounts, scale []float64) (part float64) {
 	return part
 }
 
+// largestFirst returns the indexes of the classes, the classes with the largest tasks first.
+func (p *Problem) largestFirst() []int {
+	scale := p.scale()
+	order := make([]int, len(p.Classes))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortStableFunc(order, func(l, r int) int {
+		return cmp.Compare(size(p.Classes[r].Request, scale), size(p.Classes[l].Request, scale))
+	})
+	return order
+}
+
 // compareClasses orders classes by their content, so that sorted classes always have the same order.
 func compareClasses(l, r *TaskClass) int {
 	alone := func(k *TaskClass) int {

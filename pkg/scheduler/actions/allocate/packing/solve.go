@@ -244,19 +244,6 @@ func (p *Problem) coarser(classes int) *Problem {
 	return out
 }
 
-// largestFirst returns the indexes of the classes, the classes with the largest tasks first.
-func (p *Problem) largestFirst() []int {
-	scale := p.scale()
-	order := make([]int, len(p.Classes))
-	for k := range order {
-		order[k] = k
-	}
-	slices.SortStableFunc(order, func(l, r int) int {
-		return cmp.Compare(size(p.Classes[r].Request, scale), size(p.Classes[l].Request, scale))
-	})
-	return order
-}
-
 // bestFit places the tasks one by one, the largest first, each on the node with the least room left beside the task. It
 // leaves out tasks that find no room.
 func (p *Problem) bestFit(left *int) Plan {
