@@ -8,6 +8,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/explain"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/search"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -34,46 +35,46 @@ func (s *scheduler) scheduleGangGroup(job *api.JobInfo) (taken bool) {
 // of the gangs cannot be placed now, it places none of them.
 func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	began := s.run.Now()
-	u := search.NewGroupSearch(s.run, gangGroup, s.waiting.pending)
+	group := explain.NewGangGroup(s.run, gangGroup, s.waiting.pending)
 	for _, terms := range gangGroup.Gangs {
 		job := s.run.Session.Jobs[terms.Gang]
 		reason, lacks := s.groupBlockedBy(terms.Gang, job)
 		if reason != "" {
-			u.ExplainBlocked(terms.Gang, reason)
+			group.Blocked(terms.Gang, reason)
 			return groupWaits
 		}
 		if lacks {
-			u.Gangs = append(u.Gangs, job)
+			group.Gangs = append(group.Gangs, job)
 		}
 	}
-	if len(u.Gangs) == 0 {
+	if len(group.Gangs) == 0 {
 		return groupPlaced
 	}
-	defer s.run.Pauses.KeepNominees(s.waiting.pending, u.Gangs)()
+	defer s.run.Pauses.KeepNominees(s.waiting.pending, group.Gangs)()
 	defer s.run.Finder.ForgetJob()
-	if u.Reuse() {
+	if group.Reuse() {
 		return groupWaits
 	}
-	if !s.run.HasTurn(u.Gangs) {
-		u.Repeat()
+	if !s.run.HasTurn(group.Gangs) {
+		group.Repeat()
 		return groupWaits
 	}
-	placed, failed := u.Solve()
+	placed, unplaced := search.NewGroupSearch(s.run, group.Gangs, s.waiting.pending).Solve()
 	switch {
 	case placed == nil:
-		u.Explain(failed)
-		s.run.ChargeAttempt(u.Gangs, began)
+		group.Unplaced(unplaced)
+		s.run.ChargeAttempt(group.Gangs, began)
 		return groupWaits
 	case placed.Outcome() == trial.Pipelined:
-		s.run.ChargeAttempt(u.Gangs, began)
-		s.run.NoteWaiting(u.Gangs)
+		s.run.ChargeAttempt(group.Gangs, began)
+		s.run.NoteWaiting(group.Gangs)
 		noteHolds(s.run, placed, false)
 		return groupWaits
 	}
 	for _, p := range placed {
 		finish(p.Attempt, p.Result)
 	}
-	s.waiting.reorder(u.Gangs)
+	s.waiting.reorder(group.Gangs)
 	return groupPlaced
 }
 

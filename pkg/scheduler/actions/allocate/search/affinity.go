@@ -50,15 +50,15 @@ func (u *GroupSearch) neededFirst(order []*api.JobInfo) []*api.JobInfo {
 // findNeeds returns the pairs of gangs of the gang group in which the first gang needs pods of the second.
 func (u *GroupSearch) findNeeds() map[needs]bool {
 	found, looks := map[needs]bool{}, 0
-	if !slices.ContainsFunc(u.Gangs, hasAffinity) {
+	if !slices.ContainsFunc(u.gangs, hasAffinity) {
 		return found
 	}
 	all, tasks := 0, map[api.JobID][]*api.TaskInfo{}
-	for _, job := range u.Gangs {
+	for _, job := range u.gangs {
 		tasks[job.UID] = u.different(job)
 		all += len(tasks[job.UID])
 	}
-	for _, job := range u.Gangs {
+	for _, job := range u.gangs {
 		for _, task := range tasks[job.UID] {
 			if task.Pod.Spec.Affinity == nil {
 				continue
@@ -67,7 +67,7 @@ func (u *GroupSearch) findNeeds() map[needs]bool {
 				return map[needs]bool{}
 			}
 			needed := feasible.NeededBy(u.run.Finder, task)
-			for _, other := range u.Gangs {
+			for _, other := range u.gangs {
 				if needed != nil && other != job && slices.ContainsFunc(tasks[other.UID], needed) {
 					found[needs{job.UID, other.UID}] = true
 				}

@@ -3,9 +3,7 @@
 package search
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -66,7 +64,7 @@ func neededBestEffort(r *state.Attempt, result *trial.Result, opts state.Options
 	if result.Outcome == trial.NotPlaced || !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(job) {
 		return nil
 	}
-	rest := pendingBestEffort(job)
+	rest := state.PendingBestEffort(job)
 	placed := func(task *api.TaskInfo) bool {
 		return api.AllocatedStatus(task.Status) || task.Status == api.Succeeded || result.Outcome == trial.Pipelined && task.Status == api.Pipelined
 	}
@@ -108,19 +106,6 @@ func belowMinimum(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 		}
 	}
 	return all < job.MinAvailable
-}
-
-// pendingBestEffort returns the job's tasks that action backfill is to place, sorted by name. Tasks with scheduling gates
-// are included.
-func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
-	var tasks []*api.TaskInfo
-	for _, task := range job.TaskStatusIndex[api.Pending] {
-		if task.BestEffort {
-			tasks = append(tasks, task)
-		}
-	}
-	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int { return cmp.Compare(l.Name, r.Name) })
-	return tasks
 }
 
 // unfitBestEffort returns which of the tasks fit nowhere beside the tasks placed in the result. It checks each task by
@@ -177,7 +162,7 @@ func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *trial.Result,
 
 // LacksBestEffort returns why action backfill cannot complete a gang that counts as ready; empty if it can.
 func LacksBestEffort(run *state.Run, job *api.JobInfo) string {
-	if len(pendingBestEffort(job)) == 0 {
+	if len(state.PendingBestEffort(job)) == 0 {
 		return ""
 	}
 	run.Session.SetCurrentJob(job.UID)

@@ -27,10 +27,10 @@ const (
 	maxGangTrials = 512
 )
 
-// Solve places all gangs of the group, or none. If it places none, it returns a gang that found no room.
-func (u *GroupSearch) Solve() (PlacedGangs, *UnplacedGang) {
-	var first *UnplacedGang
-	u.idleOnlyUntil = u.run.Pauses.Until(u.pending, u.Gangs...)
+// Solve places all gangs of the group, or none. If it places none, it returns why.
+func (u *GroupSearch) Solve() (PlacedGangs, explain.UnplacedGroup) {
+	var first *explain.UnplacedGang
+	u.idleOnlyUntil = u.run.Pauses.Until(u.pending, u.gangs...)
 	for _, u.idleOnly = range []bool{true, false} {
 		if !u.idleOnly && (!u.idleOnlyUntil.IsZero() || !u.run.Index.Releases(u.run.Index.All)) {
 			break
@@ -40,18 +40,18 @@ func (u *GroupSearch) Solve() (PlacedGangs, *UnplacedGang) {
 		}
 		placed, failed := u.solveNow(first == nil)
 		if placed != nil {
-			return placed, nil
+			return placed, explain.UnplacedGroup{}
 		}
 		first = cmp.Or(first, failed)
 	}
-	return nil, first
+	return nil, explain.UnplacedGroup{Failed: first, Lacking: u.lacking, Incomplete: u.incomplete}
 }
 
 // solveNow tries to place the gangs in a few orders, then in other node groups, then by one packing plan for all gangs.
 // If explained is set, the explanation of the first unplaced gang is recorded.
-func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
+func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *explain.UnplacedGang) {
 	order := u.largestFirst()
-	var first *UnplacedGang
+	var first *explain.UnplacedGang
 	tried := map[string]bool{}
 	for range min(maxGangOrders, len(order)+1) {
 		placed, failed := u.placeInOrder(order, explained && first == nil)
@@ -59,14 +59,14 @@ func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 			return placed, nil
 		}
 		first = cmp.Or(first, failed)
-		if failed.beside == 0 {
+		if failed.Beside == 0 {
 			return nil, first // the gang has no room even without the other gangs
 		}
 		if len(tried) == 0 && !u.acquireOrders() {
 			return nil, first
 		}
 		tried[orderKey(order)] = true
-		i := slices.Index(order, failed.job)
+		i := slices.Index(order, failed.Job)
 		order = u.neededFirst(slices.Concat(order[i:i+1], order[:i], order[i+1:]))
 		if tried[orderKey(order)] {
 			break
@@ -82,13 +82,13 @@ func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 // gangs. If the budget is used up, the searches of gang groups and gangs take turns, one in each session.
 func (u *GroupSearch) acquireOrders() bool {
 	tasks := 0
-	for _, job := range u.Gangs {
+	for _, job := range u.gangs {
 		tasks += len(job.TaskStatusIndex[api.Pending])
 	}
-	if u.run.CrossSession.Orders.AcquireAll(u.run.SearchOf(u.Gangs[0], "orders", u.idleOnly), min(tasks*maxGangOrders, crosssession.MaxFurtherLooks)) {
+	if u.run.CrossSession.Orders.AcquireAll(u.run.SearchOf(u.gangs[0], "orders", u.idleOnly), min(tasks*maxGangOrders, crosssession.MaxFurtherLooks)) {
 		return true
 	}
-	u.cut = true
+	u.incomplete = true
 	return false
 }
 
@@ -102,12 +102,12 @@ func orderKey(order []*api.JobInfo) string {
 
 // placeInOrder places the gangs one after the other. If a gang finds no room, all gangs are taken back. If explained is
 // set, the explanation of the gang without room is recorded.
-func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *UnplacedGang) {
+func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *explain.UnplacedGang) {
 	var placed PlacedGangs
 	for _, job := range order {
 		gang, reason := u.place(job, nil, explained)
 		if gang == nil {
-			failed := &UnplacedGang{job: job, reason: reason, explanation: u.run.Session.Explanation(job.UID), beside: len(placed)}
+			failed := &explain.UnplacedGang{Job: job, Reason: reason, Explanation: u.run.Session.Explanation(job.UID), Beside: len(placed)}
 			placed.discard()
 			return nil, failed
 		}
@@ -138,7 +138,7 @@ func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, 
 	if explained {
 		explain.RecordUnplaced(r)
 	}
-	u.cut = u.cut || r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers()
+	u.incomplete = u.incomplete || r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers()
 	reason, _ := u.run.Session.PendingReason(job.UID)
 	return nil, reason
 }

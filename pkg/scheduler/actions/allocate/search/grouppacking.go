@@ -32,7 +32,7 @@ type packedGang struct {
 // a bound. Trials that place one gang after the other miss such plans if gangs share nodes.
 func (u *GroupSearch) placeByPlan() PlacedGangs {
 	var all []*packedGang
-	for _, job := range u.Gangs {
+	for _, job := range u.gangs {
 		g := u.packedGang(job)
 		if g == nil {
 			return nil
@@ -106,8 +106,8 @@ func (u *GroupSearch) placePacked(all []*packedGang, left *int) PlacedGangs {
 		if plans > 0 {
 			*left--
 		}
-		found, done := u.run.CrossSession.Solve(problem, u.run.SearchOf(u.Gangs[0], "packed", u.idleOnly), maxAssignments)
-		u.cut = u.cut || !done
+		found, done := u.run.CrossSession.Solve(problem, u.run.SearchOf(u.gangs[0], "packed", u.idleOnly), maxAssignments)
+		u.incomplete = u.incomplete || !done
 		if found.Answer != packing.Fits {
 			return nil
 		}
@@ -153,7 +153,7 @@ func (u *GroupSearch) placeAs(all []*packedGang, planned map[api.TaskID]int32) (
 			return trial.ResultOf(subJob, done)
 		})
 		if result.Outcome == trial.NotPlaced {
-			u.cut = true // the plan fits the resources, so this failure has a cause outside of GroupSearch.fingerprint
+			u.incomplete = true // the plan fits the resources, so this failure has a cause outside of the fingerprint of the gang group (explain.GangGroup)
 			placed.discard()
 			return nil, refused
 		}
@@ -180,7 +180,7 @@ func (u *GroupSearch) problemOf(all []*packedGang) (*packing.Problem, []gangClas
 			k, known := at[class]
 			if !known {
 				cache, err := u.run.Finder.Cache(task)
-				u.cut = u.cut || err != nil // GroupSearch.fingerprint does not cover why a pre-predicate fails
+				u.incomplete = u.incomplete || err != nil // the fingerprint of the gang group does not cover why a pre-predicate fails
 				if err != nil || len(classes) == state.MaxPackingClasses || state.HasHostPorts(task.Pod) {
 					return nil, nil, nil
 				}

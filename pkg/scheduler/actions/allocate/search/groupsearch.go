@@ -11,43 +11,37 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // GroupSearch is one search for room for the gangs of a gang group.
 type GroupSearch struct {
-	run       *state.Run
-	gangGroup *binding.GangGroup
-	pending   map[api.JobID]*state.Pending
-	// Gangs are the gangs to be placed.
-	Gangs []*api.JobInfo
+	run *state.Run
+	// gangs are the gangs to be placed. pending are their tasks to be placed, by gang.
+	gangs   []*api.JobInfo
+	pending map[api.JobID]*state.Pending
 	// idleOnly reports whether only idle resources count, and not resources being released.
 	idleOnly bool
 	// idleOnlyUntil is the end of the pause in which the gangs are placed on idle resources only
 	// (state.Attempt.IdleOnlyUntil); zero for none.
 	idleOnlyUntil time.Time
-	// fingerprint is a hash of everything that the result depends on; 0 if a part of it cannot be compared between
-	// sessions. cut reports whether the search was incomplete: the session's search budget (crosssession.Budget) was
-	// too small, or a gang failed for a reason that the fingerprint does not cover.
-	fingerprint uint64
-	cut         bool
-	// lacking is why arithmetic on resources excludes that the gangs have room together; empty if it does not exclude it.
-	lacking string
+	// incomplete and lacking are the fields Incomplete and Lacking of the result (explain.UnplacedGroup).
+	incomplete bool
+	lacking    string
 	// needs has the gangs that need pods of another gang; nil until it is computed.
 	needs map[needs]bool
 }
 
-// NewGroupSearch returns a search for the gang group. pending are the tasks to be placed, by gang.
-func NewGroupSearch(run *state.Run, gangGroup *binding.GangGroup, pending map[api.JobID]*state.Pending) *GroupSearch {
-	return &GroupSearch{run: run, gangGroup: gangGroup, pending: pending}
+// NewGroupSearch returns a search for the gangs, which are the gangs of a gang group that are to be placed. pending are
+// the tasks to be placed, by gang.
+func NewGroupSearch(run *state.Run, gangs []*api.JobInfo, pending map[api.JobID]*state.Pending) *GroupSearch {
+	return &GroupSearch{run: run, gangs: gangs, pending: pending}
 }
 
 // largestFirst sorts the gangs by the estimated request of the tasks that their minima lack, the largest first. Gangs whose
 // pods another gang needs come before that gang. The estimate is the dominant share of the gang's first pending task,
 // times the number of tasks that its minimum lacks.
 func (u *GroupSearch) largestFirst() []*api.JobInfo {
-	order := slices.Clone(u.Gangs)
+	order := slices.Clone(u.gangs)
 	shares := map[api.JobID]float64{}
 	for _, job := range order {
 		if task := u.pending[job.UID].First(); task != nil {
@@ -88,12 +82,4 @@ func (p PlacedGangs) Outcome() trial.Outcome {
 		}
 	}
 	return trial.Ready
-}
-
-// UnplacedGang is a gang that found no room, the reason, and the number of gangs of its gang group that were placed before it.
-type UnplacedGang struct {
-	job         *api.JobInfo
-	reason      framework.PendingReason
-	explanation *framework.GangExplanation
-	beside      int
 }

@@ -270,3 +270,16 @@ func ByOrder[T any](first func(l, r any) bool) func(l, r T) int {
 		}
 	}
 }
+
+// PendingBestEffort returns the job's tasks that action backfill is to place, sorted by name. Tasks with scheduling gates
+// are included.
+func PendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
+	var tasks []*api.TaskInfo
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if task.BestEffort {
+			tasks = append(tasks, task)
+		}
+	}
+	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int { return cmp.Compare(l.Name, r.Name) })
+	return tasks
+}
