@@ -20,25 +20,25 @@ type share struct {
 // distribute divides tasks of a class over the scope: over as few node groups of each level as possible, with the last
 // tasks in the tightest node group that takes them. Node groups that already hold members of the job come first. The
 // node groups inside a wider one are filled one after the other, so that tasks with neighboring ranks are close to each
-// other.
-func (p *placer) distribute(c *feasible.ClassResults, tasks int) []share {
-	if p.part.Scope.Group == nil || len(p.part.Scope.Group.Children) == 0 {
-		return []share{{p.part.Scope.Set, tasks}}
+// other. made are the placements of the present trial.
+func (s *Part) distribute(c *feasible.ClassResults, tasks int, made *Changes) []share {
+	if s.Scope.Group == nil || len(s.Scope.Group.Children) == 0 {
+		return []share{{s.Scope.Set, tasks}}
 	}
-	return p.distributeOver(p.part.Scope.Group, c, tasks, p.changes.nodes())
+	return s.distributeOver(s.Scope.Group, c, tasks, made.nodes())
 }
 
-func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassResults, tasks int, placed map[int32]bool) []share {
-	whole := p.run.GroupSet(g, p.part.Scope.Within)
+func (s *Part) distributeOver(g *topology.Group, c *feasible.ClassResults, tasks int, placed map[int32]bool) []share {
+	whole := s.attempt.Run.GroupSet(g, s.Scope.Within)
 	if len(g.Children) == 0 {
 		return []share{{whole, tasks}}
 	}
-	parts := p.partsOf(g, c, placed)
+	parts := s.partsOf(g, c, placed)
 	var out []share
 	for tasks > 0 && len(parts) > 0 {
 		next := nextPart(parts, tasks)
 		some := min(tasks, parts[next].room)
-		out = append(out, p.distributeOver(parts[next].group, c, some, placed)...)
+		out = append(out, s.distributeOver(parts[next].group, c, some, placed)...)
 		tasks -= some
 		parts = slices.Delete(parts, next, next+1)
 	}
@@ -60,15 +60,15 @@ type groupPart struct {
 
 // partsOf returns the children of the group that have room: first groups that hold members of the job, then by room, most
 // first. placed are the nodes of members placed in this trial.
-func (p *placer) partsOf(g *topology.Group, c *feasible.ClassResults, placed map[int32]bool) []groupPart {
+func (s *Part) partsOf(g *topology.Group, c *feasible.ClassResults, placed map[int32]bool) []groupPart {
 	var parts []groupPart
 	for _, child := range g.Children {
-		set := p.run.GroupSet(child, p.part.Scope.Within)
+		set := s.attempt.Run.GroupSet(child, s.Scope.Within)
 		part := groupPart{group: child, room: c.Room(set).Total}
 		if part.room == 0 {
 			continue
 		}
-		part.used = p.attempt.Members.In(set)
+		part.used = s.attempt.Members.In(set)
 		for node := range placed {
 			part.used = part.used || set.Has(node)
 		}

@@ -34,7 +34,7 @@ func (p *placer) placeBatches(batches []Batch) (stopped bool) {
 }
 
 func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool) {
-	first := p.firstAllocatable(tasks)
+	first := slices.IndexFunc(tasks, p.wanted)
 	if first < 0 {
 		return false
 	}
@@ -43,7 +43,7 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 	if err != nil {
 		return p.noteNonePlaced(tasks[:1], p.everywhere(err)) || len(tasks) > 1 && p.placeBatch(tasks[1:], following)
 	}
-	shares := p.distribute(cache.Results, len(tasks)+following)
+	shares := p.part.distribute(cache.Results, len(tasks)+following, p.changes)
 	if last := shares[len(shares)-1]; last.set != p.part.Scope.Set {
 		shares = append(shares, share{p.part.Scope.Set, 0})
 	}
@@ -66,18 +66,13 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
 	p.blocked = append(p.blocked, p.run.Finder.Class(tasks[0]))
 	p.noteNotPlaced(tasks[0], errs)
-	if !p.allClasses && !p.job.NeedContinueAllocating(p.part.SubJob.UID) {
+	if !p.allClasses && !p.job().NeedContinueAllocating(p.part.SubJob.UID) {
 		return true
 	}
 	for _, task := range tasks[1:] {
 		p.noteNotPlaced(task, errs)
 	}
 	return false
-}
-
-// firstAllocatable returns the index of the first task that is still to be placed (wanted); -1 if no task is.
-func (p *placer) firstAllocatable(tasks []*api.TaskInfo) int {
-	return slices.IndexFunc(tasks, p.wanted)
 }
 
 // fill places tasks of one class on the nodes of the share, at most as many as the share says. dealt is how many of the
@@ -194,7 +189,7 @@ func (p *placer) followHyperNode(task *api.TaskInfo) {
 // noteNotPlaced records why the task fits nowhere, and that its role has failed. Nil errs mean that nodes have room only
 // once resources are released.
 func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
-	NoteNotPlaced(p.job, task, errs)
+	NoteNotPlaced(p.job(), task, errs)
 	if task.TaskRole != "" {
 		p.failed[task.TaskRole] = true
 	}

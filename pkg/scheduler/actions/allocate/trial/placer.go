@@ -14,10 +14,7 @@ import (
 // placer makes one trial of the tasks of a Part, which are tasks of one sub-job in one scope.
 type placer struct {
 	part    *Part
-	attempt *state.Attempt
 	run     *state.Run
-	job     *api.JobInfo
-	queue   *api.QueueInfo
 	changes *Changes
 	// minimum is how many tasks must be placed before the sub-job can be ready. Until then, plugins are not asked
 	// whether the sub-job is ready.
@@ -40,29 +37,32 @@ type placer struct {
 }
 
 func newPlacer(s *Part) *placer {
-	run, job := s.attempt.Run, s.attempt.Job
-	job.ResetSubJobFitErr(s.SubJob.UID)
+	s.attempt.Job.ResetSubJobFitErr(s.SubJob.UID)
 	return &placer{
-		part: s, attempt: s.attempt, run: run, job: job, queue: run.Session.Queues[job.Queue], changes: &Changes{run: run}, minimum: s.Needed,
+		part: s, run: s.attempt.Run, changes: &Changes{run: s.attempt.Run}, minimum: s.Needed,
 		hyperNode: s.SubJob.AllocatedHyperNode, refused: map[api.TaskID]bool{}, failed: map[string]bool{}, unreserved: map[api.TaskID]map[string]int{},
 	}
 }
 
 // ready reports whether enough tasks are placed for the sub-job to be ready.
 func (p *placer) ready() bool {
-	return len(p.changes.Placed) >= p.minimum && p.run.Progress.SubJobReady(p.job, p.part.SubJob)
+	return len(p.changes.Placed) >= p.minimum && p.run.Progress.SubJobReady(p.job(), p.part.SubJob)
 }
+
+func (p *placer) job() *api.JobInfo { return p.part.attempt.Job }
+
+func (p *placer) queue() *api.QueueInfo { return p.run.Session.Queues[p.job().Queue] }
 
 // wanted reports whether the task is to be placed: its queue has room for it, and no other task of its role has failed.
 func (p *placer) wanted(task *api.TaskInfo) bool {
-	if !p.run.Session.Allocatable(p.queue, task) {
+	if !p.run.Session.Allocatable(p.queue(), task) {
 		p.refused[task.UID] = true
 		return false
 	}
 	if p.failed[task.TaskRole] {
 		errs := api.NewFitErrors()
 		errs.SetError(fmt.Sprintf("another pod of role %q fits no node", task.TaskRole))
-		p.job.NodesFitErrors[task.UID] = errs
+		p.job().NodesFitErrors[task.UID] = errs
 		return false
 	}
 	return true

@@ -28,7 +28,7 @@ func TryPlan(s *Part, plan packing.Plan, in *state.PackingInput, nodes []int32, 
 	}
 	p.noteRefusal(task)
 	p.changes.Discard()
-	p.attempt.Found.NoteRefused()
+	p.part.attempt.Found.NoteRefused()
 	return PartResult{}, refused
 }
 

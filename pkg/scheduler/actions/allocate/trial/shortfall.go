@@ -16,21 +16,21 @@ func (p *placer) noteShortfall() {
 		return
 	}
 	set := p.part.Scope.Set
-	if former, ok := p.attempt.Found.Shortfalls[set]; ok && (len(p.changes.Placed) <= former.Placed || former.BeyondNumbers) {
+	if former, ok := p.part.attempt.Found.Shortfalls[set]; ok && (len(p.changes.Placed) <= former.Placed || former.BeyondNumbers) {
 		return
 	}
 	found := state.Shortfall{Placed: len(p.changes.Placed), Reason: p.reason}
 	if found.Reason == "" {
 		p.findShortfall(&found)
 	}
-	p.attempt.Found.NoteShortfall(set, found)
+	p.part.attempt.Found.NoteShortfall(set, found)
 }
 
 // noteRefusal records, for the explanation, why the task was refused although a plan had room for it. Only the first
 // such refusal in the trial's set of nodes is recorded. It replaces what another trial in the set recorded, because a
 // refusal explains more than nodes that are filled with members of the gang.
 func (p *placer) noteRefusal(task *api.TaskInfo) {
-	if p.attempt.Found.Shortfalls[p.part.Scope.Set].BeyondNumbers {
+	if p.part.attempt.Found.Shortfalls[p.part.Scope.Set].BeyondNumbers {
 		return
 	}
 	found := state.Shortfall{Placed: len(p.changes.Placed)}
@@ -40,26 +40,27 @@ func (p *placer) noteRefusal(task *api.TaskInfo) {
 		p.findNodeShortfall(&found, task)
 	}
 	if found.BeyondNumbers {
-		p.attempt.Found.NoteShortfall(p.part.Scope.Set, found)
+		p.part.attempt.Found.NoteShortfall(p.part.Scope.Set, found)
 	}
 }
 
 // findShortfall sets, in found, the reason that stops the next task: the refusals of the nodes if no node takes the
 // task, else the refusal of the task's queue.
 func (p *placer) findShortfall(found *state.Shortfall) {
-	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
+	job := p.job()
+	if task := firstOf(job.Tasks, func(uid api.TaskID) bool { return job.NodesFitErrors[uid] != nil }); task != nil {
 		p.findNodeShortfall(found, task)
 		if found.Refusals == nil || len(found.Refusals.Reasons) == 0 && found.Refusals.Filled == 0 {
-			found.Reason = p.job.NodesFitErrors[task.UID].Error()
+			found.Reason = job.NodesFitErrors[task.UID].Error()
 		}
-	} else if task := p.firstOf(func(uid api.TaskID) bool { return p.refused[uid] }); task != nil {
+	} else if task := firstOf(job.Tasks, func(uid api.TaskID) bool { return p.refused[uid] }); task != nil {
 		p.findQueueShortfall(found, task)
 	}
 }
 
 // findNodeShortfall counts, in found, the nodes by the reason why they refuse the task.
 func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
-	found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes())
+	found.Refusals = p.part.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes())
 	if found.Refusals == nil {
 		return
 	}
@@ -77,18 +78,18 @@ func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) 
 	if p.run.ExceedsNodes(task) != nil {
 		_, _ = p.run.Finder.Cache(task) // without cached filter results, the queue's reason is reported
 	}
-	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
+	if found.Refusals = p.part.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return
 	}
-	reason := p.run.Session.QueueUse.PendingReason(p.queue, task.InitResreq, func() bool { return !p.run.Session.Allocatable(p.queue, task) })
+	reason := p.run.Session.QueueUse.PendingReason(p.queue(), task.InitResreq, func() bool { return !p.run.Session.Allocatable(p.queue(), task) })
 	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = reason.Message, reason.Reason, nil, true
 }
 
-// firstOf returns the first, by name, of the job's tasks for whose ID the parameter such, a function, returns true; nil
-// if no task matches.
-func (p *placer) firstOf(such func(api.TaskID) bool) *api.TaskInfo {
+// firstOf returns the first, by name, of the tasks for whose ID the parameter such, a function, returns true; nil if no task
+// matches.
+func firstOf(tasks api.TasksMap, such func(api.TaskID) bool) *api.TaskInfo {
 	var first *api.TaskInfo
-	for uid, task := range p.job.Tasks {
+	for uid, task := range tasks {
 		if (first == nil || task.Name < first.Name) && such(uid) {
 			first = task
 		}

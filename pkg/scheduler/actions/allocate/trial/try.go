@@ -39,14 +39,14 @@ func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	result := PartResult{Changes: p.changes, Rest: rest, hyperNode: p.hyperNode}
 	switch {
 	case len(p.changes.Placed) == 0:
-	case p.done || p.run.Progress.SubJobReady(p.job, p.part.SubJob):
+	case p.done || p.run.Progress.SubJobReady(p.job(), p.part.SubJob):
 		result.Outcome = Ready
-	case !p.part.IdleOnly && p.run.Session.SubJobPipelined(p.job, p.part.SubJob):
+	case !p.part.IdleOnly && p.run.Session.SubJobPipelined(p.job(), p.part.SubJob):
 		result.Outcome = Pipelined
 	}
 	if result.Outcome == NotPlaced {
 		if len(p.changes.Placed) >= p.part.Needed {
-			p.attempt.Found.NoteRefused()
+			p.part.attempt.Found.NoteRefused()
 		}
 		p.noteShortfall()
 		p.changes.Discard()
@@ -65,7 +65,7 @@ func (p *placer) untouched(tried int) []*api.TaskInfo {
 	for _, task := range p.part.Tasks[:tried] {
 		switch {
 		case task.Status != api.Pending || p.refused[task.UID]:
-		case p.job.NodesFitErrors[task.UID] == nil:
+		case p.job().NodesFitErrors[task.UID] == nil:
 			left = append(left, task)
 		case p.part.Scope.ChosenBy != "":
 			unfit = append(unfit, task)
