@@ -25,7 +25,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
@@ -191,7 +190,7 @@ func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework
 	s.loop = newLoop(s, time.Second)
 	c, err := cache.On(cluster.Kube, cluster.Volcano, cache.Settings{
 		Rest: cluster.Devices.RestConfig(), SchedulerNames: []string{schedtest.SchedulerName}, DefaultQueue: schedtest.Queue,
-		Events: events.Direct{EventRecorder: cluster.Events},
+		Events: cluster.Events,
 	}, s.metrics, s.loop.wake)
 	if err != nil {
 		t.Fatal(err)

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ledger"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
@@ -96,7 +96,7 @@ type Settings struct {
 	Resync time.Duration
 	// Events receives the events that the cache writes. If it is an *events.Writer, it is started and stopped with the
 	// cache.
-	Events events.Outlet
+	Events record.EventRecorder
 }
 
 // On returns a cache that uses the clients kube and vc. It makes no API call. The cache calls wake when a change needs
@@ -239,10 +239,10 @@ func (c *Cache) RetryAll() {
 }
 
 // APIServerBack is called when an outage of the API server ends. It retries all failed calls of transactions in flight,
-// ends every gang's wait, and writes delayed statuses and events. It does not block.
+// ends every gang's wait, and writes delayed statuses. It does not block.
 func (c *Cache) APIServerBack() {
 	c.ledger.ServerBack()
-	c.reports.RetryNow()
+	c.reports.Status().RetryNow()
 }
 
 // Blocked returns why sessions currently skip a gang: the gang is quarantined, members of its running transaction have

@@ -37,7 +37,7 @@ func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, ob
 	if err := awaitQueues(ctx, vc, opt.DefaultQueue); err != nil {
 		return nil, err
 	}
-	writer := events.NewWriter(events.ToAPI(forEvents), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
+	writer := events.NewWriter(forEvents.CoreV1().Events(metav1.NamespaceAll), util.GenerateComponentName(opt.SchedulerNames), observer.EventDone)
 	return On(kube, vc, Settings{
 		Rest: config, SchedulerNames: opt.SchedulerNames, DefaultQueue: opt.DefaultQueue, NodeSelectors: opt.NodeSelector,
 		IgnoredProvisioners: opt.IgnoredCSIProvisioners, Resync: opt.ResyncPeriod, Events: writer,
@@ -52,7 +52,9 @@ func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vccl
 	if kube, err = kubernetes.NewForConfig(proto); err != nil {
 		return nil, nil, nil, fmt.Errorf("creating the Kubernetes client: %w", err)
 	}
-	if forEvents, err = kubernetes.NewForConfig(proto); err != nil {
+	limited := rest.CopyConfig(proto)
+	limited.QPS, limited.Burst = events.PerSecond, events.Burst
+	if forEvents, err = kubernetes.NewForConfig(limited); err != nil {
 		return nil, nil, nil, fmt.Errorf("creating the client for events: %w", err)
 	}
 	if vc, err = vcclient.NewForConfig(config); err != nil {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
@@ -101,9 +102,9 @@ func TestDrainWritesTheDesiredStatuses(t *testing.T) {
 // the first requests.
 func TestDrainSendsTheEventsThatAreLeft(t *testing.T) {
 	var store *eventStore
-	writer := func() events.Outlet {
+	writer := func() record.EventRecorder {
 		store = &eventStore{up: time.Now().Add(time.Second)}
-		return events.NewWriter(store.take, "volcano", func(string) {})
+		return events.NewWriter(store, "volcano", func(string) {})
 	}
 	withHarnessAndEvents(t, writer, func(t *testing.T, w *harness) {
 		w.EventRecorder().Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // errNoServer is the error of a client when the API server cannot be reached.
@@ -17,20 +18,23 @@ var errNoServer = errors.New("connection refused")
 
 // eventStore is an API server for events. It answers with an error until it is up.
 type eventStore struct {
+	corev1.EventInterface
+
 	up time.Time
 
 	mu     sync.Mutex
 	events []*v1.Event
 }
 
-func (s *eventStore) take(_ context.Context, event *v1.Event) error {
+// CreateWithEventNamespaceWithContext stores the event.
+func (s *eventStore) CreateWithEventNamespaceWithContext(_ context.Context, event *v1.Event) (*v1.Event, error) {
 	if time.Now().Before(s.up) {
-		return errNoServer
+		return nil, errNoServer
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = append(s.events, event)
-	return nil
+	return event, nil
 }
 
 // arrived returns the events that have arrived.

@@ -15,13 +15,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ledger"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -46,15 +46,15 @@ func withHarness(t *testing.T, f func(t *testing.T, w *harness)) {
 	withHarnessAndEvents(t, nil, f)
 }
 
-// withHarnessAndEvents does the same with events that go to the outlet, or to the cluster if outlet is nil.
-func withHarnessAndEvents(t *testing.T, outlet func() events.Outlet, f func(t *testing.T, w *harness)) {
+// withHarnessAndEvents does the same with events that go to the recorder, or to the cluster if recorder is nil.
+func withHarnessAndEvents(t *testing.T, recorder func() record.EventRecorder, f func(t *testing.T, w *harness)) {
 	t.Helper()
 	cluster := schedtest.NewCluster()
 	synctest.Test(t, func(t *testing.T) {
 		w := &harness{t: t, cluster: cluster, latest: map[string]runtime.Object{}}
-		var to events.Outlet = events.Direct{EventRecorder: cluster.Events}
-		if outlet != nil {
-			to = outlet()
+		var to record.EventRecorder = cluster.Events
+		if recorder != nil {
+			to = recorder()
 		}
 		w.Cache = mustMake(t, cluster, to, quiet{}, w.wakened)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -72,10 +72,10 @@ func withHarnessAndEvents(t *testing.T, outlet func() events.Outlet, f func(t *t
 // mustWrap returns a cache for the cluster.
 func mustWrap(t testing.TB, cluster *schedtest.Cluster, observer Observer, wake func(Urgency)) *Cache {
 	t.Helper()
-	return mustMake(t, cluster, events.Direct{EventRecorder: cluster.Events}, observer, wake)
+	return mustMake(t, cluster, cluster.Events, observer, wake)
 }
 
-func mustMake(t testing.TB, cluster *schedtest.Cluster, to events.Outlet, observer Observer, wake func(Urgency)) *Cache {
+func mustMake(t testing.TB, cluster *schedtest.Cluster, to record.EventRecorder, observer Observer, wake func(Urgency)) *Cache {
 	t.Helper()
 	c, err := On(cluster.Kube, cluster.Volcano, Settings{
 		Rest: cluster.Devices.RestConfig(), SchedulerNames: []string{schedtest.SchedulerName}, DefaultQueue: schedtest.Queue,

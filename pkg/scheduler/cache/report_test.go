@@ -136,7 +136,7 @@ func TestTheSameFailureIsReportedAgainAfterItsEventsExpire(t *testing.T) {
 		w.gangOf(2, 2)
 		w.failGang()
 		told := w.cluster.Events.Take()
-		time.Sleep(events.Lifetime)
+		time.Sleep(events.Lifetime + time.Second)
 		w.failGang()
 		if diff := cmp.Diff(told, w.cluster.Events.Take()); diff != "" || len(told) != 3 {
 			t.Errorf("events at first and when they are gone (-want +got):\n%s", diff)

@@ -24,7 +24,7 @@ func pod(i int) *schedtest.PodBuilder {
 
 func TestRecorderDropsRepetitions(t *testing.T) {
 	out := &schedtest.Events{}
-	var r record.EventRecorder = NewRecorder(Direct{out})
+	var r record.EventRecorder = NewRecorder(out)
 	a, b := pod(0).Obj(), pod(1).Obj()
 	for range 2 {
 		r.Event(a, v1.EventTypeWarning, "Unschedulable", "no room, 100% taken")
@@ -47,72 +47,54 @@ func TestRecorderDropsRepetitions(t *testing.T) {
 	}
 }
 
-// slowOutlet keeps notices until the test reports their results.
-type slowOutlet struct {
-	messages []string
-	done     []func(there bool)
-}
-
-func (o *slowOutlet) Send(e Notice, done func(there bool)) {
-	o.messages, o.done = append(o.messages, e.Message), append(o.done, done)
-}
-
-// TestResultsOfEventsArriveLater checks which events are passed on if the result of an event arrives after the object
-// has another event, or after some time.
-func TestResultsOfEventsArriveLater(t *testing.T) {
+// TestEventsAreRecordedAgain checks when an event with the last message of its object and reason is recorded again.
+func TestEventsAreRecordedAgain(t *testing.T) {
+	const noRoom, noNode = "Warning FailedScheduling p0: no room", "Warning FailedScheduling p0: no node"
 	tests := map[string]struct {
-		story func(tell func(message string), again func(message string), o *slowOutlet)
+		story func(record, again func(message string))
 		want  []string
 	}{
-		"it is lost, and a newer one is not": {
-			story: func(tell, _ func(string), o *slowOutlet) {
-				tell("no room")
-				tell("no node")
-				o.done[0](false)
-				tell("no node")
-			},
-			want: []string{"no room", "no node"},
-		},
-		"it is read for its lifetime from when it was written": {
-			story: func(tell, _ func(string), o *slowOutlet) {
-				tell("no room")
-				time.Sleep(Lifetime / 2)
-				o.done[0](true)
+		"while it exists": {
+			story: func(record, again func(string)) {
+				record("no room")
 				time.Sleep(Lifetime - time.Second)
-				tell("no room")
+				record("no room")
+				again("no room")
 			},
-			want: []string{"no room"},
+			want: []string{noRoom},
 		},
-		"it is lost, and recorded again for pods that wait": {
-			story: func(tell, again func(string), o *slowOutlet) {
-				tell("no room")
-				o.done[0](false)
+		"after it has expired": {
+			story: func(record, again func(string)) {
+				record("no room")
+				time.Sleep(Lifetime + time.Second)
+				record("no room")
+				time.Sleep(Lifetime + time.Second)
 				again("no room")
 				again("no room")
 			},
-			want: []string{"no room", "no room"},
+			want: []string{noRoom, noRoom, noRoom},
 		},
-		"it is not recorded again when another was recorded since": {
-			story: func(tell, again func(string), _ *slowOutlet) {
-				tell("no room")
-				tell("no node")
+		"after another one": {
+			story: func(record, again func(string)) {
+				record("no room")
+				record("no node")
 				again("no room")
+				record("no room")
 			},
-			want: []string{"no room", "no node"},
+			want: []string{noRoom, noNode, noRoom},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &slowOutlet{}
-				r := NewRecorder(o)
-				p := pod(0).Obj()
+				out := &schedtest.Events{}
+				r, p := NewRecorder(out), pod(0).Obj()
 				tt.story(func(message string) {
 					r.Event(p, v1.EventTypeWarning, "FailedScheduling", message)
 				}, func(message string) {
 					r.Again(p, v1.EventTypeWarning, "FailedScheduling", message)
-				}, o)
-				if diff := cmp.Diff(tt.want, o.messages); diff != "" {
+				})
+				if diff := cmp.Diff(tt.want, out.Take()); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
 			})

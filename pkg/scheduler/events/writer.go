@@ -5,264 +5,189 @@ package events
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/record/util"
 	"k8s.io/client-go/tools/reference"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/lru"
 	"volcano.sh/apis/pkg/client/clientset/versioned/scheme"
-
-	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 )
 
 const (
-	// eventWorkers is the maximum number of concurrent event writes. eventsPerSecond and eventBurst limit the rate of
-	// event writes.
-	eventWorkers    = 8
-	eventsPerSecond = 250
-	eventBurst      = 1000
-	// eventTimeout limits the duration of one event write.
-	eventTimeout = 15 * time.Second
-	// waitingEvents limits the number of waiting events (field most of the mailbox).
-	waitingEvents = 1 << 15
-	// eventTries limits how often an event is written while the API server answers with an error. Tries without an answer
-	// do not count, so events wait while the API server is unavailable.
-	eventTries = 6
-	// eventFirstRetry and eventLastRetry are the shortest and the longest wait between tries of a write. The wait doubles
-	// with each try.
-	eventFirstRetry = 100 * time.Millisecond
-	eventLastRetry  = 10 * time.Second
-	// eventGrace is the longest time that Stop waits until the events are written. The next leader does not wait for these
+	// PerSecond and Burst are the limits for the client of a Writer: how many events it writes a second, and at once.
+	PerSecond = 250
+	Burst     = 1000
+	// workers is the maximum number of concurrent writes.
+	workers = 8
+	// waitingEvents and waitingOfNamespace limit how many events wait, in total and of one namespace.
+	waitingEvents      = 1 << 16
+	waitingOfNamespace = waitingEvents / 4
+	// objectBurst is how many events of one object and type may be recorded in a row. objectPerSecond is how many are
+	// allowed after that.
+	objectBurst     = 25
+	objectPerSecond = 1. / 60
+	// writeTimeout limits one try of a write. While the API server does not answer, a write is tried every retryEvery, for
+	// at most retryFor.
+	writeTimeout = 15 * time.Second
+	retryEvery   = time.Second
+	retryFor     = 2 * time.Minute
+	// stopGrace is the longest time that Stop waits until the events are written. The next leader does not wait for these
 	// writes.
-	eventGrace = 2 * time.Second
-	// objectBurst is how many events of one object may be recorded in a row. objectRefill is the time after which one more
-	// event of the object is allowed.
-	objectBurst  = 25
-	objectRefill = time.Minute
+	stopGrace = 2 * time.Second
 )
 
-// Sink stores an event in the API server.
-type Sink func(ctx context.Context, event *v1.Event) error
-
-// ToAPI returns a Sink that stores events with the client. The client should be used for events only, so that events do
-// not use up the rate limit of Bindings.
-func ToAPI(client kubernetes.Interface) Sink {
-	return func(ctx context.Context, event *v1.Event) error {
-		_, err := client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
-		return err
-	}
-}
-
-// Writer is the outlet that writes events to the API server. While the API server is slow or unavailable, events wait;
-// only events beyond a limit are lost. The Writer reports a lost event to the recorder, so that the next cycle that
-// finds the cause of the event records it again.
+// Writer is an event recorder that writes events to the API server. Recording never blocks. Events wait while the API
+// server is slow or does not answer; events beyond a limit are dropped.
 //
-// client-go's broadcaster cannot replace it: it silently drops events beyond its queue of 1,000 events, and
-// beyond a few messages per object in five minutes.
+// It has client-go's correlator, but not its broadcaster, which drops events beyond 1,000 without a trace.
 type Writer struct {
-	sink    Sink
-	source  string
-	box     *mailbox
-	limiter flowcontrol.RateLimiter
+	client    corev1.EventInterface
+	component string
 	// observe is called with the result of each event: written, rejected or dropped.
-	observe func(result string)
-	workers sync.WaitGroup
+	observe    func(result string)
+	correlator *record.EventCorrelator
+	running    sync.WaitGroup
 
-	mu sync.Mutex
-	// budgets has, by object, how many further events of the object are accepted. Values are of type budget.
-	budgets *lru.Cache
-	// stamp is the time, in nanoseconds, that the name of the last event contains.
-	stamp int64
-	// again is a channel on which failed events wait for their next try. RetryNow closes the channel and replaces it.
-	again chan struct{}
+	mu      sync.Mutex
+	stopped bool
+	queue   chan *v1.Event // only a holder of mu sends
+	waiting map[string]int // number of events in the queue, by namespace
 }
 
-// budget is the number of further events of an object that are accepted. The field left has this number at the time in
-// the field at; after that time, it grows by 1 for each objectRefill.
-type budget struct {
-	left float64
-	at   time.Time
-}
+var _ record.EventRecorder = (*Writer)(nil)
 
-// NewWriter returns a Writer whose events name source as their component. observe is called with the result of each
-// event: written, rejected or dropped.
-func NewWriter(s Sink, source string, observe func(result string)) *Writer {
+// NewWriter returns a Writer whose events name the component. The client is for all namespaces, and has the limits
+// PerSecond and Burst. It should be used for events only, so that events do not use up the rate limit of Bindings.
+// observe is called with the result of each event: written, rejected or dropped.
+func NewWriter(client corev1.EventInterface, component string, observe func(result string)) *Writer {
 	return &Writer{
-		sink: s, source: source, observe: observe, box: newMailbox(waitingEvents), budgets: lru.New(rememberedEvents),
-		again: make(chan struct{}), limiter: flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, eventBurst),
+		client: client, component: component, observe: observe, queue: make(chan *v1.Event, waitingEvents), waiting: map[string]int{},
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
+			BurstSize: objectBurst, QPS: objectPerSecond, MaxEvents: objectBurst,
+		}),
 	}
 }
 
-// Start starts the workers. They end when the context ends or after Stop is called.
+// Start starts the workers. They end after Stop is called. Once the context has ended, they drop the waiting events.
 func (w *Writer) Start(ctx context.Context) {
-	for range eventWorkers {
-		w.workers.Go(func() {
-			for l := w.box.next(ctx); l != nil; l = w.box.next(ctx) {
-				w.write(ctx, l)
-				w.box.written(l)
+	for range workers {
+		w.running.Go(func() {
+			for event := range w.queue {
+				w.mu.Lock()
+				if w.waiting[event.Namespace]--; w.waiting[event.Namespace] == 0 {
+					delete(w.waiting, event.Namespace)
+				}
+				w.mu.Unlock()
+				w.observe(w.write(ctx, event))
 			}
 		})
 	}
 }
 
-// Stop writes the waiting events until the context ends, but for at most eventGrace.
+// Stop drops all further events, and writes the waiting events until the context ends, but for at most stopGrace.
 func (w *Writer) Stop(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, eventGrace)
-	defer cancel()
-	w.box.close()
-	done := make(chan struct{})
-	go func() {
-		w.workers.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
+	w.mu.Lock()
+	if !w.stopped {
+		w.stopped = true
+		close(w.queue)
 	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	go func() {
+		w.running.Wait()
+		cancel()
+	}()
+	<-ctx.Done()
 }
 
-// Send adds the event to the mailbox if the budget of the event's object allows another event.
-func (w *Writer) Send(e Notice, done func(there bool)) {
-	about, err := reference.GetReference(scheme.Scheme, e.Object)
+// Event records the event.
+func (w *Writer) Event(object runtime.Object, eventType, reason, message string) {
+	w.AnnotatedEventf(object, nil, eventType, reason, "%s", message)
+}
+
+// Eventf records the event, with a format.
+func (w *Writer) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
+	w.AnnotatedEventf(object, nil, eventType, reason, format, args...)
+}
+
+// AnnotatedEventf records the event, with a format and annotations.
+func (w *Writer) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
+	about, err := reference.GetReference(scheme.Scheme, object)
 	if err != nil {
-		klog.Background().WithName("events").Error(err, "Dropped an event of an object of unknown kind", "reason", e.Reason, "message", e.Message)
-		done(true)
+		klog.Background().WithName("events").Error(err, "Dropped an event of an object of unknown kind", "reason", reason)
+		w.observe("dropped")
 		return
 	}
-	now := time.Now()
-	l := &queuedEvent{
-		about: *about, annotations: e.Annotations, eventType: e.Type, reason: e.Reason, message: e.Message,
-		first: now, last: now, times: 1, done: []func(bool){done},
-	}
-	if !w.affords(subjectOf(*about), now) || !w.box.post(l) {
-		w.observe("dropped")
-		done(false)
-	}
-}
-
-// affords takes one event from the budget of the object. It returns false if the budget is used up.
-func (w *Writer) affords(about subject, now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	b := budget{left: objectBurst, at: now}
-	if last, ok := w.budgets.Get(about); ok {
-		b = last.(budget)
-		b.left = min(b.left+float64(now.Sub(b.at))/float64(objectRefill), objectBurst)
-		b.at = now
-	}
-	if b.left < 1 {
-		w.budgets.Add(about, b)
-		return false
-	}
-	b.left--
-	w.budgets.Add(about, b)
-	return true
-}
-
-// write writes the event to the API server, with retries and backoff.
-func (w *Writer) write(ctx context.Context, l *queuedEvent) {
-	event := w.event(l)
-	wait := eventFirstRetry
-	for tries := 1; ; {
-		again := w.nextRetry()
-		err := w.try(ctx, event)
-		if err == nil || apierrors.IsAlreadyExists(err) { // the event exists if an earlier try succeeded without an answer
-			w.endDelivery(l, "written", nil)
-			return
-		}
-		if answered(err) {
-			tries++
-		}
-		last := ctx.Err() != nil || tries > eventTries
-		switch {
-		case apiwrite.RejectedForGood(err), apierrors.IsNotFound(err), last && apierrors.IsForbidden(err):
-			w.endDelivery(l, "rejected", err)
-			return
-		case last:
-			w.endDelivery(l, "dropped", err)
-			return
-		}
-		select {
-		case <-time.After(wait):
-			wait = min(2*wait, eventLastRetry)
-		case <-again:
-			wait = eventFirstRetry
-		case <-ctx.Done():
-		}
-	}
-}
-
-// RetryNow ends the waits of failed events, so that they are retried at once. An event whose current try fails is also
-// retried at once. If an event fails again, it waits as long as after a first failure.
-func (w *Writer) RetryNow() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.again)
-	w.again = make(chan struct{})
-}
-
-// nextRetry returns a channel that the next call of RetryNow closes.
-func (w *Writer) nextRetry() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.again
-}
-
-// endDelivery reports the result of the event to the function observe, for metrics, and to the event's recorder. An
-// event that the API server permanently rejected counts as delivered, so that it is not recorded again.
-func (w *Writer) endDelivery(l *queuedEvent, result string, err error) {
-	if err != nil {
-		klog.Background().WithName("events").Error(err, "Dropped an event", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),
-			"reason", l.reason, "message", l.message)
-	}
-	w.observe(result)
-	for _, done := range l.done {
-		done(result != "dropped")
-	}
-}
-
-// answered reports whether the error was returned by the API server. It returns false if, for example, the connection
-// failed.
-func answered(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status)
-}
-
-func (w *Writer) try(ctx context.Context, event *v1.Event) error {
-	if err := w.limiter.Wait(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
-	defer cancel()
-	return w.sink(ctx, event)
-}
-
-func (w *Writer) event(l *queuedEvent) *v1.Event {
-	namespace := l.about.Namespace
+	now, namespace := metav1.Now(), about.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	return &v1.Event{
+	event := &v1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: util.GenerateEventName(l.about.Name, w.nextStamp(l.first)), Annotations: l.annotations,
+			Namespace: namespace, Name: util.GenerateEventName(about.Name, now.UnixNano()), Annotations: annotations,
 		},
-		InvolvedObject: l.about, Type: l.eventType, Reason: l.reason, Message: l.message,
-		FirstTimestamp: metav1.NewTime(l.first), LastTimestamp: metav1.NewTime(l.last), Count: l.times,
-		Source: v1.EventSource{Component: w.source}, ReportingController: w.source,
+		InvolvedObject: *about, Type: eventType, Reason: reason, Message: fmt.Sprintf(format, args...), Count: 1,
+		FirstTimestamp: now, LastTimestamp: now, Source: v1.EventSource{Component: w.component}, ReportingController: w.component,
+	}
+	if !w.enqueue(event) {
+		w.observe("dropped")
 	}
 }
 
-// nextStamp returns a unique time in nanoseconds for the name of an event.
-func (w *Writer) nextStamp(at time.Time) int64 {
+// enqueue adds the event to the queue. It returns false if the queue is full or closed, or has too many events of the
+// namespace.
+func (w *Writer) enqueue(event *v1.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stamp = max(w.stamp+1, at.UnixNano())
-	return w.stamp
+	if w.stopped || len(w.queue) == waitingEvents || w.waiting[event.Namespace] == waitingOfNamespace {
+		return false
+	}
+	w.waiting[event.Namespace]++
+	w.queue <- event
+	return true
+}
+
+// write writes the event, unless its object has used up its number of events. It returns the result.
+func (w *Writer) write(ctx context.Context, event *v1.Event) string {
+	next, err := w.correlator.EventCorrelate(event)
+	if err != nil || next.Skip {
+		return "dropped"
+	}
+	var answer apierrors.APIStatus
+	_ = wait.PollUntilContextTimeout(ctx, retryEvery, retryFor, true, func(ctx context.Context) (bool, error) {
+		err = w.try(ctx, next)
+		return err == nil || errors.As(err, &answer), nil
+	})
+	if err == nil || apierrors.IsAlreadyExists(err) { // the event exists if an earlier try succeeded without an answer
+		return "written"
+	}
+	if answer == nil {
+		return "dropped"
+	}
+	klog.Background().WithName("events").Error(err, "The API server rejected an event, dropped it", "kind", event.InvolvedObject.Kind,
+		"object", klog.KRef(event.InvolvedObject.Namespace, event.InvolvedObject.Name), "reason", event.Reason, "message", event.Message)
+	return "rejected"
+}
+
+// try creates the event, or updates the count of an equal event if one was written before and still exists.
+func (w *Writer) try(ctx context.Context, next *record.EventCorrelateResult) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if next.Event.Count > 1 {
+		if _, err := w.client.PatchWithEventNamespaceWithContext(ctx, next.Event, next.Patch); !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	_, err := w.client.CreateWithEventNamespaceWithContext(ctx, next.Event)
+	return err
 }

@@ -4,6 +4,7 @@ package events
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -23,32 +25,46 @@ import (
 
 // eventStore is an API server for events.
 type eventStore struct {
+	corev1.EventInterface
 	mu     sync.Mutex
 	events []*v1.Event
-	tries  int
+	// results has, by result, how many events the writer has reported.
+	results map[string]int
 	// answer returns the error for a write, or nil to accept it.
-	answer func(event *v1.Event, try int) error
+	answer func(event *v1.Event) error
 	// slow is how long a write takes.
 	slow time.Duration
 }
 
-func (s *eventStore) take(ctx context.Context, event *v1.Event) error {
+// CreateWithEventNamespaceWithContext stores the event.
+func (s *eventStore) CreateWithEventNamespaceWithContext(ctx context.Context, event *v1.Event) (*v1.Event, error) {
 	if !pause.For(ctx, s.slow) {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tries++
 	if s.answer != nil {
-		if err := s.answer(event, s.tries); err != nil {
-			return err
+		if err := s.answer(event); err != nil {
+			return nil, err
 		}
 	}
 	s.events = append(s.events, event)
-	return nil
+	return event, nil
 }
 
-// arrived returns the events since the last call.
+// PatchWithEventNamespaceWithContext updates the event's count and message if the event exists.
+func (s *eventStore) PatchWithEventNamespaceWithContext(_ context.Context, event *v1.Event, patch []byte) (*v1.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if e.Name == event.Name {
+			return e, json.Unmarshal(patch, e)
+		}
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, event.Name)
+}
+
+// arrived returns the events in the store, which forgets them as if they had expired.
 func (s *eventStore) arrived() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,12 +76,18 @@ func (s *eventStore) arrived() []string {
 	return list
 }
 
+func (s *eventStore) observe(result string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.results[result]++
+}
+
 // withEvents runs f with a recorder that writes to the store.
 func withEvents(t *testing.T, f func(t *testing.T, r *Recorder, s *eventStore)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &eventStore{}
-		w := NewWriter(s.take, "volcano", func(string) {})
+		s := &eventStore{results: map[string]int{}}
+		w := NewWriter(s, "volcano", s.observe)
 		ctx, cancel := context.WithCancel(context.Background())
 		w.Start(ctx)
 		f(t, NewRecorder(w), s)
@@ -90,99 +112,71 @@ func recordThousands(r *Recorder) {
 	}
 }
 
-// TestEveryEventArrives checks that every event arrives: 5,000 events recorded at once all arrive, once each, in
-// whatever state the API server is, and no faster than the rate limit.
-func TestEveryEventArrives(t *testing.T) {
-	tests := map[string]struct {
-		answer func(event *v1.Event, try int) error
-		slow   time.Duration
-		within time.Duration
-	}{
-		"an API server that is well": {within: 17 * time.Second},
-		"one that is slow":           {slow: 20 * time.Millisecond, within: 110 * time.Second},
-		"one that is away at first": {within: 10 * time.Minute, answer: func(*v1.Event, int) error {
-			if time.Now().Before(time.Date(2000, 1, 1, 0, 3, 0, 0, time.UTC)) { // A synctest bubble begins in that year.
+// TestEventsArrive checks how many of 5,000 events that are recorded at once arrive, once each, and that the results of
+// all are counted.
+func TestEventsArrive(t *testing.T) {
+	away := func(during time.Duration) func(*v1.Event) error {
+		up := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(during) // A synctest bubble begins in that year.
+		return func(*v1.Event) error {
+			if time.Now().Before(up) {
 				return errNoServer
 			}
 			return nil
-		}},
-		"one that answers with errors now and then": {within: 10 * time.Minute, answer: func(_ *v1.Event, try int) error {
-			if try%3 == 0 {
-				return apierrors.NewInternalError(errBroken)
-			}
-			return nil
-		}},
+		}
+	}
+	rejected := func(*v1.Event) error { return apierrors.NewInternalError(errBroken) }
+	tests := map[string]struct {
+		answer func(event *v1.Event) error
+		slow   time.Duration
+		within time.Duration
+		want   map[string]int
+	}{
+		"an API server that is well":     {within: time.Second, want: map[string]int{"written": 5_000}},
+		"one that is slow":               {slow: 20 * time.Millisecond, within: 13 * time.Second, want: map[string]int{"written": 5_000}},
+		"one that is away for a minute":  {answer: away(time.Minute), within: 61 * time.Second, want: map[string]int{"written": 5_000}},
+		"one that is away for 3 minutes": {answer: away(3 * time.Minute), within: 182 * time.Second, want: map[string]int{"written": 5_000 - workers, "dropped": workers}},
+		"one that rejects all":           {answer: rejected, within: time.Second, want: map[string]int{"rejected": 5_000}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
 				s.answer, s.slow = tt.answer, tt.slow
 				recordThousands(r)
-				settled(time.Second)
-				if got := len(s.events); got > eventBurst+eventsPerSecond {
-					t.Errorf("%d events in the first second, want at most %d", got, eventBurst+eventsPerSecond)
-				}
 				recordThousands(r) // The next cycle records the events again.
-				settled(tt.within - time.Second)
+				settled(tt.within)
 				distinct := map[string]bool{}
 				arrived := s.arrived()
 				for _, e := range arrived {
 					distinct[e] = true
 				}
-				if len(distinct) != 5_000 || len(arrived) != 5_000 {
-					t.Errorf("%d events arrived, %d of them distinct, want all 5000 once", len(arrived), len(distinct))
+				if want := tt.want["written"]; len(distinct) != want || len(arrived) != want {
+					t.Errorf("%d events arrived, %d of them distinct, want %d once", len(arrived), len(distinct), want)
+				}
+				if diff := cmp.Diff(tt.want, s.results); diff != "" {
+					t.Errorf("results (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
 }
 
-// TestALostEventIsRecordedAgain checks that a lost event is recorded again in the next cycle. An event that was
-// written or rejected permanently is not.
-func TestALostEventIsRecordedAgain(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errBroken)
-	tests := map[string]struct {
-		answer error
-		// tries has the number of tries in each cycle.
-		tries []int
-	}{
-		"written":        {tries: []int{1, 0}},
-		"lost":           {answer: apierrors.NewInternalError(errBroken), tries: []int{eventTries, eventTries}},
-		"rejected":       {answer: apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "e", nil), tries: []int{1, 0}},
-		"forbidden":      {answer: forbidden, tries: []int{eventTries, 0}},
-		"written before": {answer: apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, "e"), tries: []int{1, 0}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
-				s.answer = func(*v1.Event, int) error { return tt.answer }
-				var tries []int
-				for range tt.tries {
-					before := s.tries
-					r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
-					settled(time.Minute)
-					tries = append(tries, s.tries-before)
-				}
-				if diff := cmp.Diff(tt.tries, tries); diff != "" {
-					t.Errorf("tries of each event (-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
-}
-
-// TestAnExpiredEventIsRecordedAgain checks that an expired event is recorded again, since the API server drops an
-// event after its lifetime.
-func TestAnExpiredEventIsRecordedAgain(t *testing.T) {
+// TestAnEventThatExistsIsWritten checks that an event counts as written that an earlier try stored without an answer.
+func TestAnEventThatExistsIsWritten(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
-		var counts []int
-		for range 5 { // one cycle every half an hour
-			r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
-			settled(Lifetime / 2)
-			counts = append(counts, len(s.arrived()))
+		var names []string
+		s.answer = func(event *v1.Event) error {
+			if names = append(names, event.Name); len(names) == 1 {
+				return errNoServer
+			}
+			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, event.Name)
 		}
-		if diff := cmp.Diff([]int{1, 0, 1, 0, 1}, counts); diff != "" {
-			t.Errorf("events of each half hour (-want +got):\n%s", diff)
+		r.Event(pod(0).Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
+		settled(time.Minute)
+		if len(names) != 2 || names[0] != names[1] {
+			t.Errorf("tries wrote the events %q, want one event twice", names)
+		}
+		if diff := cmp.Diff(map[string]int{"written": 1}, s.results); diff != "" {
+			t.Errorf("results (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -198,12 +192,14 @@ func TestOneObjectMakesNoStorm(t *testing.T) {
 		r.Event(pod(1).Obj(), v1.EventTypeWarning, "Unschedulable", "no room for another")
 		settled(time.Second)
 		arrived := s.arrived()
-		want := objectBurst + int(600*time.Second/objectRefill)
-		if len(arrived) != want+1 && len(arrived) != want {
-			t.Errorf("%d events arrived, want %d and that of another object", len(arrived), want)
-		}
 		if diff := cmp.Diff("Unschedulable p1 x1: no room for another", arrived[len(arrived)-1]); diff != "" {
 			t.Errorf("last event (-want +got):\n%s", diff)
+		}
+		if last := arrived[len(arrived)-2]; !strings.Contains(last, "(combined from similar events): no room 5") {
+			t.Errorf("last event of the object is %q, want one of the last messages", last)
+		}
+		if diff := cmp.Diff(map[string]int{"written": objectBurst + 9 + 1, "dropped": 600 - objectBurst - 9}, s.results); diff != "" {
+			t.Errorf("results (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -227,81 +223,44 @@ func TestObjectsWithoutUIDDifferByName(t *testing.T) {
 // same message on the PodGroup, whatever its version.
 func TestEvictionsOfAGangAreCounted(t *testing.T) {
 	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
-		s.slow = time.Second
 		group := schedtest.MakePodGroup().Name("g").Obj()
 		for i := range 12 {
 			group.ResourceVersion = fmt.Sprint(i)
 			r.Eventf(group, v1.EventTypeNormal, "Evict", "preempted")
-			synctest.Wait()
+			settled(time.Millisecond)
 		}
-		settled(10 * time.Second)
-		if diff := cmp.Diff([]string{"Evict g x1: preempted", "Evict g x11: preempted"}, s.arrived()); diff != "" {
+		if diff := cmp.Diff([]string{"Evict g x12: preempted"}, s.arrived()); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
+		r.Eventf(group, v1.EventTypeNormal, "Evict", "preempted")
+		settled(time.Millisecond)
+		if diff := cmp.Diff([]string{"Evict g x13: preempted"}, s.arrived()); diff != "" {
+			t.Errorf("events after the first has expired (-want +got):\n%s", diff)
+		}
 	})
 }
 
-// TestEventsOfOneMomentAreSeveral checks that events of the same moment are separate events with different names, and
-// that each caller of an event that is recorded twice gets a result.
-func TestEventsOfOneMomentAreSeveral(t *testing.T) {
+// TestNamespaceLeavesRoomForOthers checks that the events of one namespace do not fill the queue.
+func TestNamespaceLeavesRoomForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &eventStore{}
-		w := NewWriter(s.take, "volcano", func(string) {})
-		answers := 0
-		for _, message := range []string{"no room", "no node", "no room"} {
-			w.Send(Notice{Object: pod(0).Obj(), Type: v1.EventTypeWarning, Reason: "FailedScheduling", Message: message}, func(there bool) {
-				if there {
-					answers++
-				}
-			})
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		w.Start(ctx)
-		settled(time.Second)
-		names := map[string]bool{}
-		for _, e := range s.events {
-			names[e.Name] = true
-		}
-		if len(names) != 2 || answers != 3 {
-			t.Errorf("%d events with %d names were written, and %d of 3 reports answered, want 2 with a name each, and all", len(s.events), len(names), answers)
-		}
-		cancel()
-		w.Stop(context.Background())
-	})
-}
-
-// TestNamespaceDoesNotHoldUpOthers checks that a namespace does not delay others, neither by many events nor by a
-// webhook that makes its events hang.
-func TestNamespaceDoesNotHoldUpOthers(t *testing.T) {
-	withEvents(t, func(t *testing.T, r *Recorder, s *eventStore) {
-		hang := make(chan struct{})
-		s.answer = func(event *v1.Event, _ int) error {
-			if event.Namespace == "hanging" {
-				s.mu.Unlock()
-				<-hang
-				s.mu.Lock()
+		s := &eventStore{results: map[string]int{}}
+		w := NewWriter(s, "volcano", s.observe)
+		for _, namespace := range []string{"a", "b", "c", "d", "e"} {
+			for range waitingOfNamespace + 1 {
+				w.enqueue(&v1.Event{ObjectMeta: pod(0).Namespace(namespace).Obj().ObjectMeta})
 			}
-			return nil
 		}
-		recordThousands(r)
-		for i := range 20 {
-			r.Event(pod(i).Namespace("hanging").Obj(), v1.EventTypeWarning, "Unschedulable", "no room")
+		want := map[string]int{"a": waitingOfNamespace, "b": waitingOfNamespace, "c": waitingOfNamespace, "d": waitingOfNamespace}
+		if diff := cmp.Diff(want, w.waiting); diff != "" {
+			t.Errorf("waiting events (-want +got):\n%s", diff)
 		}
-		r.Event(pod(0).Namespace("other").Obj(), v1.EventTypeWarning, "Unschedulable", "no room for the other")
-		settled(time.Second)
-		found := false
-		for _, e := range s.arrived() {
-			found = found || strings.HasSuffix(e, "no room for the other")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		w.Start(ctx)
+		w.Stop(t.Context())
+		if len(w.waiting) != 0 {
+			t.Errorf("%v events wait after the end", w.waiting)
 		}
-		if !found {
-			t.Error("the event of another namespace waits for those of the first")
-		}
-		settled(time.Minute)
-		if got := len(s.arrived()); got < 5_000-eventBurst-eventsPerSecond {
-			t.Errorf("%d events arrived after that, want those of the well namespace", got)
-		}
-		close(hang)
 	})
 }
 
@@ -330,14 +289,14 @@ func TestStopWritesWhatWaits(t *testing.T) {
 		// written is the number of events written, of ten.
 		written int
 	}{
-		"an API server that is well": {slow: 100 * time.Millisecond, took: time.Second, written: 10},
-		"one that is slow":           {slow: 900 * time.Millisecond, took: eventGrace, written: 2},
+		"an API server that is well": {slow: 100 * time.Millisecond, took: 200 * time.Millisecond, written: 10},
+		"one that is slow":           {slow: 1100 * time.Millisecond, took: stopGrace, written: workers},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &eventStore{slow: tt.slow}
-				w := NewWriter(s.take, "volcano", func(string) {})
+				s := &eventStore{slow: tt.slow, results: map[string]int{}}
+				w := NewWriter(s, "volcano", s.observe)
 				ctx, cancel := context.WithCancel(context.Background())
 				w.Start(ctx)
 				r := NewRecorder(w)
@@ -361,25 +320,5 @@ func TestStopWritesWhatWaits(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestMailboxIsBounded checks that the mailbox is bounded: a full mailbox has room only for namespaces that use less
-// than their share.
-func TestMailboxIsBounded(t *testing.T) {
-	box := newMailbox(10)
-	post := func(namespace string, i int) bool {
-		return box.post(&queuedEvent{about: v1.ObjectReference{Namespace: namespace}, message: fmt.Sprint(i)})
-	}
-	taken := map[string]int{}
-	for _, namespace := range []string{"a", "b", "c"} {
-		for i := range 100 {
-			if post(namespace, i) {
-				taken[namespace]++
-			}
-		}
-	}
-	if diff := cmp.Diff(map[string]int{"a": 10, "b": 5, "c": 3}, taken); diff != "" {
-		t.Errorf("letters taken (-want +got):\n%s", diff)
 	}
 }

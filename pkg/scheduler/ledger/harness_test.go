@@ -20,7 +20,6 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -68,7 +67,7 @@ func newWorld(t *testing.T, cluster *schedtest.Cluster) *harness {
 	none := func() {}
 	w.reports = report.New(report.Config{
 		Kube: cluster.Kube, Volcano: cluster.Volcano, Books: w.books, Pods: pods, PodGroups: groups, Queues: queues,
-		Events: events.Direct{EventRecorder: cluster.Events}, OwnPod: (*v1.Pod).DeepCopy, StatusRejected: func(string) {}, WakeSoon: none,
+		Events: cluster.Events, OwnPod: (*v1.Pod).DeepCopy, StatusRejected: func(string) {}, WakeSoon: none,
 	})
 	w.Ledger = New(Config{
 		Kube: cluster.Kube, Volcano: cluster.Volcano, Books: w.books, Reports: w.reports, Pods: pods, Nodes: nodes, PodGroups: groups,

@@ -109,8 +109,8 @@ type memberDelay struct {
 	binding.Delay
 }
 
-// record records an event that says why the pod waits. The caller repeats it while the pod waits, because an event may
-// be lost.
+// record records an event that says why the pod waits. The caller repeats it while the pod waits, because an event
+// expires.
 func (d memberDelay) record(recorder record.EventRecorder) {
 	recorder.Event(d.object, v1.EventTypeWarning, string(d.Kind), brief.Text(d.String()))
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // ResendEvery is how often the events of a waiting gang are recorded again. Otherwise a pod's event would be recorded
-// only when its condition changes. But the event may be lost, or the API server may drop it after an hour, while the
-// pod still waits. The recorder drops repeated events while the earlier ones can still be read.
+// only when its condition changes. But the API server drops an event after an hour, while the pod may still wait. The
+// recorder drops repeated events before that time.
 const ResendEvery = 10 * time.Minute
 
 // gangHistory holds data about gangs across sessions. It holds no data about a gang whose PodGroup the watch does not

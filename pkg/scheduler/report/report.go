@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	topologyv1alpha1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
@@ -43,7 +44,7 @@ type Config struct {
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
 	// Events receives the events. If it is an *events.Writer, the Reporter starts and stops it.
-	Events events.Outlet
+	Events record.EventRecorder
 	// OwnPod returns a shallow copy of a pod from the watch. The caller may replace its fields and change its annotations;
 	// everything else is shared and read-only.
 	OwnPod func(*v1.Pod) *v1.Pod
@@ -104,7 +105,8 @@ func (r *Reporter) Recorder() *events.Recorder { return r.outlet.recorder }
 // Status returns the writer of the statuses of pods, PodGroups and queues.
 func (r *Reporter) Status() *statuswriter.Writer { return r.outlet.status }
 
-// Start starts the writers of statuses and events. They end when the context ends or after Stop is called.
+// Start starts the writers of statuses and events. They write nothing once the context has ended, and end after Stop is
+// called.
 func (r *Reporter) Start(ctx context.Context) {
 	r.outlet.status.Start(ctx)
 	if r.writer != nil {
@@ -118,14 +120,6 @@ func (r *Reporter) Stop(ctx context.Context) {
 	r.outlet.status.Stop(ctx)
 	if r.writer != nil {
 		r.writer.Stop(ctx) // after the statuses, because a rejected status is reported in an event
-	}
-}
-
-// RetryNow retries at once the status and event writes that have failed and wait for their next try.
-func (r *Reporter) RetryNow() {
-	r.outlet.status.RetryNow()
-	if r.writer != nil {
-		r.writer.RetryNow()
 	}
 }
 

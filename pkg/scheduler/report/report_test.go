@@ -23,7 +23,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -64,7 +63,7 @@ func newWorld(t *testing.T, cluster *schedtest.Cluster) *harness {
 	w.Reporter = New(Config{
 		Kube: cluster.Kube, Volcano: cluster.Volcano, Books: books.New(books.Config{DefaultQueue: schedtest.Queue}),
 		Pods: corelisters.NewPodLister(w.pods), PodGroups: vclisters.NewPodGroupLister(w.groups), Queues: vclisters.NewQueueLister(indexer()),
-		Events: events.Direct{EventRecorder: cluster.Events}, OwnPod: (*v1.Pod).DeepCopy, StatusRejected: func(string) {},
+		Events: cluster.Events, OwnPod: (*v1.Pod).DeepCopy, StatusRejected: func(string) {},
 		WakeSoon: func() { w.woken++ },
 	})
 	w.showGroup(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())

@@ -27,7 +27,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 )
 
 // wrap returns our cache over upstream's on its fake clients, or on new ones if it has none. It returns nil if
@@ -65,7 +64,7 @@ func wrap(upstream *vccache.SchedulerCache, stop <-chan struct{}) *cache.Cache {
 	kube.PrependReactor("*", "pods", s.onPod)
 	vc.PrependReactor("get", "podgroups", s.onPodGroup)
 	settings := cache.Settings{
-		Rest: &rest.Config{}, SchedulerNames: s.schedulerNames(), DefaultQueue: "default", Events: events.Direct{EventRecorder: upstream.Recorder},
+		Rest: &rest.Config{}, SchedulerNames: s.schedulerNames(), DefaultQueue: "default", Events: upstream.Recorder,
 		IgnoredProvisioners: sets.List(upstream.IgnoredCSIProvisioners),
 	}
 	c, err := cache.On(kube, vc, settings, observer{}, func(cache.Urgency) {})

@@ -5,7 +5,7 @@ package cache
 import (
 	"context"
 	"errors"
-	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,41 +14,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
-
-// leaky is an outlet that loses notices while it leaks, and otherwise records them.
-type leaky struct {
-	mu    sync.Mutex
-	leaks bool
-	told  map[string]int
-}
-
-func (l *leaky) Send(e events.Notice, done func(there bool)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	name := "the PodGroup"
-	if pod, ok := e.Object.(*v1.Pod); ok {
-		name = pod.Name
-	}
-	if !l.leaks && e.Type == v1.EventTypeWarning {
-		l.told[name+" "+e.Reason]++
-	}
-	done(!l.leaks)
-}
-
-// take returns the reports since the last call.
-func (l *leaky) take() map[string]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	told := l.told
-	l.told = map[string]int{}
-	return told
-}
 
 // refusing is a plugin whose pre-bind step fails. With stuck set, its rollback fails as well.
 type refusing struct{ stuck bool }
@@ -68,13 +38,13 @@ func (p refusing) Rollback(context.Context, *api.TaskInfo, string) error {
 	return nil
 }
 
-// TestLostReportsAreSentAgain checks that lost reports are sent again. A lasting state is also reported once an hour,
-// because the API server drops events after that time.
-func TestLostReportsAreSentAgain(t *testing.T) {
+// TestLastingStatesAreReportedAgain checks that a lasting state is reported once an hour, because the API server drops
+// events after that time.
+func TestLastingStatesAreReportedAgain(t *testing.T) {
 	group := func(queue string) *schedtest.PodGroupBuilder {
 		return schedtest.MakePodGroup().Name("g").MinMember(1).Queue(queue)
 	}
-	const unschedulable = "the PodGroup Unschedulable"
+	const unschedulable = "Unschedulable g"
 	tests := map[string]struct {
 		group  *schedtest.PodGroupBuilder
 		plugin refusing
@@ -82,26 +52,25 @@ func TestLostReportsAreSentAgain(t *testing.T) {
 		want   []string
 	}{
 		"a pre-bind step fails again and again": {
-			group: group(schedtest.Queue), want: []string{"p0 PreBindFailed", "the PodGroup PreBindFailed"},
+			group: group(schedtest.Queue), want: []string{"PreBindFailed p0", "PreBindFailed g"},
 		},
 		"a rollback is stuck": {
-			group: group(schedtest.Queue), plugin: refusing{stuck: true}, want: []string{"p0 RollbackStuck"},
+			group: group(schedtest.Queue), plugin: refusing{stuck: true}, want: []string{"RollbackStuck p0"},
 		},
-		"its PodGroup does not exist": {want: []string{"p0 FailedScheduling"}},
-		"its queue does not exist":    {group: group("nosuch"), want: []string{"p0 FailedScheduling", unschedulable}},
+		"its PodGroup does not exist": {want: []string{"FailedScheduling p0"}},
+		"its queue does not exist":    {group: group("nosuch"), want: []string{"FailedScheduling p0", unschedulable}},
 		"its minResources are below 0": {
 			group: group(schedtest.Queue).MinResources(schedtest.Resources{"cpu": "-5"}),
-			want:  []string{"p0 FailedScheduling", "the PodGroup InvalidResources"},
+			want:  []string{"FailedScheduling p0", "InvalidResources g"},
 		},
 		"its minResources are below 0 and part of it runs": {
 			group: group(schedtest.Queue).MinResources(schedtest.Resources{"cpu": "-5"}), runs: true,
-			want: []string{"p0 FailedScheduling", "the PodGroup InvalidResources"},
+			want: []string{"FailedScheduling p0", "InvalidResources g"},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			out := &leaky{leaks: true, told: map[string]int{}}
-			withHarnessAndEvents(t, func() events.Outlet { return out }, func(t *testing.T, w *harness) {
+			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(nodeOf8(0).Obj(), members(1, "1")[0].Obj())
 				if tt.group != nil {
 					w.add(tt.group.Obj())
@@ -123,32 +92,30 @@ func TestLostReportsAreSentAgain(t *testing.T) {
 						synctest.Wait()
 					}
 				}
-				cycles(5 * time.Minute)
-				out.mu.Lock()
-				out.leaks = false
-				out.mu.Unlock()
 				once := map[string]int{}
 				for _, what := range tt.want {
-					once[what] = 1
+					once["Warning "+what] = 1
 				}
-				about := func(told map[string]int) map[string]int {
-					for what := range told {
-						if once[what] == 0 {
-							delete(told, what)
+				reported := func() map[string]int {
+					count := map[string]int{}
+					for _, event := range w.cluster.Events.Take() {
+						what, _, _ := strings.Cut(event, ":")
+						if once[what] > 0 {
+							count[what]++
 						}
 					}
-					return told
+					return count
 				}
 				cycles(report.ResendEvery + 5*time.Minute)
-				if diff := cmp.Diff(once, about(out.take())); diff != "" {
-					t.Errorf("reported once events arrive again (-want +got):\n%s", diff)
+				if diff := cmp.Diff(once, reported()); diff != "" {
+					t.Errorf("reported at first (-want +got):\n%s", diff)
 				}
 				cycles(30 * time.Minute)
-				if diff := cmp.Diff(map[string]int{}, about(out.take())); diff != "" {
+				if diff := cmp.Diff(map[string]int{}, reported()); diff != "" {
 					t.Errorf("reported while the events exist (-want +got):\n%s", diff)
 				}
 				cycles(time.Hour)
-				if diff := cmp.Diff(once, about(out.take())); diff != "" {
+				if diff := cmp.Diff(once, reported()); diff != "" {
 					t.Errorf("reported after they have expired (-want +got):\n%s", diff)
 				}
 			})
