@@ -3,6 +3,7 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -18,13 +19,22 @@ const (
 	never                    = "never"
 )
 
-// ActionSpec declares the arguments of an action, or of another entry under `configurations`.
-type ActionSpec struct {
-	Name      string
-	Doc       string
-	Arguments []framework.Argument
-	// Validate checks arguments beyond names and types; nil when there is nothing more to check.
+// declaration declares a plugin of upstream, an action, or another entry under `configurations`.
+type declaration struct {
+	Name, Doc string
+	Arguments []argument
+	// Validate checks conditions that involve several arguments; nil if none exist.
 	Validate func(framework.Arguments) error
+}
+
+// argument is an argument and the shape of its values beyond the type; nil if every value of the type is valid.
+type argument struct {
+	framework.Argument
+	shape shape
+}
+
+func arg(name string, kind framework.ArgumentType, def, doc string, shape shape) argument {
+	return argument{framework.Argument{Name: name, Type: kind, Default: def, Doc: doc}, shape}
 }
 
 // Catalogue lists the plugins, actions, blocks and arguments that a configuration may name. It is filled at start and
@@ -42,6 +52,8 @@ type entry struct {
 	kind string
 	framework.PluginSpec
 	origin origin
+	// shapes are the shapes of arguments, by name in the declaration.
+	shapes map[string]shape
 	// unknown reports whether the entry stands for a plugin or action that does not exist. Its arguments cannot be
 	// checked.
 	unknown bool
@@ -59,28 +71,22 @@ const (
 // replaces or extends upstream's plugin of the same name.
 func NewCatalogue(specs ...framework.PluginSpec) *Catalogue {
 	c := &Catalogue{plugins: map[string]entry{}, actions: map[string]entry{}, blocks: map[string]entry{}}
-	for _, spec := range upstreamPlugins() {
-		c.plugins[spec.Name] = entry{kind: "plugin", PluginSpec: spec, origin: upstream}
+	for _, d := range upstreamPlugins() {
+		c.plugins[d.Name] = d.entry("plugin", upstream)
 	}
 	for _, spec := range specs {
-		if spec.Extends {
-			base := c.plugins[spec.Name]
-			spec.Arguments = slices.Concat(base.Arguments, spec.Arguments)
-			if own := spec.Validate; own != nil {
-				spec.Validate = all(base.Validate, own)
-			} else {
-				spec.Validate = base.Validate
-			}
+		e := entry{kind: "plugin", PluginSpec: spec}
+		if base := c.plugins[spec.Name]; spec.Extends {
+			e.shapes, e.Arguments, e.Validate = base.shapes, slices.Concat(base.Arguments, spec.Arguments), both(base.Validate, spec.Validate)
 		}
-		c.plugins[spec.Name] = entry{kind: "plugin", PluginSpec: spec}
+		c.plugins[spec.Name] = e
 	}
-	for _, spec := range upstreamActions() {
-		c.actions[spec.Name] = actionEntry("action", spec, upstream)
+	for _, d := range upstreamActions() {
+		c.actions[d.Name] = d.entry("action", upstream)
 	}
-	c.blocks[BindingBlock] = actionEntry("configuration", bindingBlock(), ours)
-	npu := upstreamInitParams()
-	c.blocks[npu.Name] = actionEntry("configuration", npu, upstream)
-	c.metrics = actionEntry("block", upstreamMetrics(), upstream)
+	c.blocks[BindingBlock] = bindingBlock().entry("configuration", ours)
+	c.blocks[initParams] = upstreamInitParams().entry("configuration", upstream)
+	c.metrics = upstreamMetrics().entry("block", upstream)
 	return c
 }
 
@@ -123,22 +129,34 @@ func (e entry) candidates(name string) []string {
 	return out
 }
 
-func names(entries map[string]entry) []string { return slices.Sorted(maps.Keys(entries)) }
+func names[V any](byName map[string]V) []string { return slices.Sorted(maps.Keys(byName)) }
 
-func actionEntry(kind string, spec ActionSpec, from origin) entry {
-	return entry{kind: kind, origin: from, PluginSpec: framework.PluginSpec{
-		Name: spec.Name, Doc: spec.Doc, Arguments: spec.Arguments, Validate: spec.Validate,
-	}}
+func (d declaration) entry(kind string, from origin) entry {
+	e := entry{kind: kind, origin: from, shapes: map[string]shape{}, PluginSpec: framework.PluginSpec{Name: d.Name, Doc: d.Doc, Validate: d.Validate}}
+	for _, arg := range d.Arguments {
+		e.Arguments, e.shapes[arg.Name] = append(e.Arguments, arg.Argument), arg.shape
+	}
+	return e
 }
 
-func bindingBlock() ActionSpec {
-	return ActionSpec{
+// both returns a Validate function that calls two Validate functions, each of which may be nil, and joins their errors.
+func both(l, r func(framework.Arguments) error) func(framework.Arguments) error {
+	switch {
+	case l == nil:
+		return r
+	case r == nil:
+		return l
+	}
+	return func(args framework.Arguments) error { return errors.Join(l(args), r(args)) }
+}
+
+func bindingBlock() declaration {
+	return declaration{
 		Name: BindingBlock,
 		Doc:  "Bind transactions.",
-		Arguments: []framework.Argument{{
+		Arguments: []argument{{framework.Argument{
 			Name: evictPartiallyBoundAfter, Type: framework.Duration, Default: never, Enum: []string{never},
 			Doc: "How long a partially bound gang may wait for its other members before its members are evicted; 1s or more. Gangs are partially bound after a crash, a rejected bind or the loss of a member.",
-		}},
-		Validate: checks{evictPartiallyBoundAfter: either(period, text(never))}.validate,
+		}, is(either(period, text(never)))}},
 	}
 }

@@ -103,63 +103,38 @@ func integer(low, high int) check {
 	}
 }
 
-func number(value any) string {
-	switch n := value.(type) {
-	case int:
-		return ""
-	case float64:
-		if !math.IsInf(n, 0) && !math.IsNaN(n) {
-			return ""
-		}
-	}
-	return "a number"
-}
+var number = atLeast(-math.MaxFloat64, "a number")
 
-// atLeast returns a check that accepts numbers of `low` or more. The parameter `what` describes valid values.
+// atLeast returns a check that accepts finite numbers of `low` or more. The parameter `what` describes valid values.
 func atLeast(low float64, what string) check {
 	return func(value any) string {
-		switch n := value.(type) {
-		case int:
-			if float64(n) >= low {
-				return ""
-			}
-		case float64:
-			if n >= low {
-				return ""
-			}
+		n, ok := value.(float64)
+		if i, isInt := value.(int); isInt {
+			n, ok = float64(i), true
+		}
+		if ok && n >= low && !math.IsInf(n, 0) {
+			return ""
 		}
 		return what
 	}
 }
 
-func duration(value any) string {
-	s, ok := value.(string)
-	if ok {
-		_, err := time.ParseDuration(s)
-		ok = err == nil
-	}
-	if !ok {
-		return `a duration such as "30s"`
-	}
-	return ""
-}
+var (
+	duration         = durationFrom(math.MinInt64, "a duration")
+	positiveDuration = durationFrom(1, "a duration over zero")
+	// period accepts a duration such as the interval between two rounds, or the delay before an eviction.
+	period = durationFrom(time.Second, "a duration of 1s or more")
+)
 
-func positiveDuration(value any) string {
-	s, _ := value.(string)
-	if d, err := time.ParseDuration(s); err != nil || d <= 0 {
-		return `a duration over zero such as "30s"`
+// durationFrom returns a check that accepts durations of `least` or more. The parameter `what` describes them.
+func durationFrom(least time.Duration, what string) check {
+	return func(value any) string {
+		s, _ := value.(string)
+		if d, err := time.ParseDuration(s); err != nil || d < least {
+			return what + ` such as "30s"`
+		}
+		return ""
 	}
-	return ""
-}
-
-// period checks a duration of at least one second, such as the interval between two rounds, or the delay before an
-// eviction.
-func period(value any) string {
-	s, _ := value.(string)
-	if d, err := time.ParseDuration(s); err != nil || d < time.Second {
-		return `a duration of 1s or more such as "30s"`
-	}
-	return ""
 }
 
 // webURL checks that a value is an http or https URL.

@@ -70,17 +70,21 @@ func (f findings) err() error {
 
 // argumentError is an error in one argument, found by a Validate function. The parser reports it with the line of that
 // argument.
-type argumentError struct {
-	name string
-	problem
-}
+type argumentError struct{ name, msg string }
 
 func (e *argumentError) Error() string { return e.msg }
 
-// flatten returns the individual errors of joined errors.
+func argumentErrorf(name, format string, args ...any) error {
+	return &argumentError{name, fmt.Sprintf(format, args...)}
+}
+
+// flatten returns the individual errors of joined errors; none for nil.
 func flatten(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
 		return []error{err}
 	}
 	var errs []error

@@ -154,16 +154,9 @@ func (p *parser) configurations(f field) {
 	known := p.cat.configurations()
 	lines := map[string]int{}
 	for _, item := range p.list(f.yamlNode, "configurations") {
-		var name, arguments *field
-		for _, g := range p.fields(item, "a configuration") {
-			switch g.key {
-			case "name":
-				name = &g
-			case "arguments":
-				arguments = &g
-			default:
-				p.add(g.keyLine, "key %q of a configuration is unknown%s", g.key, meant(g.key, configurationKeys))
-			}
+		name, arguments, others := p.entryFields(item, "a configuration")
+		for _, g := range others {
+			p.add(g.keyLine, "key %q of a configuration is unknown%s", g.key, meant(g.key, configurationKeys))
 		}
 		text, ok := p.name(item, name, "a configuration")
 		if !ok {
@@ -230,6 +223,22 @@ func (p *parser) fields(c yamlNode, what string) []field {
 		p.add(f.keyLine, "key %q of %s is given twice", f.key, what)
 	}
 	return keys
+}
+
+// entryFields returns the fields "name" and "arguments" of a list's item, and its other fields. Messages call the item
+// `what`.
+func (p *parser) entryFields(item yamlNode, what string) (name, arguments *field, others []field) {
+	for _, f := range p.fields(item, what) {
+		switch f.key {
+		case "name":
+			name = &f
+		case "arguments":
+			arguments = &f
+		default:
+			others = append(others, f)
+		}
+	}
+	return name, arguments, others
 }
 
 // name returns the value of the field "name" of a list's item, the parameter `of`. Messages call the item `what`. If

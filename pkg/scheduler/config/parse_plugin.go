@@ -43,18 +43,7 @@ func (p *parser) tier(tier yamlNode) {
 // plugin checks one plugin of a tier. It returns the name and line of the plugin, and the line of its key
 // enableHierarchy if the key is true.
 func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
-	var name, arguments *field
-	var switches []field
-	for _, f := range p.fields(item, "a plugin") {
-		switch f.key {
-		case "name":
-			name = &f
-		case "arguments":
-			arguments = &f
-		default:
-			switches = append(switches, f)
-		}
-	}
+	name, arguments, switches := p.entryFields(item, "a plugin")
 	text, ok := p.name(item, name, "a plugin")
 	if !ok {
 		return "", 0, 0
@@ -90,7 +79,7 @@ func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 func (p *parser) pluginSwitch(e entry, f field) bool {
 	var known []string
 	for _, s := range pluginSwitches() {
-		known = append(known, s.key)
+		known = append(known, s.Key)
 	}
 	if !slices.Contains(known, f.key) {
 		hint := meant(f.key, append(known, "name", "arguments"))
@@ -192,55 +181,34 @@ func (c *Catalogue) argumentHint(e entry, name string) string {
 	return "; valid names: " + strings.Join(declared, ", ")
 }
 
-// takeInner corrects an error that is caused by quotes around a number or boolean inside an argument: it removes the
-// quotes and adds a warning. It returns false if the error has another cause.
-func (p *parser) takeInner(e entry, f *field, wrong *argumentError) bool {
-	if len(wrong.quoted) == 0 {
-		return false
-	}
-	inner, ok := f.follow(wrong.quoted[1:])
-	if !ok || !p.takePlain(&inner, argumentOf(e, wrong.quoted.String()), wrong.plain) {
-		return false
-	}
-	if len(wrong.quoted) == 1 { // the quoted value is the whole argument
-		f.yamlNode = inner
-	}
-	return true
-}
-
 // argumentOf returns the name of an argument, or of a value inside an argument, for messages.
 func argumentOf(e entry, name string) string {
 	return fmt.Sprintf("argument %q of %s", name, e.title())
 }
 
-// validate calls the Validate function of a plugin, action or block, and reports its errors. An error that names an
-// argument gets the line of this argument, and any other error gets the given line. If quotes caused all errors,
-// validate removes the quotes and calls Validate again.
+// validate checks the values of an entry's arguments, and calls its Validate function. An error gets the line of the
+// argument that it names, and any other error gets the given line.
 func (p *parser) validate(e entry, args framework.Arguments, fields map[string]field, line int) {
+	for _, name := range names(args) {
+		arg, _ := e.argument(name)
+		f, check := fields[name], e.shapes[arg.Name]
+		if check == nil {
+			continue
+		}
+		for _, wrong := range check(inspection{p, e}, name, &f.yamlNode) {
+			p.add(f.keyLine, "%s: %s", e.title(), wrong)
+		}
+		args[name], fields[name] = f.value, f
+	}
 	if e.Validate == nil {
 		return
 	}
-	err := recoverValidate(e.Validate, args)
-	if err == nil {
-		return
-	}
-	before, taken := len(p.findings), false
-	for _, err := range flatten(err) {
+	for _, err := range flatten(recoverValidate(e.Validate, args)) {
 		at := line
 		if named, ok := errors.AsType[*argumentError](err); ok {
-			f, there := fields[named.name]
-			switch {
-			case there && p.takeInner(e, &f, named):
-				args[f.key], fields[f.key], taken = f.value, f, true
-				continue
-			case there:
-				at = f.keyLine
-			}
+			at = fields[named.name].keyLine
 		}
 		p.add(at, "%s: %s", e.title(), strings.ReplaceAll(err.Error(), "\n", "\n  "))
-	}
-	if taken && len(p.findings) == before {
-		p.validate(e, args, fields, line)
 	}
 }
 

@@ -5,7 +5,6 @@ package config
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -92,52 +91,8 @@ func (p *parser) takeFields(e entry, arg framework.Argument, f field) {
 		inner, _, _ := item.fields()
 		for _, g := range inner {
 			if plain, ok := unquoted(arg.Fields[g.key], g.value); ok {
-				p.takePlain(&g.yamlNode, argumentOf(e, path{arg.Name, i, g.key}.String()), plain)
+				p.takePlain(&g.yamlNode, argumentOf(e, fmt.Sprintf("%s[%d].%s", arg.Name, i, g.key)), plain)
 			}
 		}
 	}
-}
-
-// path is the position of a value inside an argument: the name of the argument, then keys and indexes.
-type path []any
-
-func (p path) to(step any) path { return append(slices.Clip(p), step) }
-
-// String returns the path for messages.
-func (p path) String() string {
-	var out strings.Builder
-	for i, step := range p {
-		switch step := step.(type) {
-		case int:
-			fmt.Fprintf(&out, "[%d]", step)
-		default:
-			if i > 0 {
-				out.WriteByte('.')
-			}
-			fmt.Fprint(&out, step)
-		}
-	}
-	return out.String()
-}
-
-// follow returns the value at the path steps below c; false if no such value exists.
-func (c yamlNode) follow(steps path) (yamlNode, bool) {
-	for _, step := range steps {
-		found := false
-		if i, isIndex := step.(int); isIndex {
-			if items, ok := c.items(); ok && i < len(items) {
-				c, found = items[i], true
-			}
-		} else if fields, _, ok := c.fields(); ok {
-			for _, f := range fields {
-				if f.key == step {
-					c, found = f.yamlNode, true
-				}
-			}
-		}
-		if !found {
-			return yamlNode{}, false
-		}
-	}
-	return c, true
 }

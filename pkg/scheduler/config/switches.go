@@ -7,41 +7,41 @@ package config
 const enablePreBind = "enablePreBind"
 
 // pluginSwitch is a key that each plugin in the configuration may have. The value false disables one kind of the
-// plugin's functions, which doc describes.
+// plugin's functions, which Doc describes.
 type pluginSwitch struct {
-	key, doc string
-	// offByDefault reports whether upstream reads a missing key as false.
-	offByDefault bool
+	Key, Doc string
+	// OffByDefault reports whether upstream reads a missing key as false.
+	OffByDefault bool
 }
 
 // pluginSwitches returns all switches of plugins, spelt as in upstream's types of the configuration.
 func pluginSwitches() []pluginSwitch {
 	return []pluginSwitch{
-		{key: enablePreBind, doc: "Its pre-bind steps and their reservations. Not in upstream."},
-		{key: "enableJobOrder", doc: "Its order of jobs."},
-		{key: "enabledSubJobOrder", doc: "Its order of the sub-groups of a job."},
-		{key: "enableTaskOrder", doc: "Its order of tasks."},
-		{key: "enableQueueOrder", doc: "Its order of queues, and of queues to take victims from."},
-		{key: "EnabledClusterOrder", doc: "Its order of clusters.", offByDefault: true},
-		{key: "enableHierarchy", doc: "Its hierarchy of queues (`capacity`, `drf`, `nodegroup`).", offByDefault: true},
-		{key: "enableJobReady", doc: "Its vote on when a job is ready to be bound."},
-		{key: "enabledSubJobReady", doc: "Its vote on when a sub-group is ready."},
-		{key: "enableJobPipelined", doc: "Its vote on when a job may wait for resources being released."},
-		{key: "enabledSubJobPipelined", doc: "Its vote on when a sub-group may wait for resources being released."},
-		{key: "enableJobEnqueued", doc: "Its vote on the admission of jobs, and its notification of admitted jobs."},
-		{key: "enableJobStarving", doc: "Its vote on which jobs are starving."},
-		{key: "enableTargetJob", doc: "Its choice of a job to reserve nodes for."},
-		{key: "enableReservedNodes", doc: "Its choice of reserved nodes."},
-		{key: "enablePredicate", doc: "Its filter of nodes."},
-		{key: "enableBestNode", doc: "Its choice among the best nodes."},
-		{key: "enableNodeOrder", doc: "Its scores of nodes."},
-		{key: "enabledHyperNodeOrder", doc: "Its scores of HyperNodes."},
-		{key: "enabledHyperNodeGradient", doc: "Its order in which sets of HyperNodes are tried."},
-		{key: "enabledAllocatable", doc: "Its vote on whether a queue may allocate."},
-		{key: "enabledOverused", doc: "Its vote on whether a queue is over its share."},
-		{key: "enablePreemptable", doc: "Its choice of victims of a preemption."},
-		{key: "enablePreemptive", doc: "Its vote on whether a queue may reclaim for a task."},
-		{key: "enableReclaimable", doc: "Its choice of victims of a reclaim."},
-		{key: "enabledVictim", doc: "Its choice of victims for `shuffle`."},
+		{Key: enablePreBind, Doc: "Its pre-bind steps and their reservations. Not in upstream."},
+		{Key: "enableJobOrder", Doc: "Its order of jobs."},
+		{Key: "enabledSubJobOrder", Doc: "Its order of the sub-groups of a job."},
+		{Key: "enableTaskOrder", Doc: "Its order of tasks."},
+		{Key: "enableQueueOrder", Doc: "Its order of queues, and of queues to take victims from."},
+		{Key: "EnabledClusterOrder", Doc: "Its order of clusters.", OffByDefault: true},
+		{Key: "enableHierarchy", Doc: "Its hierarchy of queues (`capacity`, `drf`, `nodegroup`).", OffByDefault: true},
+		{Key: "enableJobReady", Doc: "Its vote on when a job is ready to be bound."},
+		{Key: "enabledSubJobReady", Doc: "Its vote on when a sub-group is ready."},
+		{Key: "enableJobPipelined", Doc: "Its vote on when a job may wait for resources being released."},
+		{Key: "enabledSubJobPipelined", Doc: "Its vote on when a sub-group may wait for resources being released."},
+		{Key: "enableJobEnqueued", Doc: "Its vote on the admission of jobs, and its notification of admitted jobs."},
+		{Key: "enableJobStarving", Doc: "Its vote on which jobs are starving."},
+		{Key: "enableTargetJob", Doc: "Its choice of a job to reserve nodes for."},
+		{Key: "enableReservedNodes", Doc: "Its choice of reserved nodes."},
+		{Key: "enablePredicate", Doc: "Its filter of nodes."},
+		{Key: "enableBestNode", Doc: "Its choice among the best nodes."},
+		{Key: "enableNodeOrder", Doc: "Its scores of nodes."},
+		{Key: "enabledHyperNodeOrder", Doc: "Its scores of HyperNodes."},
+		{Key: "enabledHyperNodeGradient", Doc: "Its order in which sets of HyperNodes are tried."},
+		{Key: "enabledAllocatable", Doc: "Its vote on whether a queue may allocate."},
+		{Key: "enabledOverused", Doc: "Its vote on whether a queue is over its share."},
+		{Key: "enablePreemptable", Doc: "Its choice of victims of a preemption."},
+		{Key: "enablePreemptive", Doc: "Its vote on whether a queue may reclaim for a task."},
+		{Key: "enableReclaimable", Doc: "Its choice of victims of a reclaim."},
+		{Key: "enabledVictim", Doc: "Its choice of victims for `shuffle`."},
 	}
 }

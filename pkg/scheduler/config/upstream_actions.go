@@ -18,50 +18,38 @@ const initParams = npu.CMInitParamKey
 
 // upstreamActions returns every action of upstream v1.14.1 (pkg/scheduler/actions), with the arguments that its source
 // reads.
-func upstreamActions() []ActionSpec {
-	errorCache := framework.Argument{
-		Name: conf.EnablePredicateErrCacheKey, Type: framework.Bool, Default: "true",
-		Doc: "Whether a node that failed one task of a kind is skipped for the others of that kind in the same session.",
-	}
-	return []ActionSpec{
+func upstreamActions() []declaration {
+	errorCache := arg(conf.EnablePredicateErrCacheKey, framework.Bool, "true",
+		"Whether a node that failed one task of a kind is skipped for the others of that kind in the same session.", nil)
+	return []declaration{
 		{Name: "enqueue", Doc: "Admits pending jobs whose minimum has room."},
-		{Name: "allocate", Doc: "Places the tasks of admitted jobs.", Arguments: []framework.Argument{errorCache}},
-		{Name: "backfill", Doc: "Places tasks that request nothing.", Arguments: []framework.Argument{errorCache}},
-		{Name: "preempt", Doc: "Evicts tasks for more important ones of the same queue.", Arguments: []framework.Argument{
+		{Name: "allocate", Doc: "Places the tasks of admitted jobs.", Arguments: []argument{errorCache}},
+		{Name: "backfill", Doc: "Places tasks that request nothing.", Arguments: []argument{errorCache}},
+		{Name: "preempt", Doc: "Evicts tasks for more important ones of the same queue.", Arguments: []argument{
 			errorCache,
-			{Name: preempt.EnableTopologyAwarePreemptionKey, Type: framework.Bool, Default: "false", Doc: "Whether victims are chosen with spread and affinity constraints in view."},
-			{Name: preempt.TopologyAwarePreemptWorkerNumKey, Type: framework.Int, Default: "16", Doc: "How many nodes are tried at once then; 1 or more."},
-			{Name: preempt.MinCandidateNodesPercentageKey, Type: framework.Int, Default: "10", Doc: "The least share of nodes to try, in percent."},
-			{Name: preempt.MinCandidateNodesAbsoluteKey, Type: framework.Int, Default: "1", Doc: "The least number of nodes to try."},
-			{Name: preempt.MaxCandidateNodesAbsoluteKey, Type: framework.Int, Default: "100", Doc: "The greatest number of nodes to try."},
-		}, Validate: checks{
-			preempt.TopologyAwarePreemptWorkerNumKey: integer(1, math.MaxInt),
-			preempt.MinCandidateNodesPercentageKey:   percent,
-			preempt.MinCandidateNodesAbsoluteKey:     notNegative,
-			preempt.MaxCandidateNodesAbsoluteKey:     notNegative,
-		}.validate},
-		{Name: "reclaim", Doc: "Evicts tasks of queues over their share for queues under theirs.", Arguments: []framework.Argument{errorCache}},
+			arg(preempt.EnableTopologyAwarePreemptionKey, framework.Bool, "false", "Whether victims are chosen with spread and affinity constraints in view.", nil),
+			arg(preempt.TopologyAwarePreemptWorkerNumKey, framework.Int, "16", "How many nodes are tried at once then; 1 or more.", is(integer(1, math.MaxInt))),
+			arg(preempt.MinCandidateNodesPercentageKey, framework.Int, "10", "The least share of nodes to try, in percent.", percent),
+			arg(preempt.MinCandidateNodesAbsoluteKey, framework.Int, "1", "The least number of nodes to try.", notNegative),
+			arg(preempt.MaxCandidateNodesAbsoluteKey, framework.Int, "100", "The greatest number of nodes to try.", notNegative),
+		}},
+		{Name: "reclaim", Doc: "Evicts tasks of queues over their share for queues under theirs.", Arguments: []argument{errorCache}},
 		{Name: "shuffle", Doc: "Evicts the victims that plugins such as `rescheduling` and `tdm` name."},
 	}
 }
 
 // upstreamInitParams declares the entry under `configurations` that upstream's Ascend backend of deviceshare reads as
 // text.
-func upstreamInitParams() ActionSpec {
-	flag := func(name, def, doc string) framework.Argument {
-		return framework.Argument{Name: name, Type: framework.AnyType, Default: def, Doc: doc}
-	}
-	return ActionSpec{
+func upstreamInitParams() declaration {
+	flag := func(name, def, doc string) argument { return arg(name, framework.AnyType, def, doc, is(textFlag)) }
+	return declaration{
 		Name: initParams,
 		Doc:  "Ascend NPUs of the `" + deviceshareName + "` plugin. Values are true or false, quoted or not.",
-		Arguments: []framework.Argument{
+		Arguments: []argument{
 			flag(npu.SegmentEnable, "false", "Whether NPUs are cut into slices beforehand rather than on demand."),
 			flag(npu.UseClusterInfoManager, "true", "Whether device states are read from the cluster info manager."),
 			flag(npu.SelfMaintainAvailCard, "true", "Whether the scheduler keeps the list of free cards itself."),
 		},
-		Validate: checks{
-			npu.SegmentEnable: textFlag, npu.UseClusterInfoManager: textFlag, npu.SelfMaintainAvailCard: textFlag,
-		}.validate,
 	}
 }
 
@@ -75,24 +63,21 @@ func textFlag(value any) string {
 }
 
 // upstreamMetrics declares the block `metrics` of the file.
-func upstreamMetrics() ActionSpec {
-	str := func(name, def, doc string) framework.Argument {
-		return framework.Argument{Name: name, Type: framework.String, Default: def, Doc: doc}
-	}
-	return ActionSpec{
+func upstreamMetrics() declaration {
+	str := func(name, def, doc string, shape shape) argument { return arg(name, framework.String, def, doc, shape) }
+	return declaration{
 		Name: "metrics",
 		Doc:  "Where the measured usage of nodes is read from. Values are text.",
-		Arguments: []framework.Argument{
-			{Name: "type", Type: framework.String, Enum: metricsTypes, Doc: "The kind of source; needed when the block is given."},
-			str("address", "", "URL of the source; needed for Prometheus and Elasticsearch."),
-			{Name: "interval", Type: framework.Duration, Default: "30s", Doc: "Time between two reads, 1s or more. Read at start."},
-			str("tls.insecureSkipVerify", "false", "Whether the source's certificate is left unchecked."),
-			str("elasticsearch.index", "metricbeat-*", "Index that holds the usage."),
-			str("elasticsearch.username", "", "User name."),
-			str("elasticsearch.password", "", "Password."),
-			str("elasticsearch.hostnameFieldName", "host.hostname", "Field that holds the node's name."),
+		Arguments: []argument{
+			{Argument: framework.Argument{Name: "type", Type: framework.String, Enum: metricsTypes, Doc: "The kind of source; needed when the block is given."}},
+			str("address", "", "URL of the source; needed for Prometheus and Elasticsearch.", is(webURL)),
+			arg("interval", framework.Duration, "30s", "Time between two reads, 1s or more. Read at start.", is(period)),
+			str("tls.insecureSkipVerify", "false", "Whether the source's certificate is left unchecked.", is(textFlag)),
+			str("elasticsearch.index", "metricbeat-*", "Index that holds the usage.", nil),
+			str("elasticsearch.username", "", "User name.", nil),
+			str("elasticsearch.password", "", "Password.", nil),
+			str("elasticsearch.hostnameFieldName", "host.hostname", "Field that holds the node's name.", nil),
 		},
-		Validate: checks{"address": webURL, "interval": period, "tls.insecureSkipVerify": textFlag}.validate,
 	}
 }
 

@@ -4,6 +4,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -21,22 +22,20 @@ const (
 	predicatesName  = predicates.PluginName
 )
 
-func deviceshareArguments() []framework.Argument {
-	return []framework.Argument{
-		{Name: deviceshare.GPUSharingPredicate, Type: framework.Bool, Default: "false", Doc: "Shares a GPU among pods by memory. Read at start, a reload that changes it is rejected. Not together with `" + deviceshare.GPUNumberPredicate + "` or `" + deviceshare.VGPUEnable + "`."},
-		{Name: deviceshare.GPUNumberPredicate, Type: framework.Bool, Default: "false", Doc: "Gives whole GPUs by number. Read at start, too. Not together with `" + deviceshare.GPUSharingPredicate + "` or `" + deviceshare.VGPUEnable + "`."},
-		{Name: deviceshare.VGPUEnable, Type: framework.Bool, Default: "false", Doc: "Gives slices of a GPU by memory and cores. Read at start, too."},
-		{Name: deviceshare.NodeLockEnable, Type: framework.Bool, Default: "false", Doc: "Locks a node while devices are given on it, so that pods take their turn."},
-		{Name: deviceshare.AscendMindClusterVNPU, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through MindCluster. Read at start, too."},
-		{Name: deviceshare.AscendHAMiVNPUEnable, Type: framework.Bool, Default: "false", Doc: "Gives slices of Ascend NPUs through HAMi. Read at start, too."},
-		{Name: deviceshare.SchedulePolicyArgument, Type: framework.String, Enum: []string{"binpack", "spread"}, Doc: "Whether devices are packed or spread; neither when not given."},
-		{Name: deviceshare.ScheduleWeight, Type: framework.Int, Default: "0", Doc: "Weight of the plugin's node score; 0 to 1000000."},
-		{Name: deviceshare.KnownGeometriesCMName, Type: framework.String, Default: "volcano-vgpu-device-config", Doc: "Name of the ConfigMap with the device configuration."},
-		{Name: deviceshare.KnownGeometriesCMNamespace, Type: framework.String, Default: "kube-system", Doc: "Namespace of that ConfigMap."},
+func deviceshareArguments() []argument {
+	return []argument{
+		arg(deviceshare.GPUSharingPredicate, framework.Bool, "false", "Shares a GPU among pods by memory. Read at start, a reload that changes it is rejected. Not together with `"+deviceshare.GPUNumberPredicate+"` or `"+deviceshare.VGPUEnable+"`.", nil),
+		arg(deviceshare.GPUNumberPredicate, framework.Bool, "false", "Gives whole GPUs by number. Read at start, too. Not together with `"+deviceshare.GPUSharingPredicate+"` or `"+deviceshare.VGPUEnable+"`.", nil),
+		arg(deviceshare.VGPUEnable, framework.Bool, "false", "Gives slices of a GPU by memory and cores. Read at start, too.", nil),
+		arg(deviceshare.NodeLockEnable, framework.Bool, "false", "Locks a node while devices are given on it, so that pods take their turn.", nil),
+		arg(deviceshare.AscendMindClusterVNPU, framework.Bool, "false", "Gives slices of Ascend NPUs through MindCluster. Read at start, too.", nil),
+		arg(deviceshare.AscendHAMiVNPUEnable, framework.Bool, "false", "Gives slices of Ascend NPUs through HAMi. Read at start, too.", nil),
+		{Argument: framework.Argument{Name: deviceshare.SchedulePolicyArgument, Type: framework.String, Enum: []string{"binpack", "spread"}, Doc: "Whether devices are packed or spread; neither when not given."}},
+		arg(deviceshare.ScheduleWeight, framework.Int, "0", "Weight of the plugin's node score; 0 to 1000000.", weight),
+		arg(deviceshare.KnownGeometriesCMName, framework.String, "volcano-vgpu-device-config", "Name of the ConfigMap with the device configuration.", nil),
+		arg(deviceshare.KnownGeometriesCMNamespace, framework.String, "kube-system", "Namespace of that ConfigMap.", nil),
 	}
 }
-
-var deviceshareValidate = all(checks{deviceshare.ScheduleWeight: weight}.validate, deviceModes)
 
 // deviceModes rejects combinations of arguments that would make upstream end the process.
 func deviceModes(args framework.Arguments) error {
@@ -45,79 +44,65 @@ func deviceModes(args framework.Arguments) error {
 	args.GetBool(&number, deviceshare.GPUNumberPredicate)
 	args.GetBool(&vgpu, deviceshare.VGPUEnable)
 	var errs []error
-	conflict := func(a, b string) {
-		errs = append(errs, &argumentError{name: b, problem: problemf("%s conflicts with %s; keep one of them true", b, a)})
+	conflict := func(both bool, a, b string) {
+		if both {
+			errs = append(errs, argumentErrorf(b, "%s conflicts with %s; keep one of them true", b, a))
+		}
 	}
-	if sharing && number {
-		conflict(deviceshare.GPUSharingPredicate, deviceshare.GPUNumberPredicate)
-	}
-	if sharing && vgpu {
-		conflict(deviceshare.GPUSharingPredicate, deviceshare.VGPUEnable)
-	}
-	if number && vgpu {
-		conflict(deviceshare.GPUNumberPredicate, deviceshare.VGPUEnable)
-	}
+	conflict(sharing && number, deviceshare.GPUSharingPredicate, deviceshare.GPUNumberPredicate)
+	conflict(sharing && vgpu, deviceshare.GPUSharingPredicate, deviceshare.VGPUEnable)
+	conflict(number && vgpu, deviceshare.GPUNumberPredicate, deviceshare.VGPUEnable)
 	return errors.Join(errs...)
 }
 
-func predicatesArguments() []framework.Argument {
-	return []framework.Argument{
-		{Name: predicates.NodeAffinityEnable, Type: framework.Bool, Default: "true", Doc: "Filters by node selector and required node affinity."},
-		{Name: predicates.NodePortsEnable, Type: framework.Bool, Default: "true", Doc: "Filters by free host ports."},
-		{Name: predicates.TaintTolerationEnable, Type: framework.Bool, Default: "true", Doc: "Filters by taints."},
-		{Name: predicates.PodAffinityEnable, Type: framework.Bool, Default: "true", Doc: "Filters by required pod affinity and anti-affinity."},
-		{Name: predicates.NodeVolumeLimitsEnable, Type: framework.Bool, Default: "true", Doc: "Filters by how many volumes a node can attach."},
-		{Name: predicates.VolumeZoneEnable, Type: framework.Bool, Default: "true", Doc: "Filters by the zone of bound volumes."},
-		{Name: predicates.PodTopologySpreadEnable, Type: framework.Bool, Default: "true", Doc: "Filters by hard topology spread constraints."},
-		{Name: predicates.VolumeBindingEnable, Type: framework.Bool, Default: "true", Doc: "Filters by volume claims, and binds them before the pod."},
-		{Name: predicates.DynamicResourceAllocationEnable, Type: framework.Bool, Default: "false", Doc: "Filters by resource claims (DRA), and allocates them."},
-		{Name: predicates.CachePredicate, Type: framework.Bool, Default: "false", Doc: "Keeps the verdicts of filters that depend on the pod's template alone."},
-		{Name: "volumebinding.weight", Type: framework.Int, Default: "1", Doc: "Weight of the volume capacity score; 0 to 1000000. Upstream counts it in the first session after the start only, later ones take 1."},
-		{Name: "volumebinding.bindTimeoutSeconds", Type: framework.Int, Default: "600", Doc: "How long binding the claims of one pod may take, in seconds; 0 or more. The step ends after 660 s whatever the value. Read at start."},
-		{Name: "volumebinding.shape", Type: framework.Object, Doc: "Score by used capacity: a list of `utilization` (percent) and `score` (0 to 10), by rising utilization. Read at start. Needs the feature gate `StorageCapacityScoring`."},
-		{Name: "dynamicresources.filterTimeoutSeconds", Type: framework.Int, Default: "10", Doc: "How long filtering one node by resource claims may take, in seconds; 0 or more."},
+func predicatesArguments() []argument {
+	return []argument{
+		arg(predicates.NodeAffinityEnable, framework.Bool, "true", "Filters by node selector and required node affinity.", nil),
+		arg(predicates.NodePortsEnable, framework.Bool, "true", "Filters by free host ports.", nil),
+		arg(predicates.TaintTolerationEnable, framework.Bool, "true", "Filters by taints.", nil),
+		arg(predicates.PodAffinityEnable, framework.Bool, "true", "Filters by required pod affinity and anti-affinity.", nil),
+		arg(predicates.NodeVolumeLimitsEnable, framework.Bool, "true", "Filters by how many volumes a node can attach.", nil),
+		arg(predicates.VolumeZoneEnable, framework.Bool, "true", "Filters by the zone of bound volumes.", nil),
+		arg(predicates.PodTopologySpreadEnable, framework.Bool, "true", "Filters by hard topology spread constraints.", nil),
+		arg(predicates.VolumeBindingEnable, framework.Bool, "true", "Filters by volume claims, and binds them before the pod.", nil),
+		arg(predicates.DynamicResourceAllocationEnable, framework.Bool, "false", "Filters by resource claims (DRA), and allocates them.", nil),
+		arg(predicates.CachePredicate, framework.Bool, "false", "Keeps the verdicts of filters that depend on the pod's template alone.", nil),
+		arg("volumebinding.weight", framework.Int, "1", "Weight of the volume capacity score; 0 to 1000000. Upstream counts it in the first session after the start only, later ones take 1.", weight),
+		arg("volumebinding.bindTimeoutSeconds", framework.Int, "600", "How long binding the claims of one pod may take, in seconds; 0 or more. The step ends after 660 s whatever the value. Read at start.", seconds),
+		arg("volumebinding.shape", framework.Object, "", "Score by used capacity: a list of `utilization` (percent) and `score` (0 to 10), by rising utilization. Read at start. Needs the feature gate `StorageCapacityScoring`.", rising("utilization", items(fields(map[string]shape{"utilization": percent, "score": is(integer(0, 10))})))),
+		arg("dynamicresources.filterTimeoutSeconds", framework.Int, "10", "How long filtering one node by resource claims may take, in seconds; 0 or more.", seconds),
 	}
 }
 
-var predicatesValidate = shapes{
-	"volumebinding.weight":                  is(weight),
-	"volumebinding.bindTimeoutSeconds":      is(seconds),
-	"dynamicresources.filterTimeoutSeconds": is(seconds),
-	"volumebinding.shape": rising("utilization", items(fields(map[string]objectCheck{
-		"utilization": is(integer(0, 100)),
-		"score":       is(integer(0, 10)),
-	}))),
-}.validate
-
-// rising returns a check of a list of mappings: it must have at least one item, and the values of the key must
+// rising returns a shape of a list of mappings: it must have at least one item, and the values of the key must
 // increase. Upstream ends the process for any other list.
-func rising(key string, list objectCheck) objectCheck {
-	return func(path path, value any) []problem {
-		if problems := list(path, value); len(problems) > 0 {
-			return problems
+func rising(key string, list shape) shape {
+	return func(in inspection, at string, value *yamlNode) []string {
+		if wrong := list(in, at, value); len(wrong) > 0 {
+			return wrong
 		}
-		items := value.([]any)
+		items := value.value.([]any)
 		if len(items) == 0 {
-			return []problem{problemf("%s must have at least one item", path)}
+			return []string{at + " must have at least one item"}
 		}
-		var problems []problem
+		var wrong []string
 		for i, item := range items[1:] {
 			former, _ := items[i].(map[any]any)[key].(int) // 0 if the item lacks the key
 			if this, _ := item.(map[any]any)[key].(int); this <= former {
-				problems = append(problems, problemf("%s must be more than the %d before it, found int %d", path.to(i+1).to(key), former, this))
+				wrong = append(wrong, fmt.Sprintf("%s[%d].%s must be more than the %d before it, found int %d", at, i+1, key, former, this))
 			}
 		}
-		return problems
+		return wrong
 	}
 }
 
-func extenderArguments() []framework.Argument {
-	verb := func(name, doc string) framework.Argument {
-		return framework.Argument{Name: name, Type: framework.String, Doc: "Path under the prefix that is " + doc + "; no call when empty."}
+func extenderArguments() []argument {
+	verb := func(name, doc string) argument {
+		return arg(name, framework.String, "", "Path under the prefix that is "+doc+"; no call when empty.", nil)
 	}
-	return []framework.Argument{
-		{Name: extender.ExtenderURLPrefix, Type: framework.String, Doc: "Base URL of the service; needed when a path is given."},
-		{Name: extender.ExtenderHTTPTimeout, Type: framework.Duration, Default: "1s", Doc: "How long one request may take."},
+	return []argument{
+		arg(extender.ExtenderURLPrefix, framework.String, "", "Base URL of the service; needed when a path is given.", is(webURL)),
+		arg(extender.ExtenderHTTPTimeout, framework.Duration, "1s", "How long one request may take.", is(positiveDuration)),
 		verb(extender.ExtenderOnSessionOpenVerb, "called when a session opens"),
 		verb(extender.ExtenderOnSessionCloseVerb, "called when a session closes"),
 		verb(extender.ExtenderPredicateVerb, "asked whether a task fits a node"),
@@ -129,22 +114,20 @@ func extenderArguments() []framework.Argument {
 		verb(extender.ExtenderJobReadyVerb, "asked whether a job is ready"),
 		verb(extender.ExtenderAllocateFuncVerb, "called when a task is allocated"),
 		verb(extender.ExtenderDeallocateFuncVerb, "called when a task is deallocated"),
-		{Name: extender.ExtenderIgnorable, Type: framework.Bool, Default: "false", Doc: "Whether scheduling goes on without the service when it fails."},
-		{Name: extender.ExtenderManagedResources, Type: framework.Strings, Doc: "Only tasks that ask for one of these resources are sent; all when not given."},
+		arg(extender.ExtenderIgnorable, framework.Bool, "false", "Whether scheduling goes on without the service when it fails.", nil),
+		arg(extender.ExtenderManagedResources, framework.Strings, "", "Only tasks that ask for one of these resources are sent; all when not given.", nil),
 	}
 }
 
-var extenderValidate = all(
-	checks{extender.ExtenderURLPrefix: webURL, extender.ExtenderHTTPTimeout: positiveDuration}.validate,
-	func(args framework.Arguments) error {
-		if _, ok := args[extender.ExtenderURLPrefix]; ok {
-			return nil
-		}
-		for _, name := range slices.Sorted(maps.Keys(args)) {
-			if strings.HasSuffix(name, "Verb") {
-				return &argumentError{name: name, problem: problemf("%s requires %s", name, extender.ExtenderURLPrefix)}
-			}
-		}
+// needsURL rejects paths without the URL that they belong to.
+func needsURL(args framework.Arguments) error {
+	if _, ok := args[extender.ExtenderURLPrefix]; ok {
 		return nil
-	},
-)
+	}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if strings.HasSuffix(name, "Verb") {
+			return argumentErrorf(name, "%s requires %s", name, extender.ExtenderURLPrefix)
+		}
+	}
+	return nil
+}

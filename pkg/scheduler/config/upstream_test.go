@@ -261,7 +261,7 @@ func TestPluginSwitches(t *testing.T) {
 	}
 	var got []string
 	for _, s := range pluginSwitches() {
-		got = append(got, s.key)
+		got = append(got, s.Key)
 	}
 	slices.Sort(want)
 	slices.Sort(got)
@@ -274,8 +274,8 @@ func TestPluginSwitches(t *testing.T) {
 	}
 	for _, s := range pluginSwitches() {
 		for field, set := range structfields.Exported(reflect.ValueOf(cfg.Tiers[0].Plugins[0])) {
-			if field.Tag.Get("yaml") == s.key && set.IsNil() != s.offByDefault {
-				t.Errorf("switch %q: off by default %t, upstream sets it: %t", s.key, s.offByDefault, !set.IsNil())
+			if field.Tag.Get("yaml") == s.Key && set.IsNil() != s.OffByDefault {
+				t.Errorf("switch %q: off by default %t, upstream sets it: %t", s.Key, s.OffByDefault, !set.IsNil())
 			}
 		}
 	}
