@@ -131,7 +131,7 @@ func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 		for r, amount := range node.room {
 			total[r] += amount
 		}
-		key := string(appendKey(nil, node.room))
+		key := string(keybytes.Float(nil, node.room...))
 		if classes[key] == nil {
 			classes[key] = &alikeNodes{room: node.room}
 		}
@@ -172,14 +172,6 @@ func (e *emptyGroups) resource(amounts []float64) *api.Resource {
 		}
 	}
 	return of
-}
-
-// appendKey appends the amounts as bytes for a map key. Equal amounts give equal bytes.
-func appendKey(to []byte, amounts []float64) []byte {
-	for _, amount := range amounts {
-		to = keybytes.Float(to, amount)
-	}
-	return to
 }
 
 // emptyGroup is a node group as if no pods ran on its nodes.

@@ -12,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -72,7 +73,7 @@ func (w *request) key(on string) []byte {
 func (s *session) lessThanMinResources(job *api.JobInfo, w *request, groups []*topology.Group) string {
 	e := s.emptyGroups()
 	request := e.appendAmounts(nil, job.GetMinResources())
-	return e.vote(appendKey(w.key("minResources"), request), func() string { return e.largestLacks(e.resource(request), groups) })
+	return e.vote(keybytes.Float(w.key("minResources"), request...), func() string { return e.largestLacks(e.resource(request), groups) })
 }
 
 func (e *emptyGroups) largestLacks(request *api.Resource, groups []*topology.Group) string {

@@ -4,7 +4,6 @@ package ibcluster
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcgang "volcano.sh/volcano/pkg/scheduler/plugins/gang"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -107,7 +107,7 @@ func (e *emptyGroups) classesOf(pending map[api.TaskID]*api.TaskInfo, needed int
 
 // class returns the task class with the given request. It creates the class if it does not exist.
 func (e *emptyGroups) class(request []float64) *taskClass {
-	key := appendKey(make([]byte, 0, 128), request)
+	key := keybytes.Float(make([]byte, 0, 128), request...)
 	k := e.classes[string(key)]
 	if k == nil {
 		k = &taskClass{number: len(e.classes), request: slices.Clone(request)}
@@ -130,7 +130,7 @@ func (e *emptyGroups) forgetClasses() {
 func (counts classCounts) appendTo(key []byte) []byte {
 	classes := slices.SortedFunc(maps.Keys(counts), func(l, r *taskClass) int { return cmp.Compare(l.number, r.number) })
 	for _, k := range classes {
-		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(k.number)), uint64(counts[k]))
+		key = keybytes.Int(key, k.number, counts[k])
 	}
 	return key
 }

@@ -3,11 +3,11 @@
 package feasible
 
 import (
-	"encoding/binary"
 	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
@@ -27,11 +27,8 @@ type claimKeys struct {
 // appendClassKey appends the class key of the task.
 func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys, facts *taskFacts) []byte {
 	pod := task.Pod
-	b = keybytes.Text(b, task.Namespace)
-	b = keybytes.Text(b, task.TaskRole)
-	b = keybytes.Text(b, task.RevocableZone)
-	b = binary.AppendVarint(b, int64(task.Priority))
-	b = keybytes.Flag(b, task.Preemptable)
+	b = keybytes.Text(b, task.Namespace, task.TaskRole, task.RevocableZone)
+	b = keybytes.Flag(keybytes.Int(b, task.Priority), task.Preemptable)
 	b = labels.appendLabels(b, task.Namespace, pod.Labels)
 	b = labels.appendAnnotations(b, pod.Annotations)
 	b = append(b, facts.key...)
@@ -44,7 +41,7 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, cla
 // appendResourceClaims appends the pod's resource claims. For each it appends the key that a plugin returns for the
 // claim (claimKeys), or the whole claim if no plugin returns a key.
 func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
-	b = binary.AppendUvarint(b, uint64(len(pod.Spec.ResourceClaims)))
+	b = keybytes.Int(b, len(pod.Spec.ResourceClaims))
 	for i := range pod.Spec.ResourceClaims {
 		claim := &pod.Spec.ResourceClaims[i]
 		key, ok := claims.device(pod, claim)
@@ -67,7 +64,7 @@ func appendVolumes(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 			continue
 		}
 		key, ok := claims.volume(pod, volume)
-		if b = keybytes.Flag(keybytes.Flag(b, true), ok); ok {
+		if b = keybytes.Flag(b, true, ok); ok {
 			b = keybytes.Text(b, key)
 		} else {
 			b = appendMessage(b, volume)
@@ -79,14 +76,14 @@ func appendVolumes(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 	b = keybytes.Map(b, spec.NodeSelector)
 	b = keybytes.Text(b, spec.PriorityClassName)
-	b = appendOptional(b, spec.Priority, func(b []byte, priority int32) []byte { return binary.AppendVarint(b, int64(priority)) })
+	b = appendOptional(b, spec.Priority, func(b []byte, priority int32) []byte { return keybytes.Int(b, priority) })
 	b = keybytes.Flag(b, spec.HostNetwork)
-	b = appendOptional(b, spec.RuntimeClassName, keybytes.Text)
+	b = appendOptional(b, spec.RuntimeClassName, func(b []byte, class string) []byte { return keybytes.Text(b, class) })
 	b = appendOptional(b, spec.Affinity, func(b []byte, affinity v1.Affinity) []byte { return appendMessage(b, &affinity) })
 	b = appendMessages(b, len(spec.Tolerations), func(i int) message { return &spec.Tolerations[i] })
 	b = appendMessages(b, len(spec.TopologySpreadConstraints), func(i int) message { return &spec.TopologySpreadConstraints[i] })
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
-		b = binary.AppendUvarint(b, uint64(len(containers)))
+		b = keybytes.Int(b, len(containers))
 		for i := range containers {
 			b = appendContainer(b, &containers[i])
 		}
@@ -128,15 +125,23 @@ func appendOptional[T any](b []byte, v *T, appendValue func([]byte, T) []byte) [
 }
 
 func appendResource(b []byte, r *api.Resource) []byte {
-	b = keybytes.Float(keybytes.Float(b, r.MilliCPU), r.Memory)
-	if len(r.ScalarResources) == 0 {
+	return appendAmounts(keybytes.Float(b, r.MilliCPU, r.Memory), r.ScalarResources, func(b []byte, amount float64) []byte { return keybytes.Float(b, amount) })
+}
+
+func appendList(b []byte, list v1.ResourceList) []byte {
+	return appendAmounts(b, list, func(b []byte, amount resource.Quantity) []byte { return keybytes.Int(b, amount.MilliValue()) })
+}
+
+// appendAmounts appends amounts of resources, in the order of their names.
+func appendAmounts[V any](b []byte, amounts map[v1.ResourceName]V, appendAmount func([]byte, V) []byte) []byte {
+	if len(amounts) == 0 {
 		return append(b, 0)
 	}
 	var room [16]v1.ResourceName
-	names := namesOf(r.ScalarResources, room[:0])
-	b = binary.AppendUvarint(b, uint64(len(names)))
+	names := namesOf(amounts, room[:0])
+	b = keybytes.Int(b, len(names))
 	for _, name := range names {
-		b = keybytes.Float(keybytes.Text(b, string(name)), r.ScalarResources[name])
+		b = appendAmount(keybytes.Text(b, string(name)), amounts[name])
 	}
 	return b
 }
@@ -158,21 +163,6 @@ func namesOf[V any](resources map[v1.ResourceName]V, names []v1.ResourceName) []
 	return names
 }
 
-func appendList(b []byte, list v1.ResourceList) []byte {
-	if len(list) == 0 {
-		return append(b, 0)
-	}
-	var room [16]v1.ResourceName
-	names := namesOf(list, room[:0])
-	b = binary.AppendUvarint(b, uint64(len(names)))
-	for _, name := range names {
-		quantity := list[name]
-		b = keybytes.Text(b, string(name))
-		b = binary.AppendVarint(b, quantity.MilliValue())
-	}
-	return b
-}
-
 func appendResources(b []byte, r *v1.ResourceRequirements) []byte {
 	b = appendList(appendList(b, r.Requests), r.Limits)
 	return appendMessages(b, len(r.Claims), func(i int) message { return &r.Claims[i] })
@@ -186,7 +176,7 @@ type message interface {
 
 func appendMessage(b []byte, m message) []byte {
 	size := m.Size()
-	b = binary.AppendUvarint(b, uint64(size))
+	b = keybytes.Int(b, size)
 	start := len(b)
 	b = slices.Grow(b, size)[:start+size]
 	if _, err := m.MarshalToSizedBuffer(b[start:]); err != nil {
@@ -197,7 +187,7 @@ func appendMessage(b []byte, m message) []byte {
 
 // appendMessages appends n messages; at returns the message with index i.
 func appendMessages(b []byte, n int, at func(i int) message) []byte {
-	b = binary.AppendUvarint(b, uint64(n))
+	b = keybytes.Int(b, n)
 	for i := range n {
 		b = appendMessage(b, at(i))
 	}

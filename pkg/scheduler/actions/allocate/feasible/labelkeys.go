@@ -4,7 +4,6 @@ package feasible
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -191,24 +190,13 @@ func (k *selectorLabelKeys) appendLabels(b []byte, namespace string, labels map[
 	if len(own) == 0 && len(all) == 0 && k.read.None() {
 		return append(b, 0)
 	}
-	var room [16]string
-	keys := room[:0]
-	for key := range labels {
-		if own[key] != nil || all[key] != nil || k.read.Has(key) {
-			keys = append(keys, key)
+	has := func(key string) bool { return own[key] != nil || all[key] != nil || k.read.Has(key) }
+	return keybytes.MapOf(b, labels, has, func(b []byte, key string) []byte {
+		if k.read.Has(key) {
+			return keybytes.Text(keybytes.Flag(b, true), labels[key])
 		}
-	}
-	slices.Sort(keys)
-	b = binary.AppendUvarint(b, uint64(len(keys)))
-	for _, key := range keys {
-		read := k.read.Has(key)
-		if b = keybytes.Flag(keybytes.Text(b, key), read); read {
-			b = keybytes.Text(b, labels[key])
-		} else {
-			b = keybytes.Text(keybytes.Text(b, own[key].classOf(labels[key])), all[key].classOf(labels[key]))
-		}
-	}
-	return b
+		return keybytes.Text(keybytes.Flag(b, false), own[key].classOf(labels[key]), all[key].classOf(labels[key]))
+	})
 }
 
 // appendAnnotations appends the pod's annotations, as far as filter results may depend on them.
@@ -216,17 +204,5 @@ func (k *selectorLabelKeys) appendAnnotations(b []byte, annotations map[string]s
 	if k.read.None() {
 		return append(b, 0)
 	}
-	var room [16]string
-	keys := room[:0]
-	for key := range annotations {
-		if k.read.Has(key) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	b = binary.AppendUvarint(b, uint64(len(keys)))
-	for _, key := range keys {
-		b = keybytes.Text(keybytes.Text(b, key), annotations[key])
-	}
-	return b
+	return keybytes.MapOf(b, annotations, k.read.Has, func(b []byte, key string) []byte { return keybytes.Text(b, annotations[key]) })
 }

@@ -4,9 +4,10 @@ package packing
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
 // TaskClass is a set of equal tasks.
@@ -143,18 +144,12 @@ func (n *Node) copies(request []float64, most int) int {
 // Key returns a key that is equal for problems that differ only in the order of their nodes: such problems have the
 // same solutions. Lists begin with their length, so that different problems cannot have the same key.
 func (p *Problem) Key() string {
-	b := binary.AppendVarint(nil, int64(p.Wanted))
-	b = binary.AppendUvarint(b, uint64(len(p.Roles)))
-	for _, minimum := range p.Roles {
-		b = binary.AppendVarint(b, int64(minimum))
-	}
-	b = binary.AppendUvarint(b, uint64(len(p.Classes)))
+	b := keybytes.Int(keybytes.Int(nil, p.Wanted, len(p.Roles)), p.Roles...)
+	b = keybytes.Int(b, len(p.Classes))
 	for i := range p.Classes {
 		k := &p.Classes[i]
-		b = binary.AppendVarint(binary.AppendVarint(b, int64(k.Count)), int64(k.Role))
-		b = appendFloats(b, k.Request)
-		b = appendBits(b, []bool{k.Alone})
-		b = appendBits(binary.AppendUvarint(b, uint64(len(k.Excludes))), k.Excludes)
+		b = keybytes.Float(keybytes.Int(b, k.Count, k.Role, len(k.Request)), k.Request...)
+		b = keybytes.Flag(keybytes.Int(keybytes.Flag(b, k.Alone), len(k.Excludes)), k.Excludes...)
 	}
 	nodes := make([]string, len(p.Nodes))
 	for i := range p.Nodes {
@@ -169,26 +164,7 @@ func (p *Problem) Key() string {
 
 // Key returns a key that is equal for equal nodes.
 func (n *Node) Key() string {
-	return string(appendBits(appendFloats(binary.AppendVarint(nil, int64(n.Slots)), n.Room), n.Takes))
-}
-
-func appendBits(b []byte, values []bool) []byte {
-	for _, value := range values {
-		bit := byte(0)
-		if value {
-			bit = 1
-		}
-		b = append(b, bit)
-	}
-	return b
-}
-
-func appendFloats(b []byte, values []float64) []byte {
-	b = binary.AppendUvarint(b, uint64(len(values)))
-	for _, value := range values {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(value))
-	}
-	return b
+	return string(keybytes.Flag(keybytes.Float(keybytes.Int(nil, n.Slots, len(n.Room)), n.Room...), n.Takes...))
 }
 
 // Tasks returns the number of tasks.

@@ -4,8 +4,9 @@ package packing
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
 // strategy is the order in which a search fills nodes, and tries the ways to fill a node.
@@ -131,11 +132,7 @@ func (s *search) from(i, placed int) bool {
 		s.cut = true
 		return false
 	}
-	s.key = s.key[:0]
-	s.key = binary.AppendUvarint(s.key, uint64(i))
-	for _, left := range s.left {
-		s.key = binary.AppendUvarint(s.key, uint64(left))
-	}
+	s.key = keybytes.Int(keybytes.Int(s.key[:0], i), s.left...)
 	key := string(s.key)
 	if s.failed[key] {
 		return false

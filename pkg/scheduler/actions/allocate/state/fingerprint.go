@@ -158,11 +158,11 @@ func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	if node.ResourceUsage != nil {
 		b = appendNumber(b, uint64(node.ResourceUsage.MetricsTime.UnixNano()))
 	}
-	return f.bytes(keybytes.Flag(keybytes.Flag(b, node.OversubscriptionNode), node.OfflineJobEvicting))
+	return f.bytes(keybytes.Flag(b, node.OversubscriptionNode, node.OfflineJobEvicting))
 }
 
 func (f *Fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
-	b = keybytes.Float(keybytes.Float(b, r.MilliCPU), r.Memory)
+	b = keybytes.Float(b, r.MilliCPU, r.Memory)
 	if len(r.ScalarResources) == 0 { // iterating over an empty map takes longer than the rest of this function
 		return appendNumber(b, 0)
 	}

@@ -3,7 +3,6 @@
 package allocator
 
 import (
-	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -15,14 +14,9 @@ import (
 func (s *State) AppendUse(b []byte) []byte {
 	for t := range s.Devices {
 		for i := range s.Devices[t] {
-			for _, amount := range s.used[t][i] {
-				b = binary.AppendVarint(b, amount)
-			}
-			b = binary.AppendVarint(binary.AppendVarint(b, int64(s.exclusive[t][i].device)), int64(s.exclusive[t][i].pcie))
-			b = binary.AppendUvarint(b, uint64(len(s.usedVFs[t][i])))
-			for _, vf := range s.usedVFs[t][i] {
-				b = keybytes.Text(b, vf)
-			}
+			b = keybytes.Int(b, s.used[t][i][:]...)
+			b = keybytes.Int(b, s.exclusive[t][i].device, s.exclusive[t][i].pcie, len(s.usedVFs[t][i]))
+			b = keybytes.Text(b, s.usedVFs[t][i]...)
 		}
 	}
 	return b
@@ -31,38 +25,26 @@ func (s *State) AppendUse(b []byte) []byte {
 // Key returns a key of everything in the inventory that the result of Allocate may depend on. Only the name of the node
 // and the UUIDs of its devices are left out.
 func (i *Inventory) Key() string {
-	var b []byte
-	b = keybytes.Text(keybytes.Text(keybytes.Text(keybytes.Text(b, i.PartitionPolicy), i.Vendor), i.Model), i.IsolationProvider)
-	b = binary.AppendUvarint(b, uint64(len(i.numaIDs)))
-	for _, id := range i.numaIDs {
-		b = binary.AppendVarint(b, int64(id))
-	}
+	b := keybytes.Text(nil, i.PartitionPolicy, i.Vendor, i.Model, i.IsolationProvider)
+	b = keybytes.Int(keybytes.Int(b, len(i.numaIDs)), i.numaIDs...)
 	for t := range i.Devices {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(len(i.Devices[t]))), uint64(i.LeftOut[t]))
+		b = keybytes.Int(b, len(i.Devices[t]), i.LeftOut[t])
 		for _, d := range i.Devices[t] {
-			b = binary.AppendVarint(b, int64(d.Minor))
-			b = keybytes.Flag(b, d.Healthy)
-			for _, amount := range d.Total {
-				b = binary.AppendVarint(b, amount)
-			}
-			b = binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(b, int64(d.PCIe)), int64(d.NUMA)), int64(d.affinity))
-			b = keybytes.Map(b, d.Labels)
-			b = binary.AppendUvarint(b, uint64(len(d.VFGroups)))
+			b = keybytes.Flag(keybytes.Int(b, d.Minor), d.Healthy)
+			b = keybytes.Int(keybytes.Int(b, d.Total[:]...), d.PCIe, d.NUMA, d.affinity)
+			b = keybytes.Int(keybytes.Map(b, d.Labels), len(d.VFGroups))
 			for _, group := range d.VFGroups {
-				b = binary.AppendUvarint(keybytes.Map(b, group.Labels), uint64(len(group.VFs)))
+				b = keybytes.Int(keybytes.Map(b, group.Labels), len(group.VFs))
 				for _, vf := range group.VFs {
-					b = keybytes.Text(binary.AppendVarint(b, int64(vf.Minor)), vf.BusID)
+					b = keybytes.Text(keybytes.Int(b, vf.Minor), vf.BusID)
 				}
 			}
 		}
 	}
 	for _, size := range slices.Sorted(maps.Keys(i.Partitions)) {
-		b = binary.AppendUvarint(binary.AppendVarint(b, int64(size)), uint64(len(i.Partitions[size])))
+		b = keybytes.Int(b, size, len(i.Partitions[size]))
 		for _, p := range i.Partitions[size] {
-			b = binary.AppendVarint(binary.AppendVarint(b, int64(p.Score)), p.Bandwidth)
-			for _, minor := range p.Minors {
-				b = binary.AppendVarint(b, int64(minor))
-			}
+			b = keybytes.Int(keybytes.Int(keybytes.Int(b, p.Score), p.Bandwidth), p.Minors...)
 		}
 	}
 	return string(b)
