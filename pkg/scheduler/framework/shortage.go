@@ -3,7 +3,6 @@
 package framework
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -65,113 +64,85 @@ func missingPods(job *api.JobInfo) PendingReason {
 		}
 		parts = append(parts, part)
 	}
-	short := brief.List{First: maxNamed}
 	minima := binding.RoleMinima(spec)
-	more := -maxNamed
-	for role, least := range minima {
-		if roles[role] < least {
-			short.Add(role)
-			more++
-		}
-	}
-	for _, role := range short.Items() {
+	names, more := belowMinimum(minima, roles, maxNamed)
+	for _, role := range names {
 		parts = append(parts, fmt.Sprintf("minTaskMember of %s is %d and there %s", brief.Value(role), minima[role], number(roles[role], "such pod")))
 	}
 	if more > 0 {
 		parts = append(parts, brief.Count(more, "more role")+" without enough pods")
 	}
 	if len(parts) == 0 {
-		parts = []string{subGroupsText(job)}
+		parts, more = subGroupTexts(job, exists, maxNamed, "")
+		if more > 0 {
+			policies := map[bool]string{true: "policy", false: "policies"}[more == 1]
+			parts = append(parts, fmt.Sprintf("%d more sub-group %s without enough complete sub-groups", more, policies))
+		}
 	}
 	reason.Message = strings.Join(parts, "; ")
 	return reason
 }
 
-// subGroupsText lists the sub-group policies that the gang has too few complete sub-groups for.
-func subGroupsText(job *api.JobInfo) string {
-	whole := binding.WholeSubGroups(job.SubJobs, exists)
-	short := brief.List{First: maxNamed}
-	more := -maxNamed
-	for gid, least := range job.MinSubJobs {
-		if whole[gid] < least {
-			short.Add(string(gid))
+// belowMinimum returns the first names, sorted, whose count is below its minimum, and the number of other such names.
+func belowMinimum[K ~string](minima, counts map[K]int32, first int) (names []string, more int) {
+	short := brief.List{First: first}
+	for name, least := range minima {
+		if counts[name] < least {
+			short.Add(string(name))
 			more++
 		}
 	}
-	var parts []string
-	for _, gid := range short.Items() {
-		parts = append(parts, fmt.Sprintf("sub-group policy %s requires %d complete sub-groups and has %d",
-			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], whole[api.SubJobGID(gid)]))
+	return short.Items(), more - len(short.Items())
+}
+
+// subGroupTexts names the first sub-group policies that have too few sub-groups which are complete with the pods that
+// count, and returns the number of other such policies.
+func subGroupTexts(job *api.JobInfo, counts func(*api.TaskInfo) bool, first int, suffix string) (texts []string, more int) {
+	whole := binding.WholeSubGroups(job.SubJobs, counts)
+	names, more := belowMinimum(job.MinSubJobs, whole, first)
+	for _, name := range names {
+		gid := api.SubJobGID(name)
+		texts = append(texts, fmt.Sprintf("sub-group policy %s requires %d complete sub-groups and has %d%s", brief.Value(name), job.MinSubJobs[gid], whole[gid], suffix))
 	}
-	if more > 0 {
-		policies := map[bool]string{true: "policy", false: "policies"}[more == 1]
-		parts = append(parts, fmt.Sprintf("%d more sub-group %s without enough complete sub-groups", more, policies))
-	}
-	return strings.Join(parts, "; ")
+	return texts, more
 }
 
 // gatesText describes the number of gated pods and their gates. It counts pods of the whole gang if the gang has too
 // few pods without gates. Otherwise it counts pods of the first role that has too few pods without gates. If there is
-// no such role, it names the first sub-group policy that has too few complete sub-groups (gatedSubGroupsText).
+// no such role, it names the first sub-group policy that has too few complete sub-groups.
 func gatesText(job *api.JobInfo) string {
-	type count struct{ pods, gated int }
-	var all count
-	roles := map[string]count{}
+	var pods, free int32 // free pods have no gates
+	podsOf, freeOf := map[string]int32{}, map[string]int32{}
 	gates := map[string]bool{}
 	for _, task := range job.Tasks {
 		if !exists(task) {
 			continue
 		}
-		of := roles[task.TaskRole]
-		of.pods++
-		all.pods++
-		if gated(task) {
-			of.gated++
-			all.gated++
-			for _, gate := range task.Pod.Spec.SchedulingGates {
-				gates[gate.Name] = true
-			}
+		pods++
+		podsOf[task.TaskRole]++
+		if !gated(task) {
+			free++
+			freeOf[task.TaskRole]++
+			continue
 		}
-		roles[task.TaskRole] = of
+		for _, gate := range task.Pod.Spec.SchedulingGates {
+			gates[gate.Name] = true
+		}
 	}
 	spec := &job.PodGroup.Spec
-	waiting := fmt.Sprintf("%d of %s %s", all.gated, brief.Count(all.pods, "pod"), wait(all.gated))
-	minimum := fmt.Sprintf("minMember is %d", spec.MinMember)
-	if int32(all.pods-all.gated) >= spec.MinMember {
-		short := brief.List{First: 1}
+	of, minimum := "", fmt.Sprintf("minMember is %d", spec.MinMember)
+	if free >= spec.MinMember {
 		minima := binding.RoleMinima(spec)
-		for role, least := range minima {
-			if of := roles[role]; int32(of.pods-of.gated) < least {
-				short.Add(role)
-			}
-		}
-		if len(short.Items()) == 0 {
-			minimum = cmp.Or(gatedSubGroupsText(job), minimum)
-		}
-		for _, role := range short.Items() {
-			of := roles[role]
-			waiting = fmt.Sprintf("%d of %s of role %s %s", of.gated, brief.Count(of.pods, "pod"), brief.Value(role), wait(of.gated))
+		if roles, _ := belowMinimum(minima, freeOf, 1); len(roles) > 0 {
+			role := roles[0]
+			pods, free, of = podsOf[role], freeOf[role], " of role "+brief.Value(role)
 			minimum = fmt.Sprintf("minTaskMember of %s is %d", brief.Value(role), minima[role])
+		} else if texts, _ := subGroupTexts(job, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) }, 1, " without gated pods"); len(texts) > 0 {
+			minimum = texts[0]
 		}
 	}
-	return fmt.Sprintf("%s for scheduling gates: %s; %s", waiting, gateNames(gates), minimum)
-}
-
-// gatedSubGroupsText names the sub-group policy that has too few sub-groups that are complete without the gated pods.
-func gatedSubGroupsText(job *api.JobInfo) string {
-	whole := binding.WholeSubGroups(job.SubJobs, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) })
-	short := brief.List{First: 1}
-	for gid, least := range job.MinSubJobs {
-		if whole[gid] < least {
-			short.Add(string(gid))
-		}
-	}
-	text := ""
-	for _, gid := range short.Items() {
-		text = fmt.Sprintf("sub-group policy %s requires %d complete sub-groups and has %d without gated pods",
-			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], whole[api.SubJobGID(gid)])
-	}
-	return text
+	waiting := int(pods - free)
+	return fmt.Sprintf("%d of %s%s %s for scheduling gates: %s; %s", waiting, brief.Count(int(pods), "pod"), of, wait(waiting), gateNames(gates), minimum)
 }
 
 func wait(n int) string {
