@@ -3,12 +3,9 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
-
-	"k8s.io/klog/v2"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
@@ -39,12 +36,7 @@ func showGangs(w http.ResponseWriter, r *http.Request, view *debug.View) {
 		}
 		query.Limit = limit
 	}
-	w.Header().Set("Content-Type", "application/json")
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(view.List(query)); err != nil {
-		klog.V(2).InfoS("Writing the answer of /debug/gangs failed", "err", err)
-	}
+	writeJSON(w, r, view.List(query))
 }
 
 // gangDefaults returns the defaults of gang settings from the configuration. It returns false if the configuration does

@@ -125,11 +125,15 @@ func explain(w http.ResponseWriter, r *http.Request, explanations *framework.Exp
 	slices.SortFunc(gangs, func(l, r framework.GangExplanation) int {
 		return cmp.Or(cmp.Compare(l.Namespace, r.Namespace), cmp.Compare(l.PodGroup, r.PodGroup))
 	})
+	writeJSON(w, r, gangs)
+}
+
+func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(gangs); err != nil {
-		klog.V(2).InfoS("Writing the answer of /debug/nodegroups failed", "err", err)
+	if err := encoder.Encode(value); err != nil {
+		klog.V(2).InfoS("Writing an answer failed", "path", r.URL.Path, "err", err)
 	}
 }
 
