@@ -49,23 +49,20 @@ type holder struct {
 	node string
 	// begun reports whether the pod's pre-bind step has begun. leaving reports whether the pod's rollback has begun.
 	begun, leaving bool
-	// tried reports whether a write that reserves the claim for the pod was sent. The API server may have applied this write even
-	// if it returned an error.
-	tried bool
 }
 
-// writes records which writes of a claim were sent to the API server.
+// writes are the writes of a claim that were sent to the API server.
 type writes struct {
 	// scheduler is the value that the plugin writes to the claim's annotation SchedulerAnnotation.
 	scheduler string
 
 	// mu is held during a write of the claim. It guards the fields below.
 	mu sync.Mutex
-	// tried reports whether a write that allocates the claim was sent. The API server may have applied this write even if it
-	// returned an error.
+	// tried reports whether a write that allocates the claim was sent, and not withdrawn. The API server may have applied this write
+	// even if it returned an error.
 	tried bool
-	// last is the claim in the version that the API server returned for the last write; nil before the first write.
-	last *resourceapi.ResourceClaim
+	// reserved are the pods for which a step has reserved the claim.
+	reserved map[types.UID]bool
 }
 
 // heldByOthers returns the claim's entry in d.held if a pod other than the given pod holds the claim. It also does so while the
@@ -122,9 +119,12 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 }
 
 // assumeClaim adds the claim to d.held, the claims that placed pods hold, and assumes the allocation in chosen. chosen is nil if
-// the claim is already allocated. The method revert removes the claim from d.held. The caller holds d.mu.
+// the claim is already allocated. The caller holds d.mu.
 func (d *devices) assumeClaim(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *assumedClaim {
-	held := &assumedClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: framework.OwnershipMark(pod.Spec.SchedulerName)}}
+	held := &assumedClaim{
+		claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{},
+		writes: writes{scheduler: framework.OwnershipMark(pod.Spec.SchedulerName), reserved: map[types.UID]bool{}},
+	}
 	d.held[claim.UID] = held
 	held.selector, _ = selectorOf(cmp.Or(chosen, claim.Status.Allocation))
 	if chosen == nil {
@@ -136,13 +136,6 @@ func (d *devices) assumeClaim(pod *v1.Pod, claim *resourceapi.ResourceClaim, cho
 	}
 	d.chosen[node][held] = true
 	return held
-}
-
-func (d *devices) revert(held *assumedClaim) {
-	delete(d.held, held.claim.UID)
-	if delete(d.chosen[held.home], held); len(d.chosen[held.home]) == 0 {
-		delete(d.chosen, held.home)
-	}
 }
 
 // countsParts reports whether claims may use parts of a device, or devices may share resources. Then any allocation may change the
@@ -234,9 +227,13 @@ func (d *devices) drop(pod types.UID) {
 	delete(d.assumed, pod)
 	for _, held := range slices.Backward(a.held) {
 		delete(held.holders, pod)
-		if len(held.holders) == 0 {
-			d.revert(held)
-			d.ledger.assume(held.claim.UID, nil)
+		if len(held.holders) > 0 {
+			continue
+		}
+		delete(d.held, held.claim.UID)
+		d.ledger.assume(held.claim.UID, nil)
+		if delete(d.chosen[held.home], held); len(d.chosen[held.home]) == 0 {
+			delete(d.chosen, held.home)
 		}
 	}
 }

@@ -5,12 +5,14 @@ package dynamicresources
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
@@ -60,7 +62,7 @@ func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, e
 	}
 	claim, err := d.claimNamed(pod.Namespace, *name)
 	switch {
-	case apierrors.IsNotFound(err):
+	case errors.Is(err, assumecache.ErrNotFound):
 		return nil, fmt.Errorf("claim %s does not exist", brief.Value(*name))
 	case err != nil:
 		return nil, fmt.Errorf("reading claim %s: %w", brief.Value(*name), err)
@@ -84,11 +86,7 @@ func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 		if err := c.checkRequest(claim, request); err != nil {
 			return err
 		}
-		choices, err := choicesOf(request, c.classes)
-		if err != nil {
-			return fmt.Errorf("reading the device class of %s: %w", describe(claim, request), err)
-		}
-		n := least(choices)
+		n := least(request)
 		if n > resourceapi.AllocationResultsMaxSize {
 			return fmt.Errorf("%s: requests %d devices, must be at most %d for each claim", describe(claim, request), n, resourceapi.AllocationResultsMaxSize)
 		}
@@ -101,19 +99,20 @@ func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 }
 
 func (c *catalog) checkRequest(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) error {
+	choices := alternatives(request)
 	switch {
-	case request.Exactly == nil && len(request.FirstAvailable) == 0:
+	case len(choices) == 0:
 		return fmt.Errorf("%s: the request has neither exactly nor firstAvailable", describe(claim, request))
-	case len(request.FirstAvailable) > 0 && !c.features.PrioritizedList:
+	case request.Exactly == nil && !c.features.PrioritizedList:
 		return needsGate(claim, request, "a prioritized list", "DRAPrioritizedList")
 	case request.Exactly != nil && request.Exactly.AdminAccess != nil && !c.features.AdminAccess:
 		return needsGate(claim, request, "administrative access", "DRAAdminAccess")
-	case hasCapacity(request) && !c.features.ConsumableCapacity:
+	case !c.features.ConsumableCapacity && slices.ContainsFunc(choices, hasCapacity):
 		return needsGate(claim, request, "consumable capacity", "DRAConsumableCapacity")
 	}
-	for _, name := range classNames(request) {
-		if _, err := c.classes.Get(name); apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s: device class %s does not exist", describe(claim, request), brief.Value(name))
+	for i := range choices {
+		if _, err := c.classes.Get(choices[i].DeviceClassName); apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s: device class %s does not exist", describe(claim, request), brief.Value(choices[i].DeviceClassName))
 		}
 	}
 	return nil
@@ -123,43 +122,51 @@ func needsGate(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequ
 	return fmt.Errorf("%s: %s requires feature gate %s, which is disabled in the scheduler", describe(claim, request), what, gate)
 }
 
-func hasCapacity(request *resourceapi.DeviceRequest) bool {
-	return request.Exactly != nil && request.Exactly.Capacity != nil ||
-		slices.ContainsFunc(request.FirstAvailable, func(sub resourceapi.DeviceSubRequest) bool { return sub.Capacity != nil })
+// alternatives returns the alternatives of the request, the preferred alternative first. A request without alternatives is its
+// only alternative.
+func alternatives(request *resourceapi.DeviceRequest) []resourceapi.DeviceSubRequest {
+	exactly := request.Exactly
+	if exactly == nil {
+		return request.FirstAvailable
+	}
+	return []resourceapi.DeviceSubRequest{{
+		DeviceClassName: exactly.DeviceClassName, Selectors: exactly.Selectors, AllocationMode: exactly.AllocationMode, Count: exactly.Count, Capacity: exactly.Capacity,
+	}}
 }
 
-func classNames(request *resourceapi.DeviceRequest) []string {
-	if request.Exactly != nil {
-		return []string{request.Exactly.DeviceClassName}
+func isAll(of resourceapi.DeviceSubRequest) bool {
+	return of.AllocationMode == resourceapi.DeviceAllocationModeAll
+}
+
+func hasCapacity(of resourceapi.DeviceSubRequest) bool { return of.Capacity != nil }
+
+// least returns the smallest number of devices with which one of the request's alternatives is satisfied.
+func least(request *resourceapi.DeviceRequest) int64 {
+	n := int64(math.MaxInt64)
+	for _, one := range alternatives(request) {
+		if isAll(one) {
+			one.Count = 1
+		}
+		n = min(n, one.Count)
 	}
-	names := make([]string, len(request.FirstAvailable))
-	for i := range request.FirstAvailable {
-		names[i] = request.FirstAvailable[i].DeviceClassName
-	}
-	return names
+	return n
 }
 
 // wantsAll reports whether a request of the claims, or an alternative of a request, has the allocation mode All.
 func wantsAll(claims []*resourceapi.ResourceClaim) bool {
-	all := resourceapi.DeviceAllocationModeAll
-	for _, claim := range claims {
-		for i := range claim.Spec.Devices.Requests {
-			request := &claim.Spec.Devices.Requests[i]
-			if request.Exactly != nil && request.Exactly.AllocationMode == all ||
-				slices.ContainsFunc(request.FirstAvailable, func(sub resourceapi.DeviceSubRequest) bool { return sub.AllocationMode == all }) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {
+		return slices.ContainsFunc(claim.Spec.Devices.Requests, func(request resourceapi.DeviceRequest) bool {
+			return slices.ContainsFunc(alternatives(&request), isAll)
+		})
+	})
 }
 
 // describe names the claim, its request and the request's device class, for messages. If the request has alternatives, it names
 // the device class of the first alternative.
 func describe(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) string {
 	class := ""
-	if names := classNames(request); len(names) > 0 {
-		class = names[0]
+	if choices := alternatives(request); len(choices) > 0 {
+		class = choices[0].DeviceClassName
 	}
 	return fmt.Sprintf("claim %s (request %s, class %s)", brief.Value(claim.Name), brief.Value(request.Name), brief.Value(class))
 }

@@ -40,21 +40,12 @@ func newSelectorCache(features cel.Features) *selectorCache {
 	return c
 }
 
-// compileAll compiles all selectors of the claims and of their device classes. It returns an error if the context ends before all
-// selectors are compiled, or if a device class cannot be read.
-func (c *catalog) compileAll(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
-	for _, claim := range claims {
-		for i := range claim.Spec.Devices.Requests {
-			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], c.classes)
-			if err != nil {
+// compileAll compiles all selectors of the needs. It returns an error if the context ends before all selectors are compiled.
+func (c *selectorCache) compileAll(ctx context.Context, needs []need) error {
+	for i := range needs {
+		for k := range needs[i].choices {
+			if err := c.ready(ctx, needs[i].choices[k].selectors); err != nil {
 				return err
-			}
-			for k := range choices {
-				for _, selectors := range [][]resourceapi.DeviceSelector{choices[k].class.Spec.Selectors, choices[k].selectors} {
-					if err := c.compiled.ready(ctx, selectors); err != nil {
-						return err
-					}
-				}
 			}
 		}
 	}

@@ -9,11 +9,14 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
+
+// conditionsPause is the pause between two checks whether devices meet their binding conditions.
+const conditionsPause = 500 * time.Millisecond
 
 var errTooLate = errors.New("devices did not meet their binding conditions in time")
 
@@ -30,13 +33,12 @@ func (d *devices) awaitConditions(ctx context.Context, a *assumedPod, limit time
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLate)
 	defer cancel()
 	for {
-		changed := d.next()
 		waiting, err := d.waiting(a)
 		if waiting == nil || err != nil {
 			return err
 		}
 		select {
-		case <-changed:
+		case <-time.After(conditionsPause):
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); errors.Is(cause, errTooLate) {
 				return fmt.Errorf("%s: %w (%v)", describeFirst(waiting), cause, limit)
@@ -50,11 +52,9 @@ func (d *devices) awaitConditions(ctx context.Context, a *assumedPod, limit time
 // a claim was deleted, or that preparing a device failed.
 func (d *devices) waiting(a *assumedPod) (*resourceapi.ResourceClaim, error) {
 	for _, held := range a.held {
-		// Informers may still show an earlier allocation of the claim and its conditions. So claimNamed also considers the version
-		// that the plugin wrote.
 		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name)
 		switch {
-		case apierrors.IsNotFound(err) || err == nil && claim.UID != held.claim.UID:
+		case errors.Is(err, assumecache.ErrNotFound) || err == nil && claim.UID != held.claim.UID:
 			return nil, fmt.Errorf("%s: %w", describeFirst(held.claim), errClaimDeleted)
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", describeFirst(held.claim), err)

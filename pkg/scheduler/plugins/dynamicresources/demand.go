@@ -3,12 +3,9 @@
 package dynamicresources
 
 import (
-	"context"
-	"math"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 )
@@ -45,7 +42,7 @@ type deviceDemand struct {
 	simple bool
 }
 
-func newMarket(of []*slice, state structured.AllocatedState, features structured.Features) *deviceSupply {
+func newSupply(of []*slice, state structured.AllocatedState, features structured.Features) *deviceSupply {
 	m := &deviceSupply{}
 	for _, s := range of {
 		for i, id := range s.ids {
@@ -64,76 +61,48 @@ func isPlain(s *slice, device *resourceapi.Device, features structured.Features)
 		len(device.ConsumesCounters) == 0 && len(device.BindingConditions) == 0 && !(features.DeviceTaints && len(device.Taints) > 0)
 }
 
-// requestsOf returns the devices that the claims request. An error means that the context ended, or that a device class cannot be
-// read.
-func requestsOf(ctx context.Context, claims []*resourceapi.ResourceClaim, of []*slice, m *deviceSupply, classes classLister, compiled *cel.Cache) (deviceDemand, error) {
-	d := deviceDemand{simple: true}
-	for i, claim := range claims {
-		d.simple = d.simple && len(claim.Spec.Devices.Constraints) == 0
-		for j := range claim.Spec.Devices.Requests {
-			request := &claim.Spec.Devices.Requests[j]
-			choices, err := choicesOf(request, classes)
-			if err != nil {
-				return d, err
-			}
-			n, capacity := least(choices), request.Exactly != nil && request.Exactly.Capacity != nil
-			suiting, plain, err := suitingAny(ctx, choices, of, m, compiled)
-			if err != nil {
-				return d, err
-			}
-			d.simple = d.simple && plain && !capacity && len(choices) == 1 && !choices[0].all
-			if choices[0].admin || slices.ContainsFunc(suiting, func(k int) bool { return m.several[k] }) {
-				d.simple = false
-				continue
-			}
-			for range n {
-				d.units = append(d.units, deviceRequest{i, j, suiting})
-			}
+// demandOn returns the devices that the claims request from the supply. An error means that the context ended.
+func (s *search) demandOn(m *deviceSupply, claims []*resourceapi.ResourceClaim) (deviceDemand, error) {
+	d := deviceDemand{simple: !slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool { return len(claim.Spec.Devices.Constraints) > 0 })}
+	for _, n := range s.needs {
+		suiting, plain, err := s.suiting(n.choices, m)
+		if err != nil {
+			return d, err
+		}
+		first, request := n.choices[0].DeviceSubRequest, &claims[n.claim].Spec.Devices.Requests[n.request]
+		d.simple = d.simple && plain && len(n.choices) == 1 && !isAll(first) && !hasCapacity(first)
+		if hasAdminAccess(request) || slices.ContainsFunc(suiting, func(k int) bool { return m.several[k] }) {
+			d.simple = false
+			continue
+		}
+		for range least(request) {
+			d.units = append(d.units, deviceRequest{n.claim, n.request, suiting})
 		}
 	}
 	return d, nil
 }
 
-// least returns the smallest number of devices with which one of the alternatives in choices is satisfied.
-func least(choices []choice) int64 {
-	n := int64(math.MaxInt64)
-	for _, c := range choices {
-		if c.all {
-			n = min(n, 1)
-		} else {
-			n = min(n, c.count)
-		}
-	}
-	return n
+func hasAdminAccess(request *resourceapi.DeviceRequest) bool {
+	return request.Exactly != nil && ptr.Deref(request.Exactly.AdminAccess, false)
 }
 
-// suitingAny returns the indexes of the free devices that suit at least one of the alternatives in choices. plain reports whether
-// all devices with these indexes are plain (see deviceSupply).
-func suitingAny(ctx context.Context, choices []choice, of []*slice, m *deviceSupply, compiled *cel.Cache) (suiting []int, plain bool, err error) {
-	plain = true
-	keys := make([]selectionKey, len(choices))
-	for i := range choices {
-		keys[i] = choices[i].key()
-	}
+// suiting returns the indexes of the free devices that suit at least one of the choices. plain reports whether all devices with
+// these indexes are plain (see deviceSupply).
+func (s *search) suiting(choices []choice, m *deviceSupply) (suiting []int, plain bool, err error) {
 	at := 0
-	for _, s := range of {
-		suitAny := make([]bool, len(s.ids))
-		for i := range choices {
-			suits, err := s.suiting(ctx, compiled, &choices[i], keys[i])
-			if err != nil {
-				return nil, false, err
-			}
-			for k, ok := range suits {
-				suitAny[k] = suitAny[k] || ok
-			}
+	plain = true
+	for _, one := range s.offered {
+		suits, err := one.suitingAny(s.ctx, s.catalog.compiled.Cache, choices)
+		if err != nil {
+			return nil, false, err
 		}
-		for k, ok := range suitAny {
+		for k, ok := range suits {
 			if ok && m.free[at+k] {
 				suiting = append(suiting, at+k)
 				plain = plain && m.plain[at+k]
 			}
 		}
-		at += len(s.ids)
+		at += len(suits)
 	}
 	return suiting, plain, nil
 }

@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -22,23 +22,26 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework/workbudget"
 )
 
 // devices holds the devices and claims of a cluster as informers show them, and the allocations that are assumed for placed pods.
 // One instance exists for each set of informers. It outlives sessions and configurations.
 type devices struct {
-	kube      kubernetes.Interface
-	claims    resourcelisters.ResourceClaimLister
+	kube kubernetes.Interface
+	// claims has the latest known version of each claim: as informers show it, or as the plugin wrote it since.
+	claims    *assumecache.AssumeCache
 	nodes     corelisters.NodeLister
 	catalog   catalog
 	inventory *inventory
 	// synced has one function for each informer. The function reports whether the informer's initial list has been processed.
 	synced []cache.InformerSynced
-	ready  atomic.Bool
 	// unrecovered are the claims for which a former leader's writes could not be withdrawn yet.
 	unrecovered *framework.Unrecovered
 
@@ -52,14 +55,11 @@ type devices struct {
 	// rounds counts sessions. budgets limits the time of device searches in the current session. Between sessions it has the
 	// values of the last session.
 	rounds  int64
-	budgets *budgets
+	budgets *workbudget.Budgets
 	ledger  *ledger
 	// freeing has an element for each claim that is being deallocated because the nodes of its devices no longer exist (see
 	// freeStranded). Its capacity limits how many claims are deallocated at a time.
 	freeing chan struct{}
-	// changed is closed at the next change of a claim, to notify goroutines that wait for the change. Then a new channel replaces
-	// it.
-	changed chan struct{}
 }
 
 // catalog reads ResourceSlices and device classes, and evaluates the rules for selecting devices.
@@ -117,9 +117,11 @@ func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, erro
 		PartitionableDevices: enabled(features.DRAPartitionableDevices),
 		PrioritizedList:      enabled(features.DRAPrioritizedList),
 	}
+	claims := resources.ResourceClaims().Informer()
+	needed := []cache.SharedIndexInformer{claims, resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer(), factory.Core().V1().Nodes().Informer()}
 	d := &devices{
 		kube:   h.KubeClient(),
-		claims: resources.ResourceClaims().Lister(),
+		claims: assumecache.NewAssumeCache(klog.Background(), claims, "ResourceClaim", "", nil),
 		nodes:  factory.Core().V1().Nodes().Lister(),
 		catalog: catalog{
 			slices:   resources.ResourceSlices().Lister(),
@@ -133,17 +135,11 @@ func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, erro
 		held:      map[types.UID]*assumedClaim{},
 		chosen:    map[string]map[*assumedClaim]bool{},
 		freeing:   make(chan struct{}, mostFreed),
-		changed:   make(chan struct{}),
 	}
 	d.unrecovered = framework.NewUnrecovered(Name, recovery{d}, h.Wake)
-	claims := resources.ResourceClaims().Informer()
-	registration, err := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: d.claimShown, UpdateFunc: d.claimChanged, DeleteFunc: d.claimGone,
+	registration := d.claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: d.refresh, UpdateFunc: d.refreshBoth, DeleteFunc: d.refresh,
 	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("watching claims: %w", err)
-	}
-	needed := []cache.SharedIndexInformer{claims, resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer(), factory.Core().V1().Nodes().Informer()}
 	d.synced = []cache.InformerSynced{registration.HasSynced, needed[1].HasSynced, needed[2].HasSynced, needed[3].HasSynced}
 	// Upstream's cache applies the DeviceTaintRules to ResourceSlices. This informer only requests a cycle when a rule changes.
 	if features.DeviceTaints {
@@ -152,89 +148,50 @@ func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, erro
 	return d, needed, nil
 }
 
-func (d *devices) claimShown(object any) {
+// refresh updates the ledger with the latest known version of a claim. It reads that version again: events of one claim may be
+// handled at the same time, in any order.
+func (d *devices) refresh(object any) {
 	claim, ok := object.(*resourceapi.ResourceClaim)
 	if !ok {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ledger.shows(claim)
-	d.ring()
+	var stored *resourceapi.AllocationResult
+	if latest, err := d.claimNamed(claim.Namespace, claim.Name); err == nil && latest.UID == claim.UID {
+		stored = latest.Status.Allocation
+	}
+	d.ledger.store(claim.UID, stored)
 }
 
-// claimChanged handles an update of a claim. If the claim was deleted and recreated while the watch was interrupted, the update
-// has the new claim, and the old claim is removed from d.ledger, the record of allocated devices.
-func (d *devices) claimChanged(before, now any) {
-	old, _ := before.(*resourceapi.ResourceClaim)
-	if claim, ok := now.(*resourceapi.ResourceClaim); ok && old != nil && old.UID != claim.UID {
-		d.claimGone(old)
-	}
-	d.claimShown(now)
-}
-
-func (d *devices) claimGone(object any) {
-	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = tombstone.Obj
-	}
-	claim, ok := object.(*resourceapi.ResourceClaim)
-	if !ok {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ledger.gone(claim.UID)
-	d.ring()
+// refreshBoth handles an update of a claim. If the claim was deleted and recreated while the watch was interrupted, both versions
+// have different UIDs.
+func (d *devices) refreshBoth(before, now any) {
+	d.refresh(before)
+	d.refresh(now)
 }
 
 // claimNamed returns the latest known version of the claim. This may be a version that the plugin wrote and informers do not show
-// yet.
+// yet. The error is assumecache.ErrNotFound if the claim does not exist.
 func (d *devices) claimNamed(namespace, name string) (*resourceapi.ResourceClaim, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	shown, err := d.claims.ResourceClaims(namespace).Get(name)
+	object, err := d.claims.Get(namespace + "/" + name)
 	if err != nil {
 		return nil, err
 	}
-	return d.ledger.latest(shown), nil
+	return object.(*resourceapi.ResourceClaim), nil
 }
 
-// wrote records a version of the claim that the plugin wrote. It ignores a claim that informers have shown as deleted, because no
-// later event would remove the record of this claim.
+// wrote records a version of the claim that the plugin wrote, unless informers have already shown a later one or the claim's
+// deletion.
 func (d *devices) wrote(claim *resourceapi.ResourceClaim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	shown, err := d.claims.ResourceClaims(claim.Namespace).Get(claim.Name)
-	if err == nil && shown.UID == claim.UID {
-		d.ledger.wrote(claim)
+	if d.claims.Assume(claim) == nil {
+		d.refresh(claim) // the event of Assume may be handled later, by another goroutine
 	}
-}
-
-// ring notifies all goroutines that wait for a change of a claim. The caller holds d.mu.
-func (d *devices) ring() {
-	close(d.changed)
-	d.changed = make(chan struct{})
-}
-
-// next returns a channel that is closed at the next change of a claim.
-func (d *devices) next() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changed
 }
 
 // isReady reports whether the informers have processed their initial lists.
 func (d *devices) isReady() bool {
-	if d.ready.Load() {
-		return true
-	}
-	for _, synced := range d.synced {
-		if !synced() {
-			return false
-		}
-	}
-	d.ready.Store(true)
-	return true
+	return !slices.ContainsFunc(d.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
 var errNotReady = errors.New("the scheduler has not read all claims and devices yet")

@@ -161,7 +161,7 @@ func TestNodesThatComeAndGo(t *testing.T) {
 				t.Fatal("a pod with a claim fits a node without devices")
 			}
 		}
-		if n := len(w.plugin.devices.inventory.seen); n > 2 {
+		if n := len(w.plugin.devices.inventory.views); n > 2 {
 			t.Errorf("the reach of %d nodes is cached, want at most 2", n)
 		}
 	})

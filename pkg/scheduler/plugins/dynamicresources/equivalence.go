@@ -82,16 +82,18 @@ func (s *session) couples(namespace string, claim *resourceapi.ResourceClaim) bo
 	if known {
 		return coupled
 	}
-	ctx, end, err := s.budgets.beginSearch(namespace, s.filterTimeout)
+	ctx, end, err := s.budgets.Begin(namespace, s.filterTimeout)
 	if err != nil {
 		return true
 	}
 	defer end()
-	if s.devices.catalog.compileAll(ctx, []*resourceapi.ResourceClaim{claim}) != nil {
+	needs, err := s.devices.catalog.needsOf([]*resourceapi.ResourceClaim{claim})
+	compiled := s.devices.catalog.compiled
+	if err != nil || compiled.compileAll(ctx, needs) != nil {
 		return true
 	}
 	s.coupled[key] = slices.ContainsFunc(shared, func(one *slice) bool {
-		suits, err := s.devices.catalog.suitsAny(ctx, one, []*resourceapi.ResourceClaim{claim})
+		suits, err := one.suitsAny(ctx, compiled, needs)
 		return suits || err != nil
 	})
 	return s.coupled[key]

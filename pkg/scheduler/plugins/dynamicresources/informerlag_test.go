@@ -216,7 +216,7 @@ func TestAClaimThatReplacesOneWhoseDeletionWasMissed(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := schedtest.DeviceClaim("c", one())
-			next.UID = "next"
+			next.UID, next.ResourceVersion = "next", "5000"
 			if err := w.kube.Tracker().Add(next); err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ package dynamicresources
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -25,14 +26,13 @@ type inventory struct {
 	// Both are sorted by the names of the slices.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// owned has, by node name, a part: the node's slices in byNode, with a cache of which of them are valid and suit claims.
-	// shared has such parts for sets of slices in elsewhere. Its key is a bit set with one bit for each slice in elsewhere (see
-	// view.places).
-	owned  map[string]*part
-	shared map[string]*part
-	// seen caches which slices the nodes that were used in this session reach, by node name. seenBefore is the cache of the
-	// previous session. Both are dropped when the list elsewhere changes, or when other nodes reach one of its slices.
-	seen, seenBefore map[string]*view
+	// owned has, by node name, the part of the node's slices in byNode. shared has parts for sets of slices in elsewhere. Its key is
+	// a bit set with one bit for each slice in elsewhere (view.places).
+	owned, shared map[string]*part
+	// views has, by node name, the nodes that were used in this session or the one before. reached are the slices that the nodes
+	// used in this session reach.
+	views   map[string]view
+	reached map[string]*reach
 	// partitionable reports whether a slice may name different nodes for its devices (KEP-4815). If partitionable is false, such
 	// slices are ignored.
 	partitionable bool
@@ -57,9 +57,7 @@ type slice struct {
 }
 
 func newInventory(partitionable bool) *inventory {
-	return &inventory{
-		partitionable: partitionable, known: map[string]*slice{}, byNode: map[string][]*slice{}, owned: map[string]*part{}, shared: map[string]*part{}, seen: map[string]*view{},
-	}
+	return &inventory{partitionable: partitionable, owned: map[string]*part{}, shared: map[string]*part{}, views: map[string]view{}, reached: map[string]*reach{}}
 }
 
 func newSlice(of *resourceapi.ResourceSlice) *slice {
@@ -103,104 +101,56 @@ func (s *slice) reachable(name *string, all *bool, selector *v1.NodeSelector) {
 func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	maps.DeleteFunc(n.views, func(node string, _ view) bool { return n.reached[node] == nil })
+	n.reached = map[string]*reach{}
+	if len(n.shared) > len(n.views) {
+		n.shared = map[string]*part{} // some are of nodes that no longer exist
+	}
+	known := make(map[string]*slice, len(now))
+	changed := len(now) != len(n.known)
 	for _, one := range now {
-		if old := n.known[one.Name]; old == nil || old.ResourceSlice != one {
-			n.replace(old, newSlice(one))
+		s := n.known[one.Name]
+		if s == nil || s.ResourceSlice != one {
+			s, changed = newSlice(one), true
 		}
+		known[one.Name] = s
 	}
-	if len(n.known) > len(now) {
-		there := make(map[string]bool, len(now))
-		for _, one := range now {
-			there[one.Name] = true
-		}
-		for name, old := range n.known {
-			if !there[name] {
-				n.remove(old)
-			}
-		}
+	if changed {
+		n.index(known)
 	}
-	used := make(map[string]*part, len(n.shared))
-	for _, one := range n.seen {
-		if known := n.shared[one.places]; known != nil {
-			used[one.places] = known
-		}
-	}
-	n.seen, n.seenBefore, n.shared = map[string]*view{}, n.seen, used
 }
 
-// replace replaces the version old of a slice with the version s. old is nil for a new slice. If the same nodes reach both
-// versions, the caches of the slices that each node reaches (n.seen and n.seenBefore) stay valid.
-func (n *inventory) replace(old, s *slice) {
-	at := slices.Index(n.elsewhere, old)
-	if at < 0 || !sameNodes(old.ResourceSlice, s.ResourceSlice) {
-		n.remove(old)
-		n.add(s)
+// index sorts the known slices into byNode and elsewhere. It keeps the cached parts and views that are still valid.
+func (n *inventory) index(known map[string]*slice) {
+	before := n.elsewhere
+	n.known, n.byNode, n.elsewhere = known, map[string][]*slice{}, nil
+	for _, s := range slices.SortedFunc(maps.Values(known), func(l, r *slice) int { return cmp.Compare(l.Name, r.Name) }) {
+		switch node := ptr.Deref(s.Spec.NodeName, ""); {
+		case !n.partitionable && s.Spec.PerDeviceNodeSelection != nil:
+		case node != "":
+			n.byNode[node] = append(n.byNode[node], s)
+		default:
+			n.elsewhere = append(n.elsewhere, s)
+		}
+	}
+	maps.DeleteFunc(n.owned, func(node string, p *part) bool { return !slices.Equal(p.all, n.byNode[node]) })
+	if !slices.EqualFunc(before, n.elsewhere, sameNodes) {
+		n.shared, n.views = map[string]*part{}, map[string]view{}
 		return
 	}
-	n.known[s.Name] = s
-	n.elsewhere = slices.Clone(n.elsewhere)
-	n.elsewhere[at] = s
-	for places := range n.shared {
-		if hasPlace(places, at) {
-			delete(n.shared, places)
+	for at, s := range n.elsewhere {
+		if s != before[at] {
+			maps.DeleteFunc(n.shared, func(places string, _ *part) bool { return hasPlace(places, at) })
 		}
 	}
 }
 
-// sameNodes reports whether the same nodes reach both versions of a slice. It returns false if a version names nodes for each
-// device, because these nodes are not compared.
-func sameNodes(l, r *resourceapi.ResourceSlice) bool {
-	return equality.Semantic.DeepEqual(l.Spec.NodeName, r.Spec.NodeName) && equality.Semantic.DeepEqual(l.Spec.AllNodes, r.Spec.AllNodes) &&
+// sameNodes reports whether the same nodes reach both slices. It returns false if a slice names nodes for each device, because
+// these nodes are not compared.
+func sameNodes(l, r *slice) bool {
+	return l == r || l.Name == r.Name && equality.Semantic.DeepEqual(l.Spec.NodeName, r.Spec.NodeName) && equality.Semantic.DeepEqual(l.Spec.AllNodes, r.Spec.AllNodes) &&
 		equality.Semantic.DeepEqual(l.Spec.NodeSelector, r.Spec.NodeSelector) &&
 		!ptr.Deref(l.Spec.PerDeviceNodeSelection, false) && !ptr.Deref(r.Spec.PerDeviceNodeSelection, false)
-}
-
-func byName(l, r *slice) int { return cmp.Compare(l.Name, r.Name) }
-
-func (n *inventory) add(s *slice) {
-	n.known[s.Name] = s
-	if !n.partitionable && s.Spec.PerDeviceNodeSelection != nil {
-		return
-	}
-	if node := ptr.Deref(s.Spec.NodeName, ""); node != "" {
-		n.byNode[node] = inserted(n.byNode[node], s)
-		delete(n.owned, node)
-		return
-	}
-	n.elsewhere = inserted(n.elsewhere, s)
-	n.forgetShared()
-}
-
-func (n *inventory) remove(s *slice) {
-	if s == nil {
-		return
-	}
-	delete(n.known, s.Name)
-	node := ptr.Deref(s.Spec.NodeName, "")
-	if node == "" {
-		n.elsewhere = removed(n.elsewhere, s)
-		n.forgetShared()
-		return
-	}
-	delete(n.owned, node)
-	if n.byNode[node] = removed(n.byNode[node], s); len(n.byNode[node]) == 0 {
-		delete(n.byNode, node)
-	}
-}
-
-// inserted and removed return a changed copy of the list, because a search may still read the list itself.
-func inserted(list []*slice, s *slice) []*slice {
-	at, _ := slices.BinarySearchFunc(list, s, byName)
-	return slices.Insert(slices.Clone(list), at, s)
-}
-
-func removed(list []*slice, s *slice) []*slice {
-	return slices.DeleteFunc(slices.Clone(list), func(other *slice) bool { return other == s })
-}
-
-// forgetShared drops the parts for sets of slices that several nodes may reach, and which of these slices each node reaches.
-func (n *inventory) forgetShared() {
-	n.shared, n.seen, n.seenBefore = map[string]*part{}, map[string]*view{}, nil
 }
 
 // forSeveral returns the slices that several nodes may reach.
@@ -216,3 +166,6 @@ func (s *slice) reachedFrom(node *v1.Node) bool {
 	return s.unread || s.everyNode || s.nodes[node.Name] ||
 		slices.ContainsFunc(s.selectors, func(selector *nodeaffinity.NodeSelector) bool { return selector.Match(node) })
 }
+
+// ofOneNode reports whether all devices of the slice belong to one node.
+func (s *slice) ofOneNode() bool { return ptr.Deref(s.Spec.NodeName, "") != "" }

@@ -4,7 +4,6 @@ package dynamicresources
 
 import (
 	"slices"
-	"strconv"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,56 +13,40 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ledger records which devices are allocated, by allocations that informers show and by assumed allocations. Each change of a
-// claim updates the ledger, so it is never recomputed. devices.mu guards it.
+// ledger records which devices are allocated, by stored and by assumed allocations. Each change of a claim updates the ledger, so
+// it is never recomputed. devices.mu guards it.
 type ledger struct {
 	claims map[types.UID]*entry
 	// users counts, for each device, the claims that have the device exclusively.
 	users map[structured.DeviceID]int
-	// consumed is the used capacity of devices that several claims may share. shares are, for each of these devices, the IDs of
-	// the parts that claims use.
-	consumed structured.ConsumedCapacityCollection
-	shares   map[structured.DeviceID]sets.Set[structured.SharedDeviceID]
+	// shares are, for each device that several claims may share, the parts that claims use.
+	shares map[structured.DeviceID]map[structured.SharedDeviceID]structured.DeviceConsumedCapacity
 	// consumable reports whether the feature gate DRAConsumableCapacity is on. Only then several claims may share a device.
 	consumable bool
 	// changes counts how often the devices of any claim have changed.
 	changes int64
 }
 
-// entry is the ledger's record of a claim. shown is the allocation that informers last showed. assumed is the allocation that is
-// assumed for placed pods. Both are nil if the allocation does not exist.
-type entry struct {
-	shown, assumed *resourceapi.AllocationResult
-	// version is the resource version of the claim that informers last showed.
-	version int64
-	// written is the claim in the version that the plugin wrote last; nil once informers show this version or a later one.
-	written *resourceapi.ResourceClaim
-}
+// entry is the ledger's record of a claim. stored is the claim's last known allocation at the API server. assumed is the
+// allocation that is assumed for placed pods. Both are nil if the allocation does not exist.
+type entry struct{ stored, assumed *resourceapi.AllocationResult }
 
-// stored returns the claim's last known allocation at the API server; nil if the claim is not allocated at the API server.
-func (e *entry) stored() *resourceapi.AllocationResult {
-	if e.written != nil {
-		return e.written.Status.Allocation
-	}
-	return e.shown
-}
-
-// has returns the claim's allocations: the assumed allocation, and also the allocation at the API server if it has other devices.
+// has returns the claim's allocations: the assumed allocation, and also the stored allocation if it has other devices.
 func (e *entry) has() []*resourceapi.AllocationResult {
 	var has []*resourceapi.AllocationResult
 	if e.assumed != nil {
 		has = append(has, e.assumed)
 	}
-	if stored := e.stored(); stored != nil && (e.assumed == nil || !sameDevices(stored, e.assumed)) {
-		has = append(has, stored)
+	if e.stored != nil && (e.assumed == nil || !sameDevices(e.stored, e.assumed)) {
+		has = append(has, e.stored)
 	}
 	return has
 }
 
 func newLedger(consumable bool) *ledger {
 	return &ledger{
-		claims: map[types.UID]*entry{}, users: map[structured.DeviceID]int{}, consumed: structured.NewConsumedCapacityCollection(),
-		shares: map[structured.DeviceID]sets.Set[structured.SharedDeviceID]{}, consumable: consumable,
+		claims: map[types.UID]*entry{}, users: map[structured.DeviceID]int{}, consumable: consumable,
+		shares: map[structured.DeviceID]map[structured.SharedDeviceID]structured.DeviceConsumedCapacity{},
 	}
 }
 
@@ -78,8 +61,12 @@ func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	mutate(e)
 	if after := e.has(); !slices.EqualFunc(before, after, sameDevices) {
 		l.changes++
-		l.count(before, -1)
-		l.count(after, 1)
+		for _, allocation := range before {
+			l.count(allocation, -1)
+		}
+		for _, allocation := range after {
+			l.count(allocation, 1)
+		}
 	}
 	l.claims[claim] = e
 	if *e == (entry{}) {
@@ -87,24 +74,9 @@ func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	}
 }
 
-// shows records the allocation of the claim that informers show. It ignores a version of the claim that is older than the version
-// that informers showed before.
-func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
-	l.change(claim.UID, func(e *entry) {
-		version := versionOf(claim)
-		if version < e.version {
-			return
-		}
-		e.shown, e.version = claim.Status.Allocation, version
-		if e.written != nil && version >= versionOf(e.written) {
-			e.written = nil
-		}
-	})
-}
-
-// gone removes the record of a claim that was deleted.
-func (l *ledger) gone(claim types.UID) {
-	l.change(claim, func(e *entry) { *e = entry{} })
+// store sets the claim's last known allocation at the API server; nil if the claim is not allocated there, or was deleted.
+func (l *ledger) store(claim types.UID, allocation *resourceapi.AllocationResult) {
+	l.change(claim, func(e *entry) { e.stored = allocation })
 }
 
 // assume sets the claim's assumed allocation; nil removes it. It returns the previous assumed allocation.
@@ -113,39 +85,7 @@ func (l *ledger) assume(claim types.UID, allocation *resourceapi.AllocationResul
 	return before
 }
 
-// wrote records a version of the claim that the plugin wrote, unless informers have already shown this version or a later one.
-func (l *ledger) wrote(claim *resourceapi.ResourceClaim) {
-	l.change(claim.UID, func(e *entry) {
-		if version := versionOf(claim); version > e.version && (e.written == nil || version > versionOf(e.written)) {
-			e.written = claim
-		}
-	})
-}
-
-// latest returns the latest known version of the claim: the version that informers show, or a later version that the plugin
-// wrote.
-func (l *ledger) latest(shown *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
-	if e := l.claims[shown.UID]; e != nil && e.written != nil {
-		return e.written
-	}
-	return shown
-}
-
-func versionOf(claim *resourceapi.ResourceClaim) int64 {
-	version, err := strconv.ParseInt(claim.ResourceVersion, 10, 64)
-	if err != nil {
-		return 1 // versions that are not numbers have no order, so they are equal here
-	}
-	return version
-}
-
-func (l *ledger) count(allocations []*resourceapi.AllocationResult, by int) {
-	for _, allocation := range allocations {
-		l.countResults(allocation, by)
-	}
-}
-
-func (l *ledger) countResults(allocation *resourceapi.AllocationResult, by int) {
+func (l *ledger) count(allocation *resourceapi.AllocationResult, by int) {
 	for i := range allocation.Devices.Results {
 		result := &allocation.Devices.Results[i]
 		if ptr.Deref(result.AdminAccess, false) {
@@ -163,19 +103,16 @@ func (l *ledger) countResults(allocation *resourceapi.AllocationResult, by int) 
 }
 
 func (l *ledger) countShare(id structured.DeviceID, result *resourceapi.DeviceRequestAllocationResult, by int) {
-	share, consumed := structured.MakeSharedDeviceID(id, result.ShareID), structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity)
-	if by > 0 {
-		if l.shares[id] == nil {
-			l.shares[id] = sets.New[structured.SharedDeviceID]()
-		}
-		l.shares[id].Insert(share)
-		l.consumed.Insert(consumed)
+	share := structured.MakeSharedDeviceID(id, result.ShareID)
+	if l.shares[id] == nil {
+		l.shares[id] = map[structured.SharedDeviceID]structured.DeviceConsumedCapacity{}
+	}
+	if l.shares[id][share] = structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity); by > 0 {
 		return
 	}
-	if l.shares[id].Delete(share); l.shares[id].Len() == 0 {
+	if delete(l.shares[id], share); len(l.shares[id]) == 0 {
 		delete(l.shares, id)
 	}
-	l.consumed.Remove(consumed)
 }
 
 // sameDevices reports whether both allocations have the same devices and node selector. Their timestamps may differ.
@@ -198,11 +135,9 @@ func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) struct
 		if l.users[id] > 0 {
 			state.AllocatedDevices.Insert(id)
 		}
-		if consumed, ok := l.consumed[id]; ok {
-			state.AggregatedCapacity[id] = consumed.Clone()
-		}
-		for share := range l.shares[id] {
+		for share, consumed := range l.shares[id] {
 			state.AllocatedSharedDeviceIDs.Insert(share)
+			state.AggregatedCapacity.Insert(consumed)
 		}
 	}
 	for i, held := range without {

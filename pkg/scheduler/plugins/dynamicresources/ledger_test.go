@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -20,9 +23,10 @@ func TestTheLatestVersionOfAClaimCounts(t *testing.T) {
 		}
 		return c
 	}
-	l := newLedger(false)
-	shows := func(c *resourceapi.ResourceClaim) func() { return func() { l.shows(c) } }
-	wrote := func(c *resourceapi.ResourceClaim) func() { return func() { l.wrote(c) } }
+	var d *devices
+	var events cache.ResourceEventHandler
+	shows := func(c *resourceapi.ResourceClaim) func() { return func() { events.OnUpdate(nil, c) } }
+	wrote := func(c *resourceapi.ResourceClaim) func() { return func() { d.wrote(c) } }
 	cases := map[string]struct {
 		steps []func()
 		// taken reports whether the device of the claim is in use.
@@ -39,19 +43,31 @@ func TestTheLatestVersionOfAClaimCounts(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			l = newLedger(false)
+			d = &devices{ledger: newLedger(false)}
+			d.claims = assumecache.NewAssumeCache(klog.Background(), informer{&events}, "ResourceClaim", "", nil)
+			d.claims.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: d.refresh, UpdateFunc: d.refreshBoth, DeleteFunc: d.refresh})
+			events.OnAdd(claim("4"), true)
 			for _, step := range tc.steps {
 				step()
 			}
-			if taken := !l.free(allocationOf("n", "gpu")); taken != tc.taken {
+			if taken := !d.ledger.free(allocationOf("n", "gpu")); taken != tc.taken {
 				t.Errorf("the claim's device is in use: %v, want %v", taken, tc.taken)
 			}
-			l.gone(claim("0").UID)
-			if len(l.claims)+len(l.users) > 0 {
-				t.Errorf("claims %v and users %v remain of a deleted claim", l.claims, l.users)
+			events.OnDelete(claim("9"))
+			wrote(claim("8", "gpu"))()
+			if len(d.ledger.claims)+len(d.ledger.users) > 0 {
+				t.Errorf("claims %v and users %v remain of a deleted claim", d.ledger.claims, d.ledger.users)
 			}
 		})
 	}
+}
+
+// informer is an informer whose events the test sends.
+type informer struct{ events *cache.ResourceEventHandler }
+
+func (i informer) AddEventHandler(events cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	*i.events = events
+	return nil, nil
 }
 
 // TestStoredAndAssumedDevicesAreTaken: a claim may be stored with one device and assumed to have another. No other
@@ -60,7 +76,6 @@ func TestStoredAndAssumedDevicesAreTaken(t *testing.T) {
 	l := newLedger(false)
 	stored, assumed := allocationOf("n", "stored"), allocationOf("n", "assumed")
 	claim := schedtest.DeviceClaim("c")
-	claim.ResourceVersion, claim.Status.Allocation = "5", stored
 	expect := func(when string, storedTaken, assumedTaken bool) {
 		t.Helper()
 		if got := !l.free(stored); got != storedTaken {
@@ -70,7 +85,7 @@ func TestStoredAndAssumedDevicesAreTaken(t *testing.T) {
 			t.Errorf("%s: the assumed device is taken: %v, want %v", when, got, assumedTaken)
 		}
 	}
-	l.shows(claim)
+	l.store(claim.UID, stored)
 	l.assume(claim.UID, assumed)
 	expect("both", true, true)
 	l.assume(claim.UID, nil)
@@ -82,6 +97,7 @@ func TestStoredAndAssumedDevicesAreTaken(t *testing.T) {
 			t.Errorf("device %v counts for %d claims, want 1", device, users)
 		}
 	}
-	l.gone(claim.UID)
+	l.store(claim.UID, nil)
+	l.assume(claim.UID, nil)
 	expect("gone", false, false)
 }

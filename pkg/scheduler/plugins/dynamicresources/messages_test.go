@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework/workbudget"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -147,8 +148,8 @@ func TestMessagesOfSearchLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := map[string]string{}
 		// search begins a search that takes this long. It returns the refusal, if any.
-		search := func(b *budgets, namespace string, takes time.Duration) string {
-			ctx, end, err := b.beginSearch(namespace, time.Second)
+		search := func(b *workbudget.Budgets, namespace string, takes time.Duration) string {
+			ctx, end, err := b.Begin(namespace, time.Second)
 			if err != nil {
 				return err.Error()
 			}
@@ -156,7 +157,7 @@ func TestMessagesOfSearchLimits(t *testing.T) {
 			pause.For(ctx, takes)
 			return ""
 		}
-		until := func(b *budgets, namespace string, takes time.Duration) (refused string) {
+		until := func(b *workbudget.Budgets, namespace string, takes time.Duration) (refused string) {
 			for range 1000 {
 				if refused = search(b, namespace, takes); refused != "" {
 					break
@@ -164,12 +165,12 @@ func TestMessagesOfSearchLimits(t *testing.T) {
 			}
 			return refused
 		}
-		b := newBudgets(time.Second, nil)
+		b := workbudget.New(searches, time.Second, nil)
 		got["its searches took the limit of a cycle"] = until(b, "slow", 200*time.Millisecond)
 		got["other namespaces took the time for slow searches"] = until(b, "other", 200*time.Millisecond)
 		b = nil
 		for range 3 {
-			b = newBudgets(time.Second, b)
+			b = workbudget.New(searches, time.Second, b)
 			got["its searches took the limit of several cycles"] = until(b, "slow", time.Minute)
 		}
 		want := map[string]string{

@@ -14,6 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework/workbudget"
 )
 
 // plan is the result of planFor: the devices that a pod's claims would get on a node.
@@ -65,7 +66,7 @@ func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, 
 // open plans devices for the claims in the parameter open, which have no allocation, and adds their allocations to the plan p. If
 // this is not possible, it returns a status with the reason.
 func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, node *v1.Node) *api.Status {
-	ctx, end, err := s.budgets.beginSearch(pod.Namespace, s.filterTimeout)
+	ctx, end, err := s.budgets.Begin(pod.Namespace, s.filterTimeout)
 	if err != nil {
 		return unresolvable("%s", err)
 	}
@@ -140,7 +141,7 @@ func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
 
 // failed returns the status for a node on which the search for devices failed with the error.
 func failed(open []*resourceapi.ResourceClaim, err error) *api.Status {
-	if errors.Is(err, errSlow) {
+	if errors.Is(err, workbudget.ErrSlow) {
 		return unresolvable("%s: device search on the node timed out", describeFirst(open[0]))
 	}
 	return unresolvable("%s: device search failed: %s", describeFirst(open[0]), brief.Part(err.Error()))

@@ -79,11 +79,11 @@ func (d *devices) write(ctx context.Context, held *assumedClaim, pod *v1.Pod) er
 	// ctx does not cancel the write: the API server might apply a cancelled write after the rollback has read the claim.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	claim := held.last
-	// If informers show the claim as reserved for the pod, the claim is read again below: the reservation may have been removed
-	// since.
-	if claim == nil && !resourceclaim.IsReservedForPod(pod, held.claim) {
-		claim = held.claim
+	claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name)
+	// If informers show that the claim is reserved for the pod, but this step did not reserve it, the claim is read again below: the
+	// reservation may have been removed since.
+	if err != nil || resourceclaim.IsReservedForPod(pod, claim) && !held.reserved[pod.UID] {
+		claim = nil
 	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if claim == nil {
@@ -94,7 +94,7 @@ func (d *devices) write(ctx context.Context, held *assumedClaim, pod *v1.Pod) er
 		}
 		done, err := d.writeOnce(ctx, held, claim, pod)
 		if claim = nil; err == nil {
-			held.last = done
+			held.reserved[pod.UID] = true
 			d.wrote(done)
 		}
 		return err
@@ -111,7 +111,6 @@ func (d *devices) writeOnce(ctx context.Context, held *assumedClaim, read *resou
 	claim, claims := read.DeepCopy(), d.kube.ResourceV1().ResourceClaims(read.Namespace)
 	allocates := claim.Status.Allocation == nil
 	if allocates && held.mark(claim) {
-		held.tried = true
 		marked, err := claims.Update(ctx, claim, metav1.UpdateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("protecting the claim from deletion: %w", err)
@@ -126,7 +125,6 @@ func (d *devices) writeOnce(ctx context.Context, held *assumedClaim, read *resou
 			claim.Status.Allocation.AllocationTimestamp = &now
 		}
 	}
-	d.tries(held, pod.UID)
 	claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
 	done, err := claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 	if err != nil {
@@ -165,16 +163,6 @@ func (h *assumedClaim) mark(claim *resourceapi.ResourceClaim) bool {
 		claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
 	}
 	return !marked || !protected
-}
-
-// tries records that the plugin is about to send a write that reserves the claim for the pod. A rollback must then remove the
-// reservation.
-func (d *devices) tries(held *assumedClaim, pod types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if h := held.holders[pod]; h != nil {
-		h.tried = true
-	}
 }
 
 // bound records that the pod no longer holds its claims, because the pod is bound. Allocations and reservations at the API server

@@ -65,16 +65,13 @@ func TestDevicesOfABoundPodAreNotFree(t *testing.T) {
 	p, q := member("p", "made t"), member("q", "made t")
 	run(t, append(gpus("n"), made(p, "t", schedtest.DeviceRequest("r", "gpu", 2)), made(q, "t", one())), func(w *testCluster) {
 		w.mustPlace(p, "n")
+		deliver := w.lag()
 		w.mustPreBind(p)
-		written := w.claim("p-t")
-		before := written.DeepCopy()
-		before.Status, before.ResourceVersion = resourceapi.ResourceClaimStatus{}, "1"
-		w.plugin.devices.claimShown(before)
 		w.plugin.bound(w.t.Context(), p, "n")
 		if got := w.fits(q, "n"); got == "" {
 			t.Error("devices are allocated twice before the informer shows the allocation")
 		}
-		w.plugin.devices.claimShown(written)
+		deliver()
 		w.nothingAssumed()
 		if got := w.fits(q, "n"); got == "" {
 			t.Error("devices are allocated twice after the informer shows the allocation")

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -28,7 +27,7 @@ func (r *reach) pools() int { return len(r.own.pools) + len(r.shared.pools) }
 func (r *reach) all() []*slice { return slices.Concat(r.own.all, r.shared.all) }
 
 // part is a set of slices. It caches which of them are valid (sound), and which of the valid ones suit a set of claims (suiting).
-// Nodes that reach the same slices share one part.
+// Nodes that reach the same shared slices share one part.
 type part struct {
 	// sound are the slices from which devices are allocated: slices of the newest generation of their pools. Slices of a pool with
 	// duplicate devices are left out.
@@ -39,8 +38,6 @@ type part struct {
 	// pools are the pools of the slices in the field sound, from which devices are allocated. named are the pools of all slices
 	// of the part.
 	pools, named map[poolID]bool
-	// ofOneNode reports whether each slice of the part belongs to a single node.
-	ofOneNode bool
 
 	mu sync.Mutex
 	// suiting caches which slices in the field sound have devices that suit a set of claims. The key is made from all selectors of
@@ -48,83 +45,58 @@ type part struct {
 	suiting map[string][]*slice
 }
 
-// nothing is the empty set of slices, for nodes that reach no slices.
-var nothing = newPart(nil)
-
 func newPart(all []*slice) *part {
-	p := &part{all: all, named: map[poolID]bool{}, ofOneNode: true}
-	p.sound, p.pools = sound(all)
+	p := &part{all: all, pools: map[poolID]bool{}, named: map[poolID]bool{}}
+	newest, seen, twice := map[poolID]int64{}, map[structured.DeviceID]bool{}, map[poolID]bool{}
 	for _, s := range all {
 		p.named[s.pool] = true
-		p.ofOneNode = p.ofOneNode && s.ofOneNode()
-	}
-	return p
-}
-
-// sound returns the slices from which devices may be allocated, and the pools of these slices. It leaves out slices that are not
-// of the newest generation of their pool, and all slices of a pool with duplicate devices.
-func sound(all []*slice) ([]*slice, map[poolID]bool) {
-	newest := map[poolID]int64{}
-	for _, s := range all {
 		newest[s.pool] = max(newest[s.pool], s.Spec.Pool.Generation)
 	}
-	seen, twice := map[structured.DeviceID]bool{}, map[poolID]bool{}
-	current := make([]*slice, 0, len(all))
 	for _, s := range all {
 		if s.Spec.Pool.Generation != newest[s.pool] {
 			continue
 		}
-		current = append(current, s)
+		p.sound = append(p.sound, s)
 		for _, id := range s.ids {
 			twice[s.pool] = twice[s.pool] || seen[id]
 			seen[id] = true
 		}
 	}
-	current = slices.DeleteFunc(current, func(s *slice) bool { return twice[s.pool] })
-	pools := map[poolID]bool{}
-	for _, s := range current {
-		pools[s.pool] = true
+	p.sound = slices.DeleteFunc(p.sound, func(s *slice) bool { return twice[s.pool] })
+	for _, s := range p.sound {
+		p.pools[s.pool] = true
 	}
-	return current, pools
+	return p
 }
 
-// view caches which slices a node reaches. places has one bit for each slice that several nodes may reach (inventory.elsewhere).
-// The bit is set if the node reaches the slice. reach is the last result of inventory.reach for the node.
+// view caches which shared slices a node reaches. places has one bit for each slice that several nodes may reach
+// (inventory.elsewhere). The bit is set if the node reaches the slice.
 type view struct {
 	node   *v1.Node
 	places string
-	// own and shared are the parts (sets of slices) from which the value in reach was made. If one of them is replaced, reach is
-	// made again.
-	own, shared *part
-	reach       *reach
 }
 
-// reach returns the slices that the node reaches. It returns the cached value if the node and these slices have not changed.
+// reach returns the slices that the node reaches. The result does not change within a session.
 func (n *inventory) reach(node *v1.Node) *reach {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	seen := n.viewOf(node)
-	own, shared := n.ownPart(node.Name), n.sharedPart(seen.places)
-	if seen.reach != nil && seen.own == own && seen.shared == shared {
-		return seen.reach
+	if known := n.reached[node.Name]; known != nil && known.node == node {
+		return known
 	}
-	seen.own, seen.shared = own, shared
-	seen.reach = &reach{node: node, own: own, shared: shared}
-	for pool := range own.named {
-		if shared.named[pool] { // newPart finds the newest generation and duplicates only among all slices of a pool
-			seen.reach = &reach{node: node, own: newPart(slices.Concat(own.all, shared.all)), shared: nothing}
+	r := &reach{node: node, own: n.ownPart(node.Name), shared: n.sharedPart(n.placesOf(node))}
+	for pool := range r.own.named {
+		if r.shared.named[pool] { // newPart finds the newest generation and duplicates only among all slices of a pool
+			r.own, r.shared = newPart(r.all()), nothing
 			break
 		}
 	}
-	return seen.reach
+	n.reached[node.Name] = r
+	return r
 }
 
-func (n *inventory) viewOf(node *v1.Node) *view {
-	for _, known := range []*view{n.seen[node.Name], n.seenBefore[node.Name]} {
-		if known != nil && known.node == node {
-			n.seen[node.Name] = known
-			return known
-		}
+func (n *inventory) placesOf(node *v1.Node) string {
+	if known := n.views[node.Name]; known.node == node {
+		return known.places
 	}
 	places := make([]byte, (len(n.elsewhere)+7)/8)
 	for at, s := range n.elsewhere {
@@ -132,14 +104,16 @@ func (n *inventory) viewOf(node *v1.Node) *view {
 			places[at/8] |= 1 << (at % 8)
 		}
 	}
-	made := &view{node: node, places: string(places)}
-	n.seen[node.Name] = made
-	return made
+	n.views[node.Name] = view{node, string(places)}
+	return string(places)
 }
 
 // hasPlace reports whether places has a bit for the slice with the index at in inventory.elsewhere. The bit is set if the node
 // reaches the slice (view.places).
 func hasPlace(places string, at int) bool { return places[at/8]&(1<<(at%8)) != 0 }
+
+// nothing is the part of nodes without slices of their own.
+var nothing = newPart(nil)
 
 func (n *inventory) ownPart(node string) *part {
 	if len(n.byNode[node]) == 0 {
@@ -164,16 +138,13 @@ func (n *inventory) sharedPart(places string) *part {
 	return n.shared[places]
 }
 
-// suitingAny returns the slices of the part from which devices may be allocated for the claims. It leaves out a slice of several
-// nodes if no device of the slice suits the claims. There may be many such slices, and they may be large.
-func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
-	if p.ofOneNode {
+// suitingAny returns the slices of the part from which devices may be allocated for the needs. It leaves out a slice of several
+// nodes if no device of the slice suits them. There may be many such slices, and they may be large.
+func (p *part) suitingAny(ctx context.Context, compiled *selectorCache, needs []need) ([]*slice, error) {
+	if !slices.ContainsFunc(p.sound, func(s *slice) bool { return !s.ofOneNode() }) {
 		return p.sound, nil
 	}
-	key, err := c.selectedBy(claims)
-	if err != nil {
-		return nil, err
-	}
+	key := keyOf(needs)
 	p.mu.Lock()
 	kept, known := p.suiting[key]
 	p.mu.Unlock()
@@ -183,7 +154,8 @@ func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi
 	for _, one := range p.sound {
 		keep := one.ofOneNode()
 		if !keep {
-			if keep, err = c.suitsAny(ctx, one, claims); err != nil {
+			var err error
+			if keep, err = one.suitsAny(ctx, compiled, needs); err != nil {
 				return nil, err
 			}
 		}
@@ -200,23 +172,17 @@ func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi
 	return kept, nil
 }
 
-// selectedBy returns a key that is made from all device selectors of the claims and of their device classes.
-func (c *catalog) selectedBy(claims []*resourceapi.ResourceClaim) (string, error) {
+// keyOf returns a key that is made from all device selectors of the needs.
+func keyOf(needs []need) string {
 	keys := map[selectionKey]bool{}
-	for _, claim := range claims {
-		for i := range claim.Spec.Devices.Requests {
-			choices, err := choicesOf(&claim.Spec.Devices.Requests[i], c.classes)
-			if err != nil {
-				return "", err
-			}
-			for k := range choices {
-				keys[choices[k].key()] = true
-			}
+	for i := range needs {
+		for k := range needs[i].choices {
+			keys[needs[i].choices[k].key] = true
 		}
 	}
 	var all []byte
 	for _, key := range slices.SortedFunc(maps.Keys(keys), func(l, r selectionKey) int { return bytes.Compare(l[:], r[:]) }) {
 		all = append(all, key[:]...)
 	}
-	return string(all), nil
+	return string(all)
 }

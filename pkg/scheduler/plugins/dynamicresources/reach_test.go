@@ -46,18 +46,18 @@ func TestAChangeOfASharedSliceIsLookedAtOnce(t *testing.T) {
 	places, ofB := map[string]string{}, n.reach(nodes["b1"]).shared
 	for name, node := range nodes {
 		n.reach(node)
-		places[name] = n.seen[name].places
+		places[name] = n.views[name].places
 	}
 	changed := slices.Clone(before)
 	changed[0] = sharedSlice("in-a", "a", 2, "nic", "nic-2")
 	n.update(changed)
-	for name, view := range n.seenBefore {
+	for name, view := range n.views {
 		if view.places != places[name] {
 			t.Errorf("node %s reaches other slices", name)
 		}
 	}
-	if len(n.seenBefore) != len(nodes) {
-		t.Errorf("the reach of %d nodes is cached, want %d", len(n.seenBefore), len(nodes))
+	if len(n.views) != len(nodes) {
+		t.Errorf("the reach of %d nodes is cached, want %d", len(n.views), len(nodes))
 	}
 	first, second := n.reach(nodes["a1"]), n.reach(nodes["a2"])
 	if first.shared != second.shared {
@@ -127,9 +127,9 @@ func TestReachAfterChanges(t *testing.T) {
 						t.Fatalf("seed %d, step %d, %s of node %s (-want +got):\n%s", seed, step, what, nodes[i].Name, diff)
 					}
 				}
-				sound, pools := sound(want.all())
-				if diff := cmp.Diff(devicesIn(sound), devicesIn(got.sound())); diff != "" || got.pools() != len(pools) {
-					t.Fatalf("seed %d, step %d: node %s has %d pools, want %d; of all its slices at once (-want +got):\n%s", seed, step, nodes[i].Name, got.pools(), len(pools), diff)
+				whole := newPart(want.all())
+				if diff := cmp.Diff(devicesIn(whole.sound), devicesIn(got.sound())); diff != "" || got.pools() != len(whole.pools) {
+					t.Fatalf("seed %d, step %d: node %s has %d pools, want %d; of all its slices at once (-want +got):\n%s", seed, step, nodes[i].Name, got.pools(), len(whole.pools), diff)
 				}
 			}
 		}

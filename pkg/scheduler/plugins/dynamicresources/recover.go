@@ -119,7 +119,7 @@ func (r recovery) withdraw(ctx context.Context, claim *resourceapi.ResourceClaim
 		return nil
 	}
 	mark := claim.Annotations[SchedulerAnnotation]
-	_, err := r.devices.writeWithdrawal(ctx, withdrawal{
+	err := r.devices.writeWithdrawal(ctx, withdrawal{
 		namespace: claim.Namespace, name: claim.Name, uid: claim.UID, scheduler: mark, leaves: leaves,
 		frees: func(live *resourceapi.ResourceClaim) bool {
 			return framework.IsOwnMark(mark) && live.Annotations[SchedulerAnnotation] == mark

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework/workbudget"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -199,42 +199,6 @@ func TestMatchingEndsWithItsSearch(t *testing.T) {
 	}
 }
 
-// TestAllNamespacesHaveALimitTogether: many searches that are too short to count individually must not take unlimited
-// time in a session.
-func TestAllNamespacesHaveALimitTogether(t *testing.T) {
-	cases := map[string]struct {
-		namespaces int
-		search     time.Duration
-	}{
-		"many namespaces": {namespaces: 100, search: freeSearch},
-		"one namespace":   {namespaces: 1, search: freeSearch / 2},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b, begun := newBudgets(time.Second, nil), time.Now()
-				for i := 0; ; i++ {
-					_, end, err := b.beginSearch(fmt.Sprint("ns-", i%tc.namespaces), time.Second)
-					if err != nil {
-						if want := "device search budget of all namespaces (20s per cycle) is exhausted; retrying in a later cycle"; err.Error() != want {
-							t.Errorf("got %q, want %q", err, want)
-						}
-						break
-					}
-					time.Sleep(tc.search)
-					end()
-				}
-				if took := time.Since(begun); took > 20*time.Second+tc.search {
-					t.Errorf("searched for %v", took)
-				}
-			})
-		})
-	}
-	if b := newBudgets(time.Minute, nil); b.limitOfAll != time.Minute {
-		t.Errorf("all may search for %v, want a minute", b.limitOfAll)
-	}
-}
-
 // TestANamespaceThatSearchesForEverDoesNotKeepOthersOut checks that each namespace has its share of the time in the
 // session after a namespace used up all of it.
 func TestANamespaceThatSearchesForEverDoesNotKeepOthersOut(t *testing.T) {
@@ -244,12 +208,12 @@ func TestANamespaceThatSearchesForEverDoesNotKeepOthersOut(t *testing.T) {
 			w.open()
 			for _, namespace := range []string{"greedy", "greedy-too", "modest"} {
 				for range 100_000 {
-					_, end, err := w.session.budgets.beginSearch(namespace, time.Second)
+					_, end, err := w.session.budgets.Begin(namespace, time.Second)
 					if err != nil {
 						break
 					}
 					searched[namespace]++
-					time.Sleep(freeSearch)
+					time.Sleep(workbudget.Free)
 					end()
 					if namespace == "modest" {
 						break

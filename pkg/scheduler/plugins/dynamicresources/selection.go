@@ -5,6 +5,7 @@ package dynamicresources
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,56 +13,59 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 )
 
-// choice is one alternative of a request, or the request itself if it has no alternatives. It has the number of requested devices,
-// their class, and the selectors that the devices must match.
+// need is a request of a claim, with its alternatives. claim is the index of the claim, and request the index of the request in
+// the claim.
+type need struct {
+	claim, request int
+	// choices are the alternatives, the preferred alternative first. Most requests have only one.
+	choices []choice
+}
+
+// choice is one alternative of a request, or the request itself if it has no alternatives.
 type choice struct {
-	class     *resourceapi.DeviceClass
+	resourceapi.DeviceSubRequest
+	// selectors are the selectors of the device class and of the request. A device must match all of them.
 	selectors []resourceapi.DeviceSelector
-	count     int64
-	all       bool
-	admin     bool
+	key       selectionKey
 }
 
-// choicesOf returns the alternatives of the request, the preferred alternative first. Most requests have only one.
-func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choice, error) {
-	if exactly := request.Exactly; exactly != nil {
-		class, err := classes.Get(exactly.DeviceClassName)
-		return []choice{{class, exactly.Selectors, exactly.Count, exactly.AllocationMode == resourceapi.DeviceAllocationModeAll,
-			exactly.AdminAccess != nil && *exactly.AdminAccess}}, err
-	}
-	choices := make([]choice, 0, len(request.FirstAvailable))
-	for i := range request.FirstAvailable {
-		sub := &request.FirstAvailable[i]
-		class, err := classes.Get(sub.DeviceClassName)
-		if err != nil {
-			return nil, err
-		}
-		choices = append(choices, choice{class, sub.Selectors, sub.Count, sub.AllocationMode == resourceapi.DeviceAllocationModeAll, false})
-	}
-	return choices, nil
-}
-
-// selectionKey is a hash of the class and the selectors of a choice (a request or one of its alternatives). The hash is short:
-// each slice stores such keys, and a tenant may write some 300 kB of selectors into a request.
+// selectionKey is a hash of the class and the selectors of a choice. The hash is short: each slice stores such keys, and a tenant
+// may write some 300 kB of selectors into a request.
 type selectionKey [sha256.Size]byte
 
-// key returns a hash of the class and the selectors of the choice. A byte that no class or selector contains separates the hashed
-// parts.
-func (c *choice) key() selectionKey {
-	parts := []string{string(c.class.UID), c.class.ResourceVersion, c.class.Name}
-	for _, selectors := range [][]resourceapi.DeviceSelector{c.class.Spec.Selectors, c.selectors} {
-		for i := range selectors {
-			if selectors[i].CEL != nil {
-				parts = append(parts, selectors[i].CEL.Expression)
+// needsOf returns the requests of the claims. An error means that a device class cannot be read.
+func (c *catalog) needsOf(claims []*resourceapi.ResourceClaim) ([]need, error) {
+	var needs []need
+	for i, claim := range claims {
+		for k := range claim.Spec.Devices.Requests {
+			n := need{claim: i, request: k}
+			for _, one := range alternatives(&claim.Spec.Devices.Requests[k]) {
+				class, err := c.classes.Get(one.DeviceClassName)
+				if err != nil {
+					return nil, err
+				}
+				n.choices = append(n.choices, newChoice(one, class))
 			}
+			needs = append(needs, n)
 		}
-		parts = append(parts, "")
 	}
-	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return needs, nil
 }
 
-// selections caches which devices of a slice suit a choice (a request or one of its alternatives), for at most mostSelections
-// choices.
+// newChoice hashes the parts of the key with a byte between them that no class or selector contains.
+func newChoice(of resourceapi.DeviceSubRequest, class *resourceapi.DeviceClass) choice {
+	c := choice{DeviceSubRequest: of, selectors: slices.Concat(class.Spec.Selectors, of.Selectors)}
+	parts := []string{string(class.UID), class.ResourceVersion, class.Name}
+	for i := range c.selectors {
+		if c.selectors[i].CEL != nil {
+			parts = append(parts, c.selectors[i].CEL.Expression)
+		}
+	}
+	c.key = sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return c
+}
+
+// selections caches which devices of a slice suit a choice, for at most mostSelections choices.
 type selections struct {
 	mu   sync.Mutex
 	kept map[selectionKey][]bool
@@ -71,38 +75,58 @@ type selections struct {
 // sets of claims for which a part, a set of slices, caches its suitable slices.
 const mostSelections = 128
 
-// suiting reports for each device of the slice whether the selectors of the choice and of its device class accept the device. If
-// a selector cannot be evaluated, a device counts as accepted: the allocator then reports the error.
-func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key selectionKey) ([]bool, error) {
+// suitingAny reports for each device of the slice whether it suits one of the choices. The caller must not change the result.
+func (s *slice) suitingAny(ctx context.Context, compiled *cel.Cache, choices []choice) ([]bool, error) {
+	var either []bool
+	for i := range choices {
+		suits, err := s.suiting(ctx, compiled, &choices[i])
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			either = suits
+			continue
+		}
+		either = slices.Clone(either)
+		for k := range either {
+			either[k] = either[k] || suits[k]
+		}
+	}
+	return either, nil
+}
+
+// suiting reports for each device of the slice whether the selectors of the choice accept the device. If a selector cannot be
+// evaluated, a device counts as accepted: the allocator then reports the error.
+func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice) ([]bool, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	s.mu.Lock()
-	known, ok := s.kept[key]
+	known, ok := s.kept[c.key]
 	s.mu.Unlock()
 	if ok {
 		return known, nil
 	}
 	suits := make([]bool, len(s.Spec.Devices))
-	for i := range s.Spec.Devices {
-		if ctx.Err() != nil {
+	for i := range suits {
+		suits[i] = s.accepted(ctx, compiled, &s.Spec.Devices[i], c.selectors)
+		if ctx.Err() != nil { // the evaluation was interrupted, so its result may be wrong
 			return nil, context.Cause(ctx)
 		}
-		suits[i] = s.accepted(ctx, compiled, i, c.class.Spec.Selectors) && s.accepted(ctx, compiled, i, c.selectors)
-	}
-	if ctx.Err() != nil { // the evaluation of the last selector was interrupted, so its result may be wrong
-		return nil, context.Cause(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil || len(s.kept) >= mostSelections {
 		s.kept = map[selectionKey][]bool{}
 	}
-	s.kept[key] = suits
+	s.kept[c.key] = suits
 	return suits, nil
 }
 
-func (s *slice) accepted(ctx context.Context, compiled *cel.Cache, device int, selectors []resourceapi.DeviceSelector) bool {
+func (s *slice) accepted(ctx context.Context, compiled *cel.Cache, device *resourceapi.Device, selectors []resourceapi.DeviceSelector) bool {
+	of := cel.Device{
+		Driver: s.Spec.Driver, AllowMultipleAllocations: device.AllowMultipleAllocations, Attributes: device.Attributes, Capacity: device.Capacity,
+	}
 	for i := range selectors {
 		if selectors[i].CEL == nil {
 			return true
@@ -111,15 +135,8 @@ func (s *slice) accepted(ctx context.Context, compiled *cel.Cache, device int, s
 		if expression.Error != nil {
 			return true
 		}
-		d := &s.Spec.Devices[device]
-		matches, _, err := expression.DeviceMatches(ctx, cel.Device{
-			Driver: s.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
-		})
-		if err != nil {
-			return true
-		}
-		if !matches {
-			return false
+		if matches, _, err := expression.DeviceMatches(ctx, of); err != nil || !matches {
+			return err != nil
 		}
 	}
 	return true

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework/workbudget"
 )
 
 // session is the plugin's state in one session.
@@ -23,7 +24,7 @@ type session struct {
 	framework.DefaultSigner
 	settings
 	devices *devices
-	budgets *budgets
+	budgets *workbudget.Budgets
 	round   int64
 	// shared lists ResourceSlices with the taints of DeviceTaintRules; nil if upstream has no such list.
 	shared k8sframework.SharedDRAManager
@@ -50,7 +51,7 @@ func newSession(p *plugin, shared k8sframework.SharedDRAManager, jobs map[api.Jo
 	p.devices.mu.Lock()
 	defer p.devices.mu.Unlock()
 	p.devices.rounds++
-	p.devices.budgets = newBudgets(p.search, p.devices.budgets)
+	p.devices.budgets = workbudget.New(searches, p.search, p.devices.budgets)
 	return &session{
 		settings: p.settings, devices: p.devices, budgets: p.devices.budgets, round: p.devices.rounds, shared: shared,
 		tasks: map[types.UID]*taskState{}, coupled: map[string]bool{},

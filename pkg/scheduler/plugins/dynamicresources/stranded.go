@@ -72,12 +72,11 @@ func (d *devices) free(ctx context.Context, pod *v1.Pod, read *resourceapi.Resou
 	if waits, err := d.waitsForNone(ctx, pod, read.Status.Allocation.NodeSelector); err != nil || !waits {
 		return err
 	}
-	_, err := d.writeWithdrawal(ctx, withdrawal{
+	return d.writeWithdrawal(ctx, withdrawal{
 		namespace: read.Namespace, name: read.Name, uid: read.UID, scheduler: read.Annotations[SchedulerAnnotation], of: read.ResourceVersion,
 		leaves: func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID == pod.UID },
 		frees:  func(*resourceapi.ResourceClaim) bool { return true },
 	})
-	return err
 }
 
 // waitsForNone reports whether, according to the API server, the pod has no node, and none of the nodes that the selector names

@@ -18,26 +18,29 @@ import (
 // writes it together with the finalizer of an allocated claim, because a write of the claim's status cannot change annotations.
 const SchedulerAnnotation = "dynamicresources.volcano-prebind.io/scheduler"
 
-// withdraw undoes the writes of the claim that the plugin sent for the pod.
+// withdraw undoes the writes of the claim that the plugin may have sent for the pod. It deallocates the claim unless another pod
+// relies on the writes: a pod whose pre-bind step has begun. A step that has not begun sends the writes again.
 func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UID) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	reserved, others := d.shares(held, pod)
-	if !reserved && !held.tried {
+	begun, others := false, false
+	d.mu.Lock()
+	for uid, one := range held.holders {
+		begun = begun || uid == pod && one.begun
+		others = others || uid != pod && one.begun && !one.leaving
+	}
+	d.mu.Unlock()
+	if !begun {
 		return nil
 	}
-	w := withdrawal{
+	delete(held.reserved, pod)
+	err := d.writeWithdrawal(ctx, withdrawal{
 		namespace: held.claim.Namespace, name: held.claim.Name, uid: held.claim.UID, scheduler: held.scheduler,
 		leaves: func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID == pod },
 		frees:  func(claim *resourceapi.ResourceClaim) bool { return !others && held.frees(claim) },
-	}
-	written, err := d.writeWithdrawal(ctx, w)
-	if err != nil {
-		return err
-	}
-	held.last = written
-	held.tried = others && (held.tried || written != nil && held.marked(written)) // if pods still rely on the writes, their rollbacks withdraw them
-	return nil
+	})
+	held.tried = held.tried && (others || err != nil)
+	return err
 }
 
 // frees reports whether this scheduler must deallocate the claim once no pod uses it. It must if it allocated the claim for a pod
@@ -51,18 +54,6 @@ func (h *assumedClaim) frees(claim *resourceapi.ResourceClaim) bool {
 func (h *assumedClaim) marked(claim *resourceapi.ResourceClaim) bool {
 	mark, marked := claim.Annotations[SchedulerAnnotation]
 	return marked && mark == h.scheduler
-}
-
-// shares returns whether the claim may be reserved for the pod, and whether other pods rely on the writes of the claim. Only a pod
-// whose pre-bind step has begun relies on them, because a later step would send the writes again.
-func (d *devices) shares(held *assumedClaim, pod types.UID) (reserved, others bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for uid, one := range held.holders {
-		others = others || uid != pod && one.begun && !one.leaving
-	}
-	own := held.holders[pod]
-	return own != nil && own.tried, others
 }
 
 // withdrawal describes how writes for a claim are undone. Reservations for the pods that the function leaves selects are removed.
@@ -80,47 +71,44 @@ type withdrawal struct {
 }
 
 // writeWithdrawal sends the writes of the withdrawal, in the reverse order of the original writes. The API server rejects a write
-// if the claim has changed since it was read. It returns the resulting claim; nil if the claim was deleted or recreated, or has
-// another version than w.of.
-func (d *devices) writeWithdrawal(ctx context.Context, w withdrawal) (written *resourceapi.ResourceClaim, err error) {
+// if the claim has changed since it was read. It does nothing if the claim was deleted or recreated, or has another version than
+// w.of.
+func (d *devices) writeWithdrawal(ctx context.Context, w withdrawal) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	claims := d.kube.ResourceV1().ResourceClaims(w.namespace)
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		claim, err := claims.Get(ctx, w.name, metav1.GetOptions{})
 		if err != nil || claim.UID != w.uid || w.of != "" && w.of != claim.ResourceVersion {
-			written = nil
 			return err
 		}
-		written = claim
-		users := len(claim.Status.ReservedFor)
-		claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, w.leaves)
-		frees := len(claim.Status.ReservedFor) == 0 && w.frees(claim)
-		if frees && claim.Status.Allocation != nil {
-			claim.Status.Allocation, claim.Status.Devices, users = nil, nil, -1
+		defer func() { d.wrote(claim) }()
+		changed := claim.DeepCopy()
+		changed.Status.ReservedFor = slices.DeleteFunc(changed.Status.ReservedFor, w.leaves)
+		frees := len(changed.Status.ReservedFor) == 0 && w.frees(changed)
+		deallocates := frees && changed.Status.Allocation != nil
+		if deallocates {
+			changed.Status.Allocation, changed.Status.Devices = nil, nil
 		}
-		if users != len(claim.Status.ReservedFor) {
-			if claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+		if deallocates || len(changed.Status.ReservedFor) != len(claim.Status.ReservedFor) {
+			if changed, err = claims.UpdateStatus(ctx, changed, metav1.UpdateOptions{}); err != nil {
 				return err
 			}
-			written = claim
+			claim = changed
 		}
 		if !frees || claim.Annotations[SchedulerAnnotation] != w.scheduler {
 			return nil
 		}
-		claim = claim.DeepCopy()
-		delete(claim.Annotations, SchedulerAnnotation)
-		claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(name string) bool { return name == resourceapi.Finalizer })
-		if claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{}); err == nil {
-			written = claim
+		changed = claim.DeepCopy()
+		delete(changed.Annotations, SchedulerAnnotation)
+		changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(name string) bool { return name == resourceapi.Finalizer })
+		if changed, err = claims.Update(ctx, changed, metav1.UpdateOptions{}); err == nil {
+			claim = changed
 		}
 		return err
 	})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil
 	}
-	if written != nil {
-		d.wrote(written)
-	}
-	return written, err
+	return err
 }
