@@ -17,5 +17,8 @@
 // with Permit, Bind or QueueSort is rejected, because these decisions are made for whole gangs: whether a pod waits for
 // other pods, how it is bound, and which pod is first.
 //
-// The package imports only framework and internal/brief of this project.
+// PreEnqueue, PreFilter and Filter get a context that ends when the pod's namespace has used up its time in the session
+// (package workbudget). Later calls for the namespace are left out in this session, and the pods' reason says so.
+//
+// The package imports only framework, framework/workbudget and internal/brief of this project.
 package kubeplugin

@@ -33,6 +33,10 @@ type slots struct {
 	perNode map[string]int
 	// says is called first at each extension point. A status other than nil is the result.
 	says func(point, pod, node string) *fwk.Status
+	// filters runs in Filter.
+	filters func(ctx context.Context)
+	// needsFilter reports whether Reserve fails for a pod that was not filtered on the node.
+	needsFilter bool
 	// preBinds runs in PreBind.
 	preBinds func(ctx context.Context, pod string) error
 	// only has the nodes that PreFilter allows.
@@ -80,10 +84,14 @@ func (s *slots) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 
 func (s *slots) PreFilterExtensions() k8sframework.PreFilterExtensions { return nil }
 
-func (s *slots) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (s *slots) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if status := s.at("filter", pod, node.Node().Name); status != nil {
 		return status
 	}
+	if s.filters != nil {
+		s.filters(ctx)
+	}
+	state.Write("filtered on "+fwk.StateKey(node.Node().Name), held{pod.Name})
 	if of, err := state.Read("pod"); err != nil || of.(held).node != pod.Name {
 		return fwk.AsStatus(fmt.Errorf("the state of %v, %v", of, err))
 	}
@@ -110,6 +118,9 @@ func (s *slots) NormalizeScore(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
 }
 
 func (s *slots) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if _, err := state.Read("filtered on " + fwk.StateKey(node)); err != nil && s.needsFilter {
+		return fwk.AsStatus(err)
+	}
 	state.Write("held", held{node})
 	if status := s.at("reserve", pod, node); status != nil {
 		return status

@@ -15,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework/workbudget"
 )
 
 // Factory builds a plugin of kube-scheduler's framework, as a factory in kube-scheduler's registry does. Methods of the
@@ -33,8 +34,7 @@ func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = 
 
 // WithCaching allows allocate to cache the results of Filter and Score. scope says which tasks share a result: all
 // tasks of a class, or the tasks of a class in one job. reads are the only labels and annotations of pods that Filter
-// and Score read. The plugin must give equal pods equal results, regardless of placements on other nodes. Its Reserve
-// must not need data that Filter stored in the CycleState.
+// and Score read. The plugin must give equal pods equal results, regardless of placements on other nodes.
 func WithCaching(scope framework.CacheScope, reads framework.PodKeys) Option {
 	return func(p *plugin) { p.caching = &caching{scope: scope, reads: reads} }
 }
@@ -110,6 +110,9 @@ type plugin struct {
 	caching *caching
 	// session is the plugin's value for the open session; nil if none is open.
 	session *session
+	// budgets limits the time of PreEnqueue, PreFilter and Filter in the current session. Between sessions it has the values of
+	// the last session.
+	budgets *workbudget.Budgets
 	// closer is the plugin that is adapted; nil if it is not an io.Closer.
 	closer io.Closer
 
@@ -143,6 +146,7 @@ func (p *plugin) Name() string { return p.name }
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.handle.open(ssn.NodeMap)
+	p.budgets = workbudget.New(filters, filterBudget, p.budgets)
 	s := &session{plugin: p, nodes: ssn.NodeMap, tasks: map[types.UID]*taskState{}}
 	p.session = s
 	ssn.AddPrePredicateFn(p.name, s.prePredicate)
@@ -197,6 +201,15 @@ func (p *plugin) heldFor(uid types.UID) *taskState {
 	defer p.mu.Unlock()
 	return p.held[uid]
 }
+
+// filterTimeout is the time limit of one call of PreEnqueue and PreFilter, or of Filter. filterBudget limits the time of slow calls
+// in a session, for each namespace and for all namespaces together. A call is slow beyond its first millisecond.
+const (
+	filterTimeout = time.Second
+	filterBudget  = time.Second
+)
+
+var filters = workbudget.Work{One: "filter", Many: "filters"}
 
 // background is the context of calls in the session loop. These calls must not block.
 var background = context.Background()

@@ -3,6 +3,8 @@
 package kubeplugin
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -63,15 +65,26 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	state := s.tasks[task.Pod.UID]
 	if state == nil {
 		state = &taskState{CycleState: k8sframework.NewCycleState()}
-		state.err = s.preFilter(state, task.Pod)
+		state.err = s.limited(task, func(ctx context.Context) error { return s.preFilter(ctx, state, task.Pod) })
 		s.tasks[task.Pod.UID] = state
 	}
 	return state, state.err
 }
 
-func (s *session) preFilter(state *taskState, pod *v1.Pod) error {
+// limited calls act with a context that ends when the time limit of the task's namespace is used up. It returns act's error, or
+// says which limit is used up.
+func (s *session) limited(task *api.TaskInfo, act func(ctx context.Context) error) error {
+	ctx, end, err := s.budgets.Begin(task.Namespace, filterTimeout)
+	if err != nil {
+		return fmt.Errorf("plugin %s: %w", s.name, err)
+	}
+	defer end()
+	return act(ctx)
+}
+
+func (s *session) preFilter(ctx context.Context, state *taskState, pod *v1.Pod) error {
 	if s.points.preEnqueue != nil {
-		if err := s.failure(s.points.preEnqueue.PreEnqueue(background, pod)); err != nil {
+		if err := s.failure(s.points.preEnqueue.PreEnqueue(ctx, pod)); err != nil {
 			return err
 		}
 	}
@@ -82,7 +95,7 @@ func (s *session) preFilter(state *taskState, pod *v1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	result, status := s.points.preFilter.PreFilter(background, state, pod, nodes)
+	result, status := s.points.preFilter.PreFilter(ctx, state, pod, nodes)
 	if status.IsSkip() {
 		state.notFiltered = true
 		return nil
@@ -117,7 +130,14 @@ func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 	if err != nil {
 		return s.refusal(fwk.AsStatus(err))
 	}
-	return s.refusal(s.points.filter.Filter(background, state, task.Pod, info))
+	var refused *api.Status
+	if err := s.limited(task, func(ctx context.Context) error {
+		refused = s.refusal(s.points.filter.Filter(ctx, state, task.Pod, info))
+		return nil
+	}); err != nil {
+		return s.refusal(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error()))
+	}
+	return refused
 }
 
 func (s *session) nodeInfo(node *api.NodeInfo) (fwk.NodeInfo, error) {
@@ -128,8 +148,17 @@ func (s *session) nodeInfo(node *api.NodeInfo) (fwk.NodeInfo, error) {
 	return info, nil
 }
 
-// Reserve implements framework.Reserver.
+// Reserve implements framework.Reserver. If results are cached, another task of the class was filtered on the node. So the task
+// itself is filtered first, because Reserve of the adapted plugin may need data that its Filter stores in the CycleState.
 func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
+	if s.caching != nil {
+		if err := s.prePredicate(task); err != nil {
+			return err
+		}
+		if refused := s.verdict(task, node); refused != nil {
+			return errors.New(refused.Reason)
+		}
+	}
 	state, err := s.stateOf(task)
 	if err != nil {
 		return err

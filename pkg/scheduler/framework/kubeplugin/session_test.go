@@ -3,6 +3,7 @@
 package kubeplugin
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,6 +141,34 @@ func TestResultsAreCached(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReserveReadsWhatFilterStored checks that Reserve finds the data that Filter stores in the CycleState, even if the
+// filter result was cached for an equal pod.
+func TestReserveReadsWhatFilterStored(t *testing.T) {
+	for name, opts := range map[string][]Option{"not cached": nil, "cached": {WithCaching(framework.PerTaskClass, framework.SomePodKeys())}} {
+		t.Run(name, func(t *testing.T) {
+			w := place(t, &slots{perNode: map[string]int{"n1": 2, "n2": 1}, needsFilter: true}, conf, gangOf(3, 3, 2), opts...)
+			defer w.session.Close()
+			if n := len(w.session.Binds()); n != 3 {
+				t.Errorf("%d pods are placed, want 3: %s", n, w.session.Jobs["ns/g"].JobFitErrors)
+			}
+		})
+	}
+}
+
+// TestSlowFiltersHaveALimit checks that calls of Filter end at their time limit, that a namespace whose calls used up
+// its time in a session is not filtered further, and that the gang's reason says so.
+func TestSlowFiltersHaveALimit(t *testing.T) {
+	w := place(t, &slots{filters: func(ctx context.Context) { <-ctx.Done() }}, conf, gangOf(1, 1, 20))
+	defer w.session.Close()
+	if n := len(w.did("filter")); n == 0 || n > 3 {
+		t.Errorf("Filter was called for %d nodes, want at most 3", n)
+	}
+	const want = `plugin slots: filter budget of namespace "ns" (1s per cycle) is exhausted; retrying in a later cycle`
+	if got := w.session.Jobs["ns/g"].JobFitErrors; !strings.Contains(got, want) {
+		t.Errorf("the gang's reason is %q, want %q", got, want)
 	}
 }
 
