@@ -65,16 +65,6 @@ type writes struct {
 	reserved map[types.UID]bool
 }
 
-// heldByOthers returns the claim's entry in d.held if a pod other than the given pod holds the claim. It also does so while the
-// given pod is being rolled back. Otherwise it returns nil. The caller holds d.mu.
-func (d *devices) heldByOthers(pod types.UID, claim types.UID) *assumedClaim {
-	held := d.held[claim]
-	if held == nil || len(held.holders) == 1 && held.holders[pod] != nil && !held.holders[pod].leaving {
-		return nil
-	}
-	return held
-}
-
 // errChanged is the error for a plan that is no longer valid, because devices or claims have changed since the plan was made.
 var errChanged = errors.New("the devices were allocated to another pod in the meantime")
 

@@ -3,7 +3,6 @@
 package dynamicresources
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -203,12 +202,4 @@ func (c *catalog) listSlices(shared k8sframework.SharedDRAManager) ([]*resourcea
 		return shared.ResourceSlices().ListWithDeviceTaintRules()
 	}
 	return c.slices.List(labels.Everything())
-}
-
-// waitUntilReady waits until the informers have processed their initial lists.
-func (d *devices) waitUntilReady(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), d.synced...) {
-		return fmt.Errorf("reading all claims and devices: %w", context.Cause(ctx))
-	}
-	return nil
 }

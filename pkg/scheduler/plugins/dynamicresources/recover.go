@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
@@ -27,8 +28,8 @@ import (
 // names this scheduler. An error means that claims cannot be read. Writes that cannot be withdrawn yet are retried in
 // the background, and the pods of their claims wait.
 func (d *devices) recover(ctx context.Context) error {
-	if err := d.waitUntilReady(ctx); err != nil {
-		return err
+	if !cache.WaitForCacheSync(ctx.Done(), d.synced...) {
+		return fmt.Errorf("reading all claims and devices: %w", context.Cause(ctx))
 	}
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return d.kube.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
@@ -120,7 +121,7 @@ func (r recovery) withdraw(ctx context.Context, claim *resourceapi.ResourceClaim
 	}
 	mark := claim.Annotations[SchedulerAnnotation]
 	err := r.devices.writeWithdrawal(ctx, withdrawal{
-		namespace: claim.Namespace, name: claim.Name, uid: claim.UID, scheduler: mark, leaves: leaves,
+		claim: claim, scheduler: mark, leaves: leaves,
 		frees: func(live *resourceapi.ResourceClaim) bool {
 			return framework.IsOwnMark(mark) && live.Annotations[SchedulerAnnotation] == mark
 		},

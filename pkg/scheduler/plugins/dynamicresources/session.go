@@ -158,7 +158,10 @@ func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 // Otherwise it returns the claim's entry in devices.held; nil if no other pod holds the claim.
 func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node) (*assumedClaim, *api.Status) {
 	s.devices.mu.Lock()
-	held := s.devices.heldByOthers(pod.UID, claim.UID)
+	held := s.devices.held[claim.UID]
+	if held != nil && len(held.holders) == 1 && held.holders[pod.UID] != nil && !held.holders[pod.UID].leaving {
+		held = nil
+	}
 	leaves := held != nil && held.allLeave()
 	// Placed pods hold the claim with the allocation that the entry held records. Only nodes that reach its devices fit the
 	// claim, even if informers now show another allocation.

@@ -73,7 +73,7 @@ func (d *devices) free(ctx context.Context, pod *v1.Pod, read *resourceapi.Resou
 		return err
 	}
 	return d.writeWithdrawal(ctx, withdrawal{
-		namespace: read.Namespace, name: read.Name, uid: read.UID, scheduler: read.Annotations[SchedulerAnnotation], of: read.ResourceVersion,
+		claim: read, scheduler: read.Annotations[SchedulerAnnotation], unlessChanged: true,
 		leaves: func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID == pod.UID },
 		frees:  func(*resourceapi.ResourceClaim) bool { return true },
 	})

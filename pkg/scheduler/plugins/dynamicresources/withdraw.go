@@ -35,7 +35,7 @@ func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UI
 	}
 	delete(held.reserved, pod)
 	err := d.writeWithdrawal(ctx, withdrawal{
-		namespace: held.claim.Namespace, name: held.claim.Name, uid: held.claim.UID, scheduler: held.scheduler,
+		claim: held.claim, scheduler: held.scheduler,
 		leaves: func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID == pod },
 		frees:  func(claim *resourceapi.ResourceClaim) bool { return !others && held.frees(claim) },
 	})
@@ -60,26 +60,23 @@ func (h *assumedClaim) marked(claim *resourceapi.ResourceClaim) bool {
 // If no other pod uses the claim and the function frees returns true, the claim's allocation, finalizer and SchedulerAnnotation
 // are removed, too.
 type withdrawal struct {
-	namespace, name string
-	uid             types.UID
-	scheduler       string
-	leaves          func(resourceapi.ResourceClaimConsumerReference) bool
-	frees           func(*resourceapi.ResourceClaim) bool
-	// of is the resource version that the claim must have. If the claim has another version, it is not changed. An empty value
-	// allows any version.
-	of string
+	claim     *resourceapi.ResourceClaim
+	scheduler string
+	leaves    func(resourceapi.ResourceClaimConsumerReference) bool
+	frees     func(*resourceapi.ResourceClaim) bool
+	// unlessChanged reports whether nothing is undone if the claim has another resource version than the field claim.
+	unlessChanged bool
 }
 
 // writeWithdrawal sends the writes of the withdrawal, in the reverse order of the original writes. The API server rejects a write
-// if the claim has changed since it was read. It does nothing if the claim was deleted or recreated, or has another version than
-// w.of.
+// if the claim has changed since it was read. It does nothing if the claim was deleted or recreated.
 func (d *devices) writeWithdrawal(ctx context.Context, w withdrawal) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	claims := d.kube.ResourceV1().ResourceClaims(w.namespace)
+	claims := d.kube.ResourceV1().ResourceClaims(w.claim.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		claim, err := claims.Get(ctx, w.name, metav1.GetOptions{})
-		if err != nil || claim.UID != w.uid || w.of != "" && w.of != claim.ResourceVersion {
+		claim, err := claims.Get(ctx, w.claim.Name, metav1.GetOptions{})
+		if err != nil || claim.UID != w.claim.UID || w.unlessChanged && claim.ResourceVersion != w.claim.ResourceVersion {
 			return err
 		}
 		defer func() { d.wrote(claim) }()
