@@ -29,8 +29,8 @@ import (
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
-	// victimLeaves is the longest time for which a gang waits for a pod that was evicted for it. Plugin evictionbackoff
-	// has the same limit.
+	// victimLeaves is how long a gang waits for a pod that was evicted for it, at most. Plugin evictionbackoff has the
+	// same limit.
 	victimLeaves = 11 * time.Minute
 	ranLong      = 10 * time.Minute
 )

@@ -55,7 +55,7 @@ func TestRecentTasksCountAfterAReload(t *testing.T) {
 	if got := w.allocate(t).decided; len(got) != 4 {
 		t.Fatalf("%d pods with GPUs were placed, want 4", len(got))
 	}
-	spec.Devices, spec.PodGroups, spec.Pods = nil, []*v1beta1.PodGroup{lone}, append(pods, running)
+	spec.Devices, spec.PodGroups, spec.Pods = nil, []*v1beta1.PodGroup{lone}, []*v1.Pod{pods[0], running}
 	w.Load(spec)
 	w.scheduler, w.conf = nil, strings.Replace(byDevices, "deviceshare\n", "deviceshare\n    arguments:\n      scoringStrategy: {type: Fragmentation, weight: 99}\n", 1)
 	if got := w.allocate(t).decided["a-0"]; got != "plain" {
