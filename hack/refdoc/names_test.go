@@ -176,6 +176,8 @@ func TestThePageHasTheConditionsAndEventsOfTheCode(t *testing.T) {
 		// Phases, feature gates, and names that appear only in the log, in the code or to authors of plugins.
 		"PreScheduling", "QueueSort", "NotRegistered", "HyperNodes", "EnabledClusterOrder", "DRAAdminAccess", "DRAConsumableCapacity", "DRAPrioritizedList",
 		"WaitingAfterEviction", "WaitingForTurnToEvict",
+		// Parts of the template of docs/configuration.md.
+		"BuiltIn", "UpstreamPlugins", "OurPlugins",
 	}
 	upstream := []string{
 		v1beta1.NotEnoughResourcesReason, v1beta1.NotEnoughPodsReason, v1beta1.NotEnoughPodsOfTaskReason,
