@@ -206,7 +206,7 @@ func TestASearchThatWasSlowOnceHasNoConsequence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(100 * time.Millisecond)
+			pause.For(t.Context(), 100*time.Millisecond)
 			end()
 			last = b
 		}
@@ -276,7 +276,7 @@ func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 						}
 						break
 					}
-					time.Sleep(tc.search)
+					pause.For(t.Context(), tc.search)
 					end()
 				}
 				if took := time.Since(begun); took > 20*time.Second+tc.search {
