@@ -269,7 +269,7 @@ func (n *Nodes) count() {
 			n.countNode(e)
 		}
 	}
-	n.counted = uint64(*n.last)
+	n.counted = n.latest()
 }
 
 // Ready implements snapshot.NodeSource. It returns a node that sessions see, which is in phase Ready, and the generation
@@ -284,11 +284,20 @@ func (n *Nodes) Ready(name string) (*api.NodeInfo, uint64) {
 // Registered implements snapshot.NodeSource.
 func (n *Nodes) Registered() []string { return n.order }
 
-// Changed implements snapshot.NodeSource.
-func (n *Nodes) Changed(after uint64) ([]string, uint64) {
-	var names []string
+// Changed implements snapshot.NodeSource. It does not read the counter of generations, because Snapshot moves jobs to
+// other queues at the same time.
+func (n *Nodes) Changed(after uint64) (names []string, last uint64) {
+	last = max(after, n.latest())
 	for e := range n.since(after) {
 		names = append(names, e.info.Name)
 	}
-	return names, uint64(*n.last)
+	return names, last
+}
+
+// latest returns the generation of the last change of a node; 0 if there was none.
+func (n *Nodes) latest() uint64 {
+	if at := n.recent.Front(); at != nil {
+		return at.Value.(*node).generation
+	}
+	return 0
 }
