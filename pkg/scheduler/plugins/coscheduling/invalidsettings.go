@@ -9,8 +9,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 // InvalidSettings is the type of the condition of a PodGroup with invalid settings.
