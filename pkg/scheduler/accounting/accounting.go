@@ -74,9 +74,9 @@ func (b *NodeCapacityOverride) Count(object any) {
 func (b *NodeCapacityOverride) InUse() bool { return b.counter.Load() != nil }
 
 // Uncounted returns the nodes whose amounts the method Node must compute again although the caller has not changed the
-// nodes: those that the ResourceCounter reports as changed, and inconsistent ones. It removes the stored amounts of nodes
-// that no longer exist. The caller holds the cache's mutex.
-func (b *NodeCapacityOverride) Uncounted(exists func(node string) bool) []string {
+// nodes. The ResourceCounter reports these nodes as changed, or their amounts are inconsistent. A node may be listed
+// twice, or no longer exist. The caller holds the cache's mutex.
+func (b *NodeCapacityOverride) Uncounted() []string {
 	counter := b.counter.Load()
 	if counter == nil {
 		return nil
@@ -85,12 +85,14 @@ func (b *NodeCapacityOverride) Uncounted(exists func(node string) bool) []string
 	for _, name := range changed {
 		delete(b.given, name)
 	}
-	maps.DeleteFunc(b.inconsistent, func(name string, _ bool) bool { return !exists(name) })
 	return slices.AppendSeq(slices.Clone(changed), maps.Keys(b.inconsistent))
 }
 
 // Forget removes the stored amounts of the node, which no longer exists. The caller holds the cache's mutex.
-func (b *NodeCapacityOverride) Forget(node string) { delete(b.given, node) }
+func (b *NodeCapacityOverride) Forget(node string) {
+	delete(b.given, node)
+	delete(b.inconsistent, node)
+}
 
 // Node sets the node's total to the usage of its pods plus the free amounts from the ResourceCounter. So the node's
 // idle resources are exactly these free amounts. The caller holds the cache's mutex.

@@ -3,6 +3,8 @@
 package books
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -56,6 +58,36 @@ func TestImagesAreCounted(t *testing.T) {
 	show("n", "i")
 	if got := counts("n"); got != 1 {
 		t.Errorf("the other node with the image was deleted, and this one is shown %d", got)
+	}
+}
+
+// TestADeletedNodeIsGone checks that no session sees a node after its deletion: also if a plugin counts resources, and if
+// the books made a full snapshot between the sessions.
+func TestADeletedNodeIsGone(t *testing.T) {
+	for name, counts := range map[string]bool{"no plugin counts": false, "a plugin counts": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBooks(t)
+			if counts {
+				b.Nodes.Sums.Use(countsNothing{})
+			}
+			b.Nodes.Show(schedtest.MakeNode().Name("deleted").Obj())
+			for _, node := range b.open().Nodes {
+				b.Copies().NoteFits(node)
+			}
+			b.Nodes.Hide("deleted")
+			b.Lock()
+			b.Full(api.NewHyperNodesInfo(nil))
+			b.Unlock()
+			b.Copies().Trust(nil)
+			given := b.open()
+			forms := b.Copies().Forms(given.Nodes)
+			if len(given.Nodes) != 1 || given.Nodes["n"] == nil || len(forms.Kube) != 1 {
+				t.Errorf("a session sees the nodes %v, and %d in Kubernetes' form, want only n", slices.Collect(maps.Keys(given.Nodes)), len(forms.Kube))
+			}
+			if left := b.Nodes.recent.Len(); left != 1 {
+				t.Errorf("%d entries are listed by generation, want that of n", left)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ package books
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -77,12 +78,28 @@ func newHistory(t *testing.T, seed uint64) *history {
 		}
 		return map[v1.ResourceName]int64{AttachLimit("csi"): 1}, nil
 	}})
+	if seed%4 < 2 {
+		h.books.Nodes.Sums.Use(countsNothing{})
+	}
 	h.queue()
 	h.showNode()
 	h.showGroup()
 	h.truth.settleGangs()
 	return h
 }
+
+// countsNothing is the ResourceCounter of a plugin that counts no resource itself.
+type countsNothing struct{}
+
+func (countsNothing) CountPod(*v1.Pod) {}
+
+func (countsNothing) CountNode(*v1.Node, iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64) {
+	return nil, nil
+}
+
+func (countsNothing) Names() []v1.ResourceName { return nil }
+
+func (countsNothing) ChangedNodes() []string { return nil }
 
 func (h *history) act() {
 	all := []func(){

@@ -104,23 +104,16 @@ func (n *Nodes) note(e *node) {
 	}
 }
 
-// since yields the entries that have changed, or were dropped, after the generation, the latest change first. Dropped
-// entries are then forgotten.
+// since yields the entries that have changed, or were dropped, after the generation, the latest change first. The caller
+// may drop the entry from n.recent.
 func (n *Nodes) since(generation uint64) iter.Seq[*node] {
 	return func(yield func(*node) bool) {
 		for at := n.recent.Front(); at != nil; {
 			e := at.Value.(*node)
-			if e.generation <= generation {
+			at = at.Next()
+			if e.generation <= generation || !yield(e) {
 				return
 			}
-			next := at.Next()
-			if n.entries[e.info.Name] != e {
-				n.recent.Remove(at)
-			}
-			if !yield(e) {
-				return
-			}
-			at = next
 		}
 	}
 }
@@ -256,7 +249,7 @@ func (n *Nodes) rebuild(e *node, shown *v1.Node) {
 func (n *Nodes) count() {
 	n.refreshNUMA()
 	names := maps.Clone(n.inexact)
-	for _, name := range n.Sums.Uncounted(func(name string) bool { return n.entries[name] != nil }) {
+	for _, name := range n.Sums.Uncounted() {
 		names[name] = true
 	}
 	if n.Sums.InUse() {
@@ -284,12 +277,15 @@ func (n *Nodes) Ready(name string) (*api.NodeInfo, uint64) {
 // Registered implements snapshot.NodeSource.
 func (n *Nodes) Registered() []string { return n.order }
 
-// Changed implements snapshot.NodeSource. It does not read the counter of generations, because Snapshot moves jobs to
-// other queues at the same time.
+// Changed implements snapshot.NodeSource. It forgets the dropped entries that it reports. It does not read the counter of
+// generations, because Snapshot moves jobs to other queues at the same time.
 func (n *Nodes) Changed(after uint64) (names []string, last uint64) {
 	last = max(after, n.latest())
 	for e := range n.since(after) {
 		names = append(names, e.info.Name)
+		if n.entries[e.info.Name] != e {
+			n.recent.Remove(e.at)
+		}
 	}
 	return names, last
 }

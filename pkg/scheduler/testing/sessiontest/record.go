@@ -64,7 +64,7 @@ func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return
 // needs the fewest members that satisfy its minimum.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	c.Mutex.Lock()
-	c.sums.Uncounted(func(node string) bool { return c.Nodes[node] != nil })
+	c.sums.Uncounted()
 	for _, node := range c.Nodes {
 		c.sums.Node(node)
 	}
