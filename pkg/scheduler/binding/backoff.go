@@ -131,10 +131,9 @@ func (b *Backoff) RetryNow(gang api.JobID) {
 }
 
 // RetrySoon ends the wait of the gang, and of the gangs that failed with it, once the wait has lasted as long as a first
-// wait. It is for changes that the gang's
-// own steps and rollbacks may have caused, or that happen periodically. If such changes ended the wait at once, the
-// gang would retry in a loop without a pause. Each time they shorten a wait, the shortest wait doubles, too. So the
-// gang tries at most about twice as often as without such changes.
+// wait. It is for changes that the gang's own steps and rollbacks may have caused, or that happen periodically. If such
+// changes ended the wait at once, the gang would retry in a loop without a pause. Each time they shorten a wait, the
+// shortest wait doubles, too. So the gang tries at most about twice as often as without such changes.
 func (b *Backoff) RetrySoon(gang api.JobID) {
 	b.soon(func(id api.JobID, w *gangWait) bool { return w.dependsOn(id, gang) })
 }

@@ -90,7 +90,7 @@ func (r *run) place(m *member, slot *waiter) error {
 			return nil
 		}
 		r.roster.notBound(m, err)
-		// An admission webhook may also answer NotFound, so that only a read tells whether the pod exists.
+		// NotFound may be the answer of an admission webhook. Only a read shows whether the pod exists.
 		doubt = doubt || classify(err) == unclear || apierrors.IsNotFound(err)
 		final := tries.last(err)
 		if doubt {

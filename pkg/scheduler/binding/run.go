@@ -123,10 +123,10 @@ func (r *run) prepare() {
 		if early := judgeEvery - time.Since(asked); lost > judged && early <= 0 {
 			again.stop()
 			again = nil
-			if !r.abortIfBelowMinimum() {
-				lost = judged // judge again: further members failed meanwhile
+			if r.abortIfBelowMinimum() { // otherwise further members failed meanwhile: judge again
+				judged = lost
 			}
-			judged, asked = lost, time.Now()
+			asked = time.Now()
 			continue // abortIfBelowMinimum may have taken the value of roster.changed, so read the members again
 		} else if lost > judged && again == nil {
 			again = after(early, r.roster.notify)

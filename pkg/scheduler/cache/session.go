@@ -24,8 +24,9 @@ func (c *Cache) Snapshot() *api.ClusterInfo {
 	return c.snapshots.full()
 }
 
-// SessionSnapshot returns the snapshot for the session that opens now, and its nodes in their other forms. Both belong to the session until the next call. SessionSnapshot also returns the annotations of pending
-// tasks' pods, to read only, and reports gangs that the session does not see.
+// SessionSnapshot returns the snapshot for the session that opens now, and its nodes in their other forms. Both belong
+// to the session until the next call. SessionSnapshot also returns the annotations of pending tasks' pods, to read only,
+// and reports gangs that the session does not see.
 func (c *Cache) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[api.TaskID]map[string]string) {
 	c.ledger.SessionOpens()
 	given, forms, annotations, seen := c.snapshots.session()

@@ -206,7 +206,9 @@ func (p *parser) validate(e entry, args framework.Arguments, fields map[string]f
 	for _, err := range flatten(recoverValidate(e.Validate, args)) {
 		at := line
 		if named, ok := errors.AsType[*argumentError](err); ok {
-			at = fields[named.name].keyLine
+			if f, there := fields[named.name]; there {
+				at = f.keyLine
+			}
 		}
 		p.add(at, "%s: %s", e.title(), strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}

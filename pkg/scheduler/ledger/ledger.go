@@ -259,8 +259,8 @@ func (l *Ledger) CancelGrown(pod *v1.Pod) {
 	l.engine.Cancel(gang, api.TaskID(pod.UID), grown)
 }
 
-// CancelGang fails the members of a gang whose PodGroup was deleted, also those that the running session has placed or
-// places later.
+// CancelGang fails the members of a gang whose PodGroup was deleted, including members that the running session has
+// placed or will place.
 func (l *Ledger) CancelGang(gang api.JobID) {
 	l.handover.Lock()
 	defer l.handover.Unlock()
@@ -268,7 +268,8 @@ func (l *Ledger) CancelGang(gang api.JobID) {
 	l.engine.CancelGang(gang, deletedPodGroup(gang))
 }
 
-// CancelNode fails the members placed on a deleted node, also those that the running session has placed or places later.
+// CancelNode fails the members placed on a deleted node, including members that the running session has placed or will
+// place there.
 func (l *Ledger) CancelNode(node string) {
 	l.handover.Lock()
 	defer l.handover.Unlock()

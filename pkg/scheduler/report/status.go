@@ -102,8 +102,8 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	if short == nil {
 		conditions.Drop(status, scheduling.PodGroupUnschedulableType) // upstream keeps the reasons of earlier sessions
 		if status.Phase == scheduling.PodGroupUnknown {
-			// The minimum is bound, so the gang runs. Upstream sets phase Unknown if other members wait that
-			// are placed only together.
+			// The minimum is bound, so the gang runs. Upstream sets phase Unknown while other members wait for each
+			// other to be placed.
 			status.Phase = scheduling.PodGroupRunning
 		}
 	} else {

@@ -108,32 +108,35 @@ func (c *Copies) Nodes(of NodeSource) (nodes, revocable map[string]*api.NodeInfo
 	again := devicesOn() || !slices.Equal(ignored, c.ignored)
 	c.ignored = slices.Clone(ignored)
 	c.nodeRounds++
+	if again {
+		clear(c.nodes)
+		c.total = nil
+	}
 	changed, last := of.Changed(c.seen)
 	c.seen = last
 	for _, name := range changed {
-		c.renew(of, name, again, !c.trusted)
+		c.renew(of, name, false)
 	}
 	if !c.trusted || again {
-		for _, name := range slices.Concat(slices.Collect(maps.Keys(c.nodes)), of.Registered()) {
-			c.renew(of, name, again, !c.trusted)
+		for _, name := range of.Registered() {
+			c.renew(of, name, true)
 		}
 		return maps.Clone(c.given), maps.Clone(c.revocable)
 	}
 	for name := range c.touched {
-		c.renew(of, name, false, false)
+		c.renew(of, name, false)
 	}
-	for name := range maps.Clone(c.unfit) {
-		c.renew(of, name, false, false)
+	for name := range c.unfit {
+		c.renew(of, name, false)
 	}
 	for names, i := of.Registered(), int(c.nodeRounds%wholeEvery); i < len(names); i += wholeEvery {
-		c.renew(of, names[i], false, true)
+		c.renew(of, names[i], true)
 	}
 	return maps.Clone(c.given), maps.Clone(c.revocable)
 }
 
-// renew brings the copy of the node up to date. again copies the node even if nothing has changed, and whole compares
-// the copy in full.
-func (c *Copies) renew(of NodeSource, name string, again, whole bool) {
+// renew brings the copy of the node up to date. whole compares the copy in full.
+func (c *Copies) renew(of NodeSource, name string, whole bool) {
 	source, generation := of.Ready(name)
 	k := c.nodes[name]
 	if source == nil {
@@ -147,7 +150,7 @@ func (c *Copies) renew(of NodeSource, name string, again, whole bool) {
 		delete(c.unfit, name)
 		return
 	}
-	if k == nil || again || k.version != generation || !k.pristine(whole) {
+	if k == nil || k.version != generation || !k.pristine(whole) {
 		former := k
 		k = newNodeClone(source, CloneNode(source), k)
 		k.version = generation
@@ -227,8 +230,8 @@ type NodeForms struct {
 	Total *api.Resource
 }
 
-// Forms returns the other forms of the given nodes, which Nodes returned last, without those that the caller has removed.
-// The forms belong to the caller.
+// Forms returns the other forms of the given nodes. These are the nodes that Nodes returned last; the caller may have
+// removed some of them. The forms belong to the caller.
 func (c *Copies) Forms(nodes map[string]*api.NodeInfo) NodeForms {
 	if c.total == nil {
 		c.total = totalOf(c.given)

@@ -194,7 +194,8 @@ func (s *session) mayEnter(obj any) int {
 func (g *gang) returnToPending() { g.PodGroup.Status.Phase = scheduling.PodGroupPending }
 
 // limitWaits times out the gang groups whose waiting time has ended. It saves for the next session when each gang was
-// admitted or timed out, also for gangs that have been absent from sessions for less than framework.AbsentFor. It returns when the next waiting time or backoff ends; zero if there is none.
+// admitted or timed out, and keeps that of gangs that have been absent from sessions for less than framework.AbsentFor.
+// It returns when the next waiting time or backoff ends; zero if there is none.
 func (s *session) limitWaits(now time.Time) (next time.Time) {
 	limits := map[api.JobID]knownLimit{}
 	for _, l := range s.limits {

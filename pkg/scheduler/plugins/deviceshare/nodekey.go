@@ -28,7 +28,7 @@ func (s *session) SignNode(node *api.NodeInfo) (uint64, bool) {
 		uint64(ledger.unknown), uint64(ledger.unknownLater), s.common.templates.current.Load().number)
 	if s.common.strategy.Type == fragmentationStrategy {
 		s.classesNow()
-		key = s.contextOf(key, s.common.inventories.devices.history.version)
+		key = s.contextOf(key, s.history().version)
 	}
 	free := s.freeCPUs(node)
 	for _, id := range slices.Sorted(maps.Keys(free)) {

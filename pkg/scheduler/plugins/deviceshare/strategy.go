@@ -38,7 +38,7 @@ func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.
 		after := fragmentation.Room{MilliCPU: before.MilliCPU - int64(task.InitResreq.MilliCPU), Memory: before.Memory - int64(task.InitResreq.Memory)}
 		of.options.Strategy = s.classesNow().StrategyFor(before, after)
 		of.options.ScoreFirst = true
-		of.context = s.contextOf(of.context, s.common.inventories.devices.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
+		of.context = s.contextOf(of.context, s.history().version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
 	}
 	for _, id := range of.alignment.nodes {
 		of.context = s.contextOf(of.context, uint64(id))
@@ -89,12 +89,15 @@ func newHistory() *history {
 	return &history{classes: fragmentation.NewHistogram(), counted: map[types.UID]bool{}}
 }
 
+// history returns the history of task classes, which all sessions share.
+func (s *session) history() *history { return s.common.inventories.devices.history }
+
 // classesNow returns the classes of recent tasks. It computes them once in a session. The caller holds s.mu.
 func (s *session) classesNow() *fragmentation.TaskClasses {
 	if s.classes != nil {
 		return s.classes
 	}
-	history := s.common.inventories.devices.history
+	history := s.history()
 	there := make(map[types.UID]bool, len(history.counted))
 	for _, job := range s.ssn.Jobs {
 		for _, task := range job.Tasks {

@@ -43,8 +43,8 @@ func TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers(t *testing.T) {
 	}
 }
 
-// TestRecentTasksCountAfterAReload checks that a task without devices leaves the CPU beside GPUs to tasks like those that
-// have ended, even after a reload of the configuration.
+// TestRecentTasksCountAfterAReload checks that tasks that have ended still count as expected demand after a reload of the
+// configuration: a task without devices leaves the CPU beside GPUs to such tasks.
 func TestRecentTasksCountAfterAReload(t *testing.T) {
 	nodes, devices := machines("gpus", "plain")
 	ended, workers := gang("z", 4, schedtest.Resources{"cpu": "12", "koordinator.sh/gpu": "100"})
