@@ -76,7 +76,7 @@ func TestADeletedNodeIsGone(t *testing.T) {
 			}
 			b.Nodes.Hide("deleted")
 			b.Lock()
-			b.Full(api.NewHyperNodesInfo(nil))
+			b.Full(api.NewHyperNodesInfo(nil), true)
 			b.Unlock()
 			b.Copies().Trust(nil)
 			given := b.open()

@@ -176,16 +176,18 @@ func (j *Jobs) IsTerminated(id api.JobID) bool {
 	return e == nil || api.JobTerminated(e.info)
 }
 
-// schedulable yields the jobs that sessions see, which have a PodGroup and an existing queue. It first moves a job to
-// the queue that its PodGroup names, if the job may move now (requeue). The second value is the generation of the job's
-// entry, a number that grows with each change of the entry.
-func (j *Jobs) schedulable(queues map[api.QueueID]*api.QueueInfo) iter.Seq2[*api.JobInfo, uint64] {
+// schedulable yields the jobs that sessions see, which have a PodGroup and an existing queue. With move, it first moves a
+// job to the queue that its PodGroup names, if the job may move now (requeue). The second value is the generation of the
+// job's entry, a number that grows with each change of the entry.
+func (j *Jobs) schedulable(queues map[api.QueueID]*api.QueueInfo, move bool) iter.Seq2[*api.JobInfo, uint64] {
 	return func(yield func(*api.JobInfo, uint64) bool) {
 		for _, e := range j.entries {
 			if e.info.PodGroup == nil {
 				continue
 			}
-			j.requeue(e, queues)
+			if move {
+				j.requeue(e, queues)
+			}
 			if queues[e.info.Queue] != nil && !yield(e.info, e.generation) {
 				return
 			}

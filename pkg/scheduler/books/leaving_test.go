@@ -72,7 +72,7 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 			}
 			for minute := range 30 {
 				now = begin.Add(time.Duration(minute) * time.Minute)
-				full := b.Full(api.NewHyperNodesInfo(nil))
+				full := b.Full(api.NewHyperNodesInfo(nil), true)
 				node := full.Nodes["n"]
 				leaves := minute >= tt.from && minute <= tt.to
 				want := map[bool]string{true: "Releasing, 1000 of 1000 released", false: "Unknown, 0 of 1000 released"}[leaves]
@@ -148,7 +148,7 @@ func TestPodsThatAreDueTogetherLeaveTogether(t *testing.T) {
 		b.Pods.Show(deletedUntil(fmt.Sprint("p", i), now.Add(time.Hour)))
 	}
 	for _, want := range []float64{0, 3000} {
-		if got := b.Full(api.NewHyperNodesInfo(nil)).Nodes["n"].Releasing.MilliCPU; got != want {
+		if got := b.Full(api.NewHyperNodesInfo(nil), true).Nodes["n"].Releasing.MilliCPU; got != want {
 			t.Errorf("%v milli-cpu are being released, want %v", got, want)
 		}
 		now = now.Add(58 * time.Minute)

@@ -24,7 +24,7 @@ func (h *history) session() {
 	h.touched = map[string]bool{}
 	h.given = h.books.Snapshot(hyperNodes)
 	h.truth.requeue()
-	full := h.books.Full(hyperNodes)
+	full := h.books.Full(hyperNodes, true)
 	want := h.truth.view(true)
 	if diff := cmp.Diff(want, viewOf(h.given.Jobs, h.given.Nodes, true)); diff != "" {
 		h.t.Errorf("a session's snapshot (-want +got):\n%s", diff)

@@ -21,14 +21,15 @@ func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	var nodes sync.WaitGroup
 	nodes.Go(func() { given.Nodes, given.RevocableNodes = b.copies.Nodes(b.Nodes) })
 	otherwise := b.Tables.DefaultPriority()
-	given.Jobs = b.copies.Jobs(b.Jobs.schedulable(b.Tables.Queues), func(job *api.JobInfo) int32 { return b.prioritize(job, otherwise) })
+	given.Jobs = b.copies.Jobs(b.Jobs.schedulable(b.Tables.Queues, true), func(job *api.JobInfo) int32 { return b.prioritize(job, otherwise) })
 	nodes.Wait()
 	b.copies.Distrust()
 	return given
 }
 
-// Full returns a snapshot that shares nothing with the books and belongs to the caller. The caller must hold the mutex.
-func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
+// Full returns a snapshot that shares nothing with the books and belongs to the caller. With move, it first moves jobs to
+// the queues that their PodGroups name, which is allowed only between sessions. The caller must hold the mutex.
+func (b *Books) Full(hyperNodes *api.HyperNodesInfo, move bool) *api.ClusterInfo {
 	b.Pods.lapse()
 	b.Nodes.count()
 	given := b.rest(hyperNodes)
@@ -43,7 +44,7 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 		}
 	}
 	otherwise := b.Tables.DefaultPriority()
-	for info := range b.Jobs.schedulable(b.Tables.Queues) {
+	for info := range b.Jobs.schedulable(b.Tables.Queues, move) {
 		b.prioritize(info, otherwise)
 		job := info.Clone()
 		given.Jobs[job.UID] = job

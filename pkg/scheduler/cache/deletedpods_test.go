@@ -78,6 +78,21 @@ func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 	}
 }
 
+// TestAPodThatIsBeingDeletedIsNoMember checks that a pod whose deletion began before its transaction was sealed does not
+// count towards the minimum, although its finalizer keeps it. Otherwise the others would be bound below the minimum.
+func TestAPodThatIsBeingDeletedIsNoMember(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.gangOf(2, 2)
+		w.mustPlace("n", nil, "p0", "p1")
+		w.add(pod(1).Terminating().Obj())
+		w.SealTransactions()
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"", ""}, w.nodesOf("p0", "p1")); diff != "" {
+			t.Errorf("nodes (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestADeletedPodDoesNotCountAsFailed checks that a deleted pod does not count as failed beside a pod that failed.
 func TestADeletedPodDoesNotCountAsFailed(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {

@@ -24,7 +24,7 @@ func (d dumpView) Snapshot() *api.ClusterInfo { return d.snapshots.bare() }
 func (s *snapshots) bare() *api.ClusterInfo {
 	hyperNodes := s.hyperNodes.latest()
 	s.books.Lock()
-	whole := s.books.Full(hyperNodes)
+	whole := s.books.Full(hyperNodes, false)
 	s.books.Unlock()
 	devices.Own(whole.Nodes)
 	return whole

@@ -12,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 // TestADumpChangesNothing checks that a dump of the cache, which may run during a session, changes nothing that
@@ -51,5 +52,23 @@ func TestADumpChangesNothing(t *testing.T) {
 		}
 		close(goOn)
 		synctest.Wait()
+	})
+}
+
+// TestADumpMovesNoJob checks that a dump does not move a job to the queue that its PodGroup names meanwhile. The running
+// session places the job's tasks within the limits of the former queue.
+func TestADumpMovesNoJob(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.showQueue(schedtest.MakeQueue().Name("other").Obj())
+		w.gangOf(1, 1)
+		w.Snapshot()
+		w.add(schedtest.MakePodGroup().Name("g").Queue("other").Obj())
+		ForDump(w.Cache).Snapshot()
+		w.books.Lock()
+		queue := w.books.Jobs.Get(gang).Queue
+		w.books.Unlock()
+		if queue != schedtest.Queue {
+			t.Errorf("after the dump, the job is in queue %s, want %s", queue, schedtest.Queue)
+		}
 	})
 }

@@ -47,7 +47,7 @@ func (s *snapshots) full() *api.ClusterInfo {
 	hyperNodes := s.hyperNodes.current()
 	s.books.Lock()
 	lost := s.onNoNode()
-	whole := s.books.Full(hyperNodes)
+	whole := s.books.Full(hyperNodes, true)
 	s.addStandIns(whole)
 	s.books.Unlock()
 	s.prepare(whole, lost, nil)

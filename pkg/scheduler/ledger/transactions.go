@@ -183,8 +183,8 @@ func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]s
 	return versions
 }
 
-// handOver checks which pods, nodes and PodGroups of the transaction still exist, and whether pods were resized. A node
-// or PodGroup that was deleted and created again counts as deleted. It then submits the transaction to the engine. It
+// handOver checks which pods, nodes and PodGroups of the transaction still exist, and whether pods were resized. A pod
+// that is being deleted counts as deleted, and so does a node or PodGroup that was deleted and created again. It then submits the transaction to the engine. It
 // holds the mutex handover all the time, like the methods CancelPod, CancelGrown, CancelGang and CancelNode. So either
 // this check finds a deletion or a resize, or one of these methods fails the member when the engine already knows the
 // transaction.
@@ -203,7 +203,7 @@ func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string
 			tx.Lost[m] = deletedPodGroup(m.Task.Job)
 		case givenUp != nil:
 			tx.Lost[m] = givenUp
-		case latest == nil:
+		case latest == nil, latest.DeletionTimestamp != nil && latest.Spec.NodeName == "":
 			tx.Lost[m] = binding.ErrPodGone
 		case l.open.hasLostNode(m.Node) || !l.watched.hasNode(m.Node):
 			tx.Lost[m] = deletedNode(m.Node)
