@@ -377,3 +377,23 @@ func TestMembersLostInAnOutageDoNotRefuseTheOthers(t *testing.T) {
 		w.wantTraces(t, "a -a released(a failed)", "a -a released(a failed)", "a bind bound")
 	})
 }
+
+// TestADeletedNodeOfOthersDoesNotShortenTheWaitForTheMinimum checks that the deletion of a node on which a gang has no
+// member uses up none of the tries to read the gang's minimum.
+func TestADeletedNodeOfOthersDoesNotShortenTheWaitForTheMinimum(t *testing.T) {
+	bubble(t, func(t *testing.T, w *harness) {
+		w.gate = slices.Repeat([]error{errCut}, 4)
+		w.mustSubmit(t, gang, "p", 1, script{})
+		synctest.Wait()
+		asked := len(w.gate)
+		for range 10 {
+			w.engine.CancelNode("elsewhere", errStep)
+			synctest.Wait()
+		}
+		if len(w.gate) < asked {
+			t.Errorf("the minimum was read %d times at once", asked-len(w.gate))
+		}
+		w.drain(t)
+		w.wantTraces(t, "bind bound")
+	})
+}

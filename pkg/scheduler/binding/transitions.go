@@ -99,7 +99,9 @@ func (s *roster) cancel(match func(*member) bool, cause error) {
 	for _, m := range matching {
 		m.cancel(cause)
 	}
-	s.notify()
+	if len(matching) > 0 {
+		s.notify()
+	}
 }
 
 // progress returns how many members have neither passed nor failed, and how many members are lost so far.
