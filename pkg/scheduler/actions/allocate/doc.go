@@ -60,6 +60,7 @@
 // A trial is kept or taken back as a whole: between trials the session is unchanged. Nothing depends on the order of maps:
 // nodes, groups and HyperNodes are processed by name, ties are broken by name. A result kept from one session to the
 // next (package crosssession) equals the one that a new search would find. Every search is bounded in work, not in time, so
-// that equal sessions give equal results on any machine. Two limits for each namespace are exceptions: the time of attempts that
-// find no room (WithAttemptLimit), and the time of device searches in plugin dynamicresources.
+// that equal sessions give equal results on any machine. Three limits for each namespace are exceptions: the time of attempts
+// that find no room (WithAttemptLimit), of device searches in plugin dynamicresources, and of slow filters of plugins of
+// kube-scheduler.
 package allocate
