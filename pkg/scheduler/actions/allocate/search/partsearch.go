@@ -112,9 +112,21 @@ func (s *partSearch) firstTaskFitsNowhere() bool {
 // the filter results of a class, but arithmetic is done for each gang and each node.
 const maxTriedKinds = 8
 
+// refutable returns how many of the tasks the sub-job needs, if arithmetic can prove that they have no room; otherwise 0.
+func (s *partSearch) refutable() int {
+	needed := s.attempt.NeededBySubJob(s.part.SubJob)
+	if !s.run.Progress.GangDecides || needed > len(s.part.Tasks) {
+		return 0
+	}
+	return max(needed, 0)
+}
+
 // refutedBeforeTrials reports whether arithmetic is done before the first trial, and not after it.
 func (s *partSearch) refutedBeforeTrials() bool {
-	if s.attempt.DividesItself() {
+	switch {
+	case s.refutable() == 0: // the tasks of a ready gang are not read for each task that is placed
+		return false
+	case s.attempt.DividesItself():
 		return true
 	}
 	kinds := map[*feasible.TaskClass]bool{}
@@ -127,8 +139,8 @@ func (s *partSearch) refutedBeforeTrials() bool {
 // refutedInNumbers reports whether arithmetic on resources proves that the scope has no room for the needed tasks of
 // the sub-job.
 func (s *partSearch) refutedInNumbers() bool {
-	needed := s.attempt.NeededBySubJob(s.part.SubJob)
-	if !s.run.Progress.GangDecides || needed < 1 || needed > len(s.part.Tasks) {
+	needed := s.refutable()
+	if needed == 0 {
 		return false
 	}
 	in := s.attempt.NewRefutableInput(s.part.Tasks, needed, s.part.NeededByRole())
