@@ -29,6 +29,30 @@ var _ = Describe("Upstream's actions", func() {
 		w.expectStagedAtomically(high, "first")
 	})
 
+	It("preempt: whole gangs take the room of whole gangs, and only if it suffices", func(ctx SpecContext) {
+		w := newTestEnv(ctx, "preempt-gangs", 2, "4")
+		conf := w.confWith("enqueue, allocate, preempt, backfill", "", "first")
+		w.start(ctx, conf+"configurations:\n- name: preempt\n  arguments: {wholeGangs: true}\n")
+		// Each of the gangs fills a node.
+		middle, low := gang{name: "middle", size: 4, min: 4, priority: "e2e-middle"}, gang{name: "low", size: 4, min: 4, priority: "e2e-low"}
+		for _, g := range []gang{middle, low} {
+			w.submit(ctx, g)
+			w.eventuallyBound(g, 4)
+			w.eventuallyRunning(g)
+		}
+		tooLarge := gang{name: "large", size: 9, min: 9, priority: "e2e-high"}
+		w.submit(ctx, tooLarge)
+		w.eventuallyFailed(tooLarge, v1beta1.NotEnoughResourcesReason, "preemption cannot help: the cluster has room for 8 of 9 members even without the pods that may be evicted")
+		w.deleteGang(ctx, tooLarge)
+		high := gang{name: "high", size: 2, min: 2, priority: "e2e-high"}
+		w.submit(ctx, high)
+		w.eventuallyBound(high, 2)
+		w.eventuallyRunning(high)
+		Expect(w.bound(middle)).To(Equal(4), "the gang of middle priority is untouched")
+		Expect(w.bound(low)).To(BeZero(), "the gang of low priority is evicted whole")
+		w.expectStagedAtomically(high, "first")
+	})
+
 	It("preempt: a victim whose deletion fails at first is deleted all the same, and no other in its place", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "evict-fails", 1, "4")
 		proxy := w.proxy()

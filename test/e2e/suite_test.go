@@ -132,6 +132,11 @@ value: 1000
 ---
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
+metadata: {name: e2e-middle}
+value: 100
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
 metadata: {name: e2e-low}
 value: 10
 `

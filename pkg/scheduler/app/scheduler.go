@@ -22,6 +22,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -82,6 +83,7 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.registry.OnJob(s.watchdog.beat)
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictionbackoff.Spec())
+	s.registry.RegisterAction(preempt.New())
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial), allocate.WithAttemptLimit()))
 }
 

@@ -5,11 +5,12 @@ package config
 import (
 	"math"
 
-	"volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/metrics/source"
 	npu "volcano.sh/volcano/third_party/mindcluster/common/util"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -17,7 +18,7 @@ import (
 const initParams = npu.CMInitParamKey
 
 // upstreamActions returns every action of upstream v1.14.1 (pkg/scheduler/actions), with the arguments that its source
-// reads.
+// reads, and those of this project's actions of the same names.
 func upstreamActions() []declaration {
 	errorCache := arg(conf.EnablePredicateErrCacheKey, framework.Bool, "true",
 		"Whether a node that failed one task of a kind is skipped for the others of that kind in the same session.", nil)
@@ -25,13 +26,15 @@ func upstreamActions() []declaration {
 		{Name: "enqueue", Doc: "Admits pending jobs whose minimum has room."},
 		{Name: "allocate", Doc: "Places the tasks of admitted jobs.", Arguments: []argument{errorCache}},
 		{Name: "backfill", Doc: "Places tasks that request nothing.", Arguments: []argument{errorCache}},
-		{Name: "preempt", Doc: "Evicts tasks for more important ones of the same queue.", Arguments: []argument{
+		{Name: preempt.Name, Doc: "Evicts tasks for more important ones of the same queue.", Arguments: []argument{
+			arg(preempt.WholeGangs, framework.Bool, "false", "Whether this project's action runs instead of upstream's: it makes room for a whole gang at once. See [preemption](preemption.md). The arguments below, except `disruption`, are then not used.", nil),
+			{Argument: framework.Argument{Name: preempt.Disruption, Type: framework.String, Default: preempt.DisruptGang, Enum: []string{preempt.DisruptGang, preempt.DisruptPod}, Doc: "With `wholeGangs`, what is evicted of a gang that would fall below its minimum: all its pods, or as few as needed."}},
 			errorCache,
-			arg(preempt.EnableTopologyAwarePreemptionKey, framework.Bool, "false", "Whether victims are chosen with spread and affinity constraints in view.", nil),
-			arg(preempt.TopologyAwarePreemptWorkerNumKey, framework.Int, "16", "How many nodes are tried at once then; 1 or more.", is(integer(1, math.MaxInt))),
-			arg(preempt.MinCandidateNodesPercentageKey, framework.Int, "10", "The least share of nodes to try, in percent.", percent),
-			arg(preempt.MinCandidateNodesAbsoluteKey, framework.Int, "1", "The least number of nodes to try.", notNegative),
-			arg(preempt.MaxCandidateNodesAbsoluteKey, framework.Int, "100", "The greatest number of nodes to try.", notNegative),
+			arg(vcpreempt.EnableTopologyAwarePreemptionKey, framework.Bool, "false", "Whether victims are chosen with spread and affinity constraints in view.", nil),
+			arg(vcpreempt.TopologyAwarePreemptWorkerNumKey, framework.Int, "16", "How many nodes are tried at once then; 1 or more.", is(integer(1, math.MaxInt))),
+			arg(vcpreempt.MinCandidateNodesPercentageKey, framework.Int, "10", "The least share of nodes to try, in percent.", percent),
+			arg(vcpreempt.MinCandidateNodesAbsoluteKey, framework.Int, "1", "The least number of nodes to try.", notNegative),
+			arg(vcpreempt.MaxCandidateNodesAbsoluteKey, framework.Int, "100", "The greatest number of nodes to try.", notNegative),
 		}},
 		{Name: "reclaim", Doc: "Evicts tasks of queues over their share for queues under theirs.", Arguments: []argument{errorCache}},
 		{Name: "shuffle", Doc: "Evicts the victims that plugins such as `rescheduling` and `tdm` name."},

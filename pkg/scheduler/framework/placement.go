@@ -35,6 +35,9 @@ type Placements struct {
 	gangGroupers []ofPlugin[GangGrouper]
 	prioritizers []ofPlugin[Prioritizer]
 	nominators   []ofPlugin[Nominator]
+	// WholeGangs is set while an action runs that evicts pods for all members of a gang at once. Other actions that evict
+	// pods do so for one member after the other, and plugins keep these members in one place.
+	WholeGangs bool
 	// untried are the jobs that allocate did not try in this session although they wait.
 	untried map[api.JobID]bool
 }

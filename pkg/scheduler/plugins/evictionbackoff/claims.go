@@ -146,23 +146,36 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 			p.claims[job.UID] = newClaim()
 			p.gangs.Failed(job.UID, "pods were evicted for the gang, and it is not placed yet")
 		}
+		c := p.claims[job.UID]
+		c.addVictim(e.Task)
 		companions, _ := framework.Companions(ssn.Jobs, ssn.Placements.GangGroup(job))
-		p.claims[job.UID].add(append(companions, job), e.Task)
+		c.addNominees(append(companions, job), task.UID)
 	}
 }
 
-// add adds the victim to the claim. It also adds the pipelined tasks of the gangs as nominees: the tasks to be placed
-// once the victim has terminated.
-func (c *claim) add(gangs []*api.JobInfo, victim *api.TaskInfo) {
+// addVictim adds the victim to the claim.
+func (c *claim) addVictim(victim *api.TaskInfo) {
 	c.open = true
 	c.victims[victim.UID], c.nodes[victim.NodeName] = victim.Job, true
+	if until := time.Now().Add(graceOf(victim) + graceSlack); until.After(c.until) {
+		c.until = until
+	}
+}
+
+// addNominees adds the pipelined tasks of the gangs as nominees: the tasks to be placed once the victims have terminated.
+// It does nothing if it has added as many tasks before, and among them the given one.
+func (c *claim) addNominees(gangs []*api.JobInfo, task api.TaskID) {
+	pipelined := 0
+	for _, gang := range gangs {
+		pipelined += len(gang.TaskStatusIndex[api.Pipelined])
+	}
+	if _, known := c.nominees[task]; known && pipelined == len(c.nominees) {
+		return
+	}
 	for _, gang := range gangs {
 		for uid, task := range gang.TaskStatusIndex[api.Pipelined] {
 			c.nominees[uid] = nomineeOf(task)
 		}
-	}
-	if until := time.Now().Add(graceOf(victim) + graceSlack); until.After(c.until) {
-		c.until = until
 	}
 }
 

@@ -62,7 +62,7 @@ var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bou
 // have been parsed: it needs an entry in the map requests.
 func (s *session) scopeOf(job *api.JobInfo) *gangScope {
 	action := ""
-	if evicts(s.ssn.Action) {
+	if evicts(s.ssn.Action) && !s.ssn.Placements.WholeGangs {
 		action = s.ssn.Action
 	}
 	s.mu.RLock()

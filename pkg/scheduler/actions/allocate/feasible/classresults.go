@@ -141,3 +141,22 @@ func (c *ClassResults) score(node int32) float64 {
 	}
 	return v.score
 }
+
+// NeverTakes reports whether the node takes no task of the class whatever pods are evicted, because of its labels or
+// taints. It may return false for other such nodes.
+func (c *ClassResults) NeverTakes(node int32) bool {
+	if c.reached != nil && !c.reached[node] || c.refusedForGood[node] != nil {
+		return true
+	}
+	info, checks := c.evaluator.index.Nodes[node].Node, c.evaluator.checks
+	if info == nil {
+		return false
+	}
+	if checks.affinity {
+		if matches, err := c.affinity.Match(info); err != nil || !matches {
+			return true
+		}
+	}
+	_, tainted := untolerated(c.task.Pod, info)
+	return checks.taints && tainted
+}

@@ -150,8 +150,8 @@ func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) {
 	f.evaluator.antiAffinity.add(task, node)
 }
 
-// TakenBack removes the anti-affinity terms of a task that was taken back from its node. They then no longer keep other
-// tasks away.
+// TakenBack removes the anti-affinity terms of a task that was taken back from its node, or evicted. They then no longer
+// keep other tasks away.
 func (f *Finder) TakenBack(task *api.TaskInfo) { f.evaluator.antiAffinity.remove(task) }
 
 // Exclude reports whether required anti-affinity of one of the tasks keeps both tasks off the same node. A node without

@@ -28,6 +28,9 @@ type Run struct {
 	Progress *Progress
 	// Failed are the gangs that are known to fit nowhere.
 	Failed Failures
+	// PipelineOnly makes trials pipeline all tasks, also those that idle resources suffice for, because none is bound in this
+	// session.
+	PipelineOnly bool
 	// Probed counts the tasks placed for explanations alone.
 	Probed int
 	// devicesOn is, for each vendor, a node with devices of the vendor; nil before the first use. Prints computes

@@ -34,7 +34,7 @@ type placement struct {
 func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 	node := t.run.Index.Nodes[c.Node]
 	p := placement{task, vcframework.NewStatement(t.run.Session.Session)}
-	if !c.Idle() {
+	if !c.Idle() || t.run.PipelineOnly {
 		task.Pod.Spec.NodeName = node.Name // event handlers reserve claims on this node; the statement's Allocate sets the name itself
 		if err := p.stmt.Pipeline(task, node.Name, false); err != nil {
 			resetTask(t.run, task, p.stmt.UnPipeline(task))

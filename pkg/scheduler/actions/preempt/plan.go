@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preempt
+
+import (
+	"math"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+)
+
+// maxPruneSteps limits the work of finding units that a plan for unlike members does not need, in nodes read. Such units
+// are also found after the members are placed (trial.putBack).
+const maxPruneSteps = 2_000_000
+
+// place is where a gang may be placed: a node group, a HyperNode, or all nodes.
+type place struct {
+	name string
+	set  *nodeset.Set
+}
+
+// plan is a choice of units by arithmetic on resources: without them, the place has room for the gang.
+type plan struct {
+	place place
+	units []*unit
+	cost  cost
+}
+
+// rooms has the resources that are free on the nodes of a place once the chosen units are evicted. Nodes are given by
+// their place: their index in set.Nodes.
+type rooms struct {
+	demand *state.Demand
+	index  *nodeset.Index
+	set    *nodeset.Set
+	free   []*api.Resource // nil for nodes that are left out
+	// copies is how many tasks of each class fit on each node, or never, and total their sum over the nodes. Classes are
+	// in the order of demand.Classes.
+	copies [][]int
+	total  []int
+}
+
+// never stands for a node that takes no task of the class whatever is evicted.
+const never = -1
+
+// newRooms returns the rooms of the place, with no unit evicted. Nodes in banned are left out.
+func newRooms(d *state.Demand, index *nodeset.Index, set *nodeset.Set, banned map[int32]bool) *rooms {
+	r := &rooms{demand: d, index: index, set: set, free: make([]*api.Resource, len(set.Nodes)), total: make([]int, len(d.Classes))}
+	for _, class := range d.Classes {
+		copies := make([]int, len(set.Nodes))
+		for at, node := range set.Nodes {
+			if class.NeverTakes(node) {
+				copies[at] = never
+			}
+		}
+		r.copies = append(r.copies, copies)
+	}
+	for at, node := range set.Nodes {
+		if !banned[node] {
+			r.free[at] = index.Nodes[node].FutureIdle()
+			r.count(at)
+		}
+	}
+	return r
+}
+
+// count counts again how many tasks fit on the node.
+func (r *rooms) count(at int) {
+	for i, class := range r.demand.Classes {
+		if before := r.copies[i][at]; before != never {
+			r.copies[i][at] = copies(class.Task().InitResreq, r.free[at])
+			r.total[i] += r.copies[i][at] - before
+		}
+	}
+}
+
+// evict adds the resources of the unit's pods in the place. It reports whether there are any.
+func (r *rooms) evict(u *unit) (here bool) {
+	return r.each(u, func(free, pod *api.Resource) { free.Add(pod) })
+}
+
+// keep takes back what evict added.
+func (r *rooms) keep(u *unit) {
+	r.each(u, func(free, pod *api.Resource) { free.SubWithoutAssert(pod) })
+}
+
+func (r *rooms) each(u *unit, change func(free, pod *api.Resource)) (here bool) {
+	for _, task := range u.tasks {
+		if node, in := r.index.In(r.set, task.NodeName); in {
+			if at, _ := r.set.Place(node); r.free[at] != nil {
+				change(r.free[at], task.Resreq)
+				r.count(int(at))
+				here = true
+			}
+		}
+	}
+	return here
+}
+
+// most returns an upper bound of how many members fit in the place.
+func (r *rooms) most() int {
+	sum := 0
+	for i, class := range r.demand.Classes {
+		sum += min(r.total[i], r.wanted(class))
+	}
+	return min(sum, r.demand.Needed)
+}
+
+// wanted returns how many tasks of the class the gang has to place, or may place if it may choose among tasks.
+func (r *rooms) wanted(class *feasible.ClassResults) int {
+	if r.demand.Choice {
+		return r.demand.Counts[class] + r.demand.Further[class] + r.demand.Beyond[class]
+	}
+	return r.demand.Counts[class] + r.demand.Further[class]
+}
+
+// mayFit reports whether the gang's minimum fits in the place, counting each class alone. For members of one class, that
+// is exact.
+func (r *rooms) mayFit() bool {
+	for i, class := range r.demand.Classes {
+		if !r.demand.Choice && r.total[i] < r.wanted(class) {
+			return false
+		}
+	}
+	return r.most() >= r.demand.Needed
+}
+
+// fits reports whether the gang's minimum fits in the place: tasks of all classes beside each other. It places the
+// largest class first, or the smallest if the gang may choose among tasks.
+func (r *rooms) fits() bool {
+	if !r.mayFit() {
+		return false
+	}
+	if len(r.demand.Classes) == 1 {
+		return true
+	}
+	order := make([]int, len(r.demand.Classes))
+	for i := range order {
+		order[i] = i
+	}
+	if r.demand.Choice {
+		slices.Reverse(order)
+	}
+	left, placed := make([]*api.Resource, len(r.free)), 0
+	for _, i := range order {
+		class := r.demand.Classes[i]
+		wanted := min(r.wanted(class), r.demand.Needed-placed)
+		for at := 0; at < len(r.free) && wanted > 0; at++ {
+			if r.copies[i][at] <= 0 {
+				continue
+			}
+			if left[at] == nil {
+				left[at] = r.free[at].Clone()
+			}
+			n := min(copies(class.Task().InitResreq, left[at]), wanted)
+			left[at].SubWithoutAssert(class.Task().InitResreq.Clone().Multi(float64(n)))
+			wanted, placed = wanted-n, placed+n
+		}
+		if wanted > 0 && !r.demand.Choice {
+			return false
+		}
+	}
+	return placed >= r.demand.Needed
+}
+
+// copies returns how many times the request fits into the free resources.
+func copies(request, free *api.Resource) int {
+	n := math.Inf(1)
+	bound := func(request, free float64) {
+		if request > 0 {
+			n = min(n, math.Floor((free+0.5)/request))
+		}
+	}
+	bound(request.MilliCPU, free.MilliCPU)
+	bound(request.Memory, free.Memory)
+	for name, value := range request.ScalarResources {
+		bound(value, free.ScalarResources[name])
+	}
+	return int(min(max(n, 0), math.MaxInt32))
+}
+
+// planFor chooses the cheapest units whose eviction makes room for the gang in the place, by arithmetic. From the
+// cheapest on, units are added until the gang fits. Then, from the dearest on, units without which it still fits are left
+// out. Without a plan, planFor returns how many members would at most fit without all units.
+func planFor(d *state.Demand, index *nodeset.Index, where place, units []*unit, banned map[int32]bool) (p *plan, most int) {
+	r := newRooms(d, index, where.set, banned)
+	var chosen []*unit
+	gone := map[*unit]bool{}
+	enough, next := r.fits(), 0
+	for _, u := range units {
+		if enough {
+			break
+		}
+		if !r.evict(u) {
+			continue
+		}
+		for _, spare := range u.spare {
+			if !gone[spare] { // it is outside of the place
+				chosen = append(chosen, spare)
+				gone[spare] = true
+			}
+		}
+		chosen = append(chosen, u)
+		gone[u] = true
+		if len(chosen) >= next && r.mayFit() {
+			enough = r.fits()
+			next = len(chosen) * 9 / 8 // the check of unlike members reads all nodes
+		}
+	}
+	if !enough && !r.fits() {
+		return nil, r.most()
+	}
+	for i, steps := len(chosen)-1, 0; i >= 0 && steps < maxPruneSteps; i-- {
+		u := chosen[i]
+		if gone[u.core] {
+			continue
+		}
+		r.keep(u)
+		if r.fits() {
+			chosen = slices.Delete(chosen, i, i+1)
+			delete(gone, u)
+		} else {
+			r.evict(u)
+		}
+		if len(d.Classes) > 1 {
+			steps += len(where.set.Nodes) * len(d.Classes)
+		}
+	}
+	return &plan{place: where, units: chosen, cost: costOf(chosen)}, d.Needed
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preempt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+var began = time.Now()
+
+const tiers = `
+actions: allocate, preempt
+configurations:
+- name: preempt
+  arguments: {wholeGangs: true%s}
+tiers:
+- plugins:
+  - name: evictionbackoff
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: ibcluster
+  - name: predicates
+  - name: network-topology-aware
+  - name: proportion
+  - name: nodeorder
+`
+
+// gang describes the pods of a gang: their number, the gang's minimum and priority, the cpu of each, and the nodes of
+// running members.
+type gang struct {
+	name     string
+	min      int
+	priority int32
+	cpu      string
+	on       []string
+	pending  int
+	// age is how long the running pods have been running.
+	age time.Duration
+	// never reports whether the pods must not preempt.
+	never bool
+	pod   func(*schedtest.PodBuilder)
+}
+
+func world(nodes map[string]string, gangs ...gang) sessiontest.ClusterSpec {
+	var w sessiontest.ClusterSpec
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(name).Label("name", name).Capacity(schedtest.Resources{"cpu": nodes[name], "pods": "20"}).Obj())
+	}
+	priorities := map[int32]bool{}
+	for _, g := range gangs {
+		class := fmt.Sprintf("p%d", g.priority)
+		priorities[g.priority] = true
+		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(g.name).MinMember(int32(g.min)).PriorityClass(class).Obj())
+		for i := range len(g.on) + g.pending {
+			pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%d", g.name, i)).Group(g.name).Priority(g.priority).Req(schedtest.Resources{"cpu": g.cpu})
+			if g.pod != nil {
+				g.pod(pod)
+			}
+			obj := pod.Obj()
+			if g.never {
+				never := v1.PreemptNever
+				obj.Spec.PreemptionPolicy = &never
+			}
+			if i < len(g.on) {
+				obj = pod.Node(g.on[i]).Phase(v1.PodRunning).Obj()
+				started := metav1.NewTime(began.Add(-g.age))
+				obj.Status.StartTime = &started
+			}
+			w.Pods = append(w.Pods, obj)
+		}
+	}
+	for p := range priorities {
+		w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass(fmt.Sprintf("p%d", p), p))
+	}
+	return w
+}
+
+// outcome is what a session did: the evicted pods, the nodes of the members that wait for them, and the reason of each
+// gang that waits.
+type outcome struct {
+	evicted   []string
+	pipelined map[string]string
+	reasons   map[string]string
+}
+
+func run(t *testing.T, w sessiontest.ClusterSpec, arguments string, actions ...vcframework.Action) outcome {
+	t.Helper()
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(evictionbackoff.Spec())
+	registry.RegisterPlugin(ibcluster.Spec())
+	registry.RegisterAction(allocate.New())
+	registry.RegisterAction(New())
+	ssn := cluster.Open(registry, fmt.Sprintf(tiers, arguments))
+	if len(actions) == 0 {
+		for _, name := range []string{"allocate", Name} {
+			action, _ := vcframework.GetAction(name)
+			actions = append(actions, action)
+		}
+	}
+	ssn.Run(actions...)
+	out := outcome{pipelined: map[string]string{}, reasons: map[string]string{}}
+	for pod, node := range ssn.Pipelined() {
+		out.pipelined[strings.TrimPrefix(pod, schedtest.Namespace+"/")] = node
+	}
+	for _, job := range ssn.Jobs {
+		if reason, ok := ssn.PendingReason(job.UID); ok {
+			out.reasons[job.Name] = reason.Message
+		}
+	}
+	ssn.Close()
+	for _, pod := range ssn.Evicts() {
+		out.evicted = append(out.evicted, strings.TrimPrefix(pod, schedtest.Namespace+"/"))
+	}
+	slices.Sort(out.evicted)
+	return out
+}
+
+func nodesOf(n int, cpu string) map[string]string {
+	nodes := map[string]string{}
+	for i := range n {
+		nodes[fmt.Sprintf("n%d", i)] = cpu
+	}
+	return nodes
+}
+
+func TestVictims(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		nodes     map[string]string
+		arguments string
+		gangs     []gang
+		evicted   []string
+		// reason is a part of gang new's pending reason.
+		reason string
+	}{{
+		name:  "idle resources beside the victims are used",
+		nodes: map[string]string{"n0": "4", "n1": "4"},
+		gangs: []gang{
+			{name: "old", min: 1, priority: 1, cpu: "4", on: []string{"n0"}},
+			{name: "new", min: 2, priority: 9, cpu: "4", pending: 2},
+		},
+		evicted: []string{"old-0"},
+	}, {
+		name:  "no pod is evicted if the minimum has no room even so",
+		nodes: nodesOf(2, "4"),
+		gangs: []gang{
+			{name: "old", min: 1, priority: 1, cpu: "4", on: []string{"n0"}},
+			{name: "same", min: 1, priority: 9, cpu: "4", on: []string{"n1"}},
+			{name: "new", min: 2, priority: 9, cpu: "4", pending: 2},
+		},
+		reason: "preemption cannot help: the cluster has room for 1 of 2 members even without the pods that may be evicted",
+	}, {
+		name:  "a gang is evicted whole rather than below its minimum",
+		nodes: nodesOf(2, "4"),
+		gangs: []gang{
+			{name: "old", min: 2, priority: 1, cpu: "4", on: []string{"n0", "n1"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
+		},
+		evicted: []string{"old-0", "old-1"},
+	}, {
+		name:      "pods are evicted one by one if the configuration says so",
+		nodes:     nodesOf(2, "4"),
+		arguments: ", disruption: pod",
+		gangs: []gang{
+			{name: "old", min: 2, priority: 1, cpu: "4", on: []string{"n0", "n1"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
+		},
+		evicted: []string{"old-0"},
+	}, {
+		name:  "pods beyond a minimum go before a gang of lower priority",
+		nodes: nodesOf(3, "4"),
+		gangs: []gang{
+			{name: "low", min: 1, priority: 1, cpu: "4", on: []string{"n0"}},
+			{name: "elastic", min: 1, priority: 5, cpu: "4", on: []string{"n1", "n2"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
+		},
+		evicted: []string{"elastic-0"},
+	}, {
+		name:  "the lowest priority goes first",
+		nodes: nodesOf(2, "4"),
+		gangs: []gang{
+			{name: "higher", min: 1, priority: 5, cpu: "4", on: []string{"n0"}},
+			{name: "lower", min: 1, priority: 1, cpu: "4", on: []string{"n1"}, age: time.Hour},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
+		},
+		evicted: []string{"lower-0"},
+	}, {
+		name:  "of equal priorities, the one that loses least work goes first",
+		nodes: nodesOf(2, "4"),
+		gangs: []gang{
+			{name: "older", min: 1, priority: 1, cpu: "4", on: []string{"n0"}, age: time.Hour},
+			{name: "younger", min: 1, priority: 1, cpu: "4", on: []string{"n1"}, age: time.Minute},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
+		},
+		evicted: []string{"younger-0"},
+	}, {
+		name:  "pods that free nothing of use are not evicted",
+		nodes: map[string]string{"n0": "8", "n1": "4"},
+		gangs: []gang{
+			{name: "cheap", min: 0, priority: 1, cpu: "4", on: []string{"n1"}},
+			{name: "dear", min: 0, priority: 5, cpu: "4", on: []string{"n0", "n0"}},
+			{name: "new", min: 1, priority: 9, cpu: "8", pending: 1},
+		},
+		evicted: []string{"dear-0", "dear-1"},
+	}, {
+		name:  "a small pod beside idle devices is seen",
+		nodes: map[string]string{"n0": "8", "n1": "8"},
+		gangs: []gang{
+			{name: "small", min: 0, priority: 1, cpu: "1", on: []string{"n0"}},
+			{name: "new", min: 2, priority: 9, cpu: "8", pending: 2},
+		},
+		evicted: []string{"small-0"},
+	}, {
+		name:  "equal priorities do not preempt",
+		nodes: nodesOf(1, "4"),
+		gangs: []gang{
+			{name: "old", min: 1, priority: 9, cpu: "4", on: []string{"n0"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
+		},
+		reason: "no pods may be evicted for the gang",
+	}, {
+		name:  "a gang that must not preempt does not",
+		nodes: nodesOf(1, "4"),
+		gangs: []gang{
+			{name: "old", min: 1, priority: 1, cpu: "4", on: []string{"n0"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, never: true},
+		},
+		reason: "preemptionPolicy of its pods is Never",
+	}, {
+		name:  "nodes that never take the gang are left alone",
+		nodes: nodesOf(2, "4"),
+		gangs: []gang{
+			{name: "cheap", min: 0, priority: 1, cpu: "4", on: []string{"n0"}},
+			{name: "dear", min: 0, priority: 5, cpu: "4", on: []string{"n1"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, pod: func(p *schedtest.PodBuilder) { p.NodeSelector("name", "n1") }},
+		},
+		evicted: []string{"dear-0"},
+	}} {
+		t.Run(c.name, func(t *testing.T) {
+			got := run(t, world(c.nodes, c.gangs...), c.arguments)
+			if !slices.Equal(got.evicted, c.evicted) {
+				t.Errorf("evicted %v, want %v", got.evicted, c.evicted)
+			}
+			wanted := 0
+			if c.evicted != nil {
+				wanted = c.gangs[len(c.gangs)-1].min
+			}
+			if len(got.pipelined) != wanted {
+				t.Errorf("members wait for released resources on %v, want %d", got.pipelined, wanted)
+			}
+			if !strings.Contains(got.reasons["new"], c.reason) {
+				t.Errorf("gang new waits because of %q, want %q", got.reasons["new"], c.reason)
+			}
+		})
+	}
+}
+
+// TestRoomForAllGangsIsFound checks a cluster with exactly enough room for all gangs of high priority.
+func TestRoomForAllGangsIsFound(t *testing.T) {
+	gangs := []gang{}
+	var on []string
+	nodes := nodesOf(20, "4")
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		on = append(on, name, name)
+	}
+	gangs = append(gangs, gang{name: "old", min: 0, priority: 1, cpu: "2", on: on})
+	for i := range 8 {
+		gangs = append(gangs, gang{name: fmt.Sprintf("new%d", i), min: 5, priority: 9, cpu: "2", pending: 5})
+	}
+	got := run(t, world(nodes, gangs...), "")
+	if len(got.evicted) != 40 || len(got.pipelined) != 40 {
+		t.Errorf("%d pods are evicted and %d members wait for their resources, want 40 and 40", len(got.evicted), len(got.pipelined))
+	}
+}
+
+// TestASessionIsUnchangedIfNothingHelps checks that a fruitless search leaves victims and gangs as they were.
+func TestASessionIsUnchangedIfNothingHelps(t *testing.T) {
+	anti := func(p *schedtest.PodBuilder) { p.NodeSelector("name", "elsewhere") }
+	got := run(t, world(nodesOf(2, "4"), gang{name: "old", min: 0, priority: 1, cpu: "4", on: []string{"n0", "n1"}},
+		gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, pod: anti}), "")
+	if diff := cmp.Diff(outcome{}.evicted, got.evicted); diff != "" || len(got.pipelined) > 0 {
+		t.Errorf("evicted %v for %v, want none", got.evicted, got.pipelined)
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preempt
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+var randomWorlds = flag.Int("random-preemptions", 60, "how many random clusters TestRandomPreemptions makes")
+
+// TestRandomPreemptions compares the action with arithmetic on random clusters with one starving gang of equal members.
+// The gang gets room if and only if it fits without all pods of lower priority that may go. No evicted pod or gang can
+// stay without taking away the room, and gangs are not left below their minimum.
+func TestRandomPreemptions(t *testing.T) {
+	for seed := range *randomWorlds {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			newRandomWorld(uint64(seed)).check(t)
+		})
+	}
+}
+
+// randomWorld is a cluster of nodes with 8 CPUs.
+type randomWorld struct {
+	nodes map[string]string
+	gangs []gang
+	// wants is the gang that starves.
+	wants gang
+}
+
+func newRandomWorld(seed uint64) *randomWorld {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	w := &randomWorld{nodes: nodesOf(1+rng.IntN(5), "8")}
+	free := map[string]int{}
+	for name := range w.nodes {
+		free[name] = 8
+	}
+	for i := range rng.IntN(6) {
+		cpu := 1 + rng.IntN(4)
+		g := gang{name: fmt.Sprintf("g%d", i), priority: int32(1 + rng.IntN(3)), cpu: strconv.Itoa(cpu)}
+		for range 1 + rng.IntN(5) {
+			name := fmt.Sprintf("n%d", rng.IntN(len(w.nodes)))
+			if free[name] >= cpu {
+				free[name] -= cpu
+				g.on = append(g.on, name)
+			}
+		}
+		if len(g.on) > 0 {
+			g.min = rng.IntN(len(g.on) + 1)
+			w.gangs = append(w.gangs, g)
+		}
+	}
+	members := 1 + rng.IntN(5)
+	w.wants = gang{name: "new", priority: 3, min: members, pending: members, cpu: strconv.Itoa(1 + rng.IntN(8))}
+	return w
+}
+
+// fits reports whether the starving gang fits beside the running pods that stay.
+func (w *randomWorld) fits(stays func(pod string) bool) bool {
+	free := map[string]int{}
+	for name := range w.nodes {
+		free[name] = 8
+	}
+	for _, g := range w.gangs {
+		cpu, _ := strconv.Atoi(g.cpu)
+		for i, node := range g.on {
+			if stays(fmt.Sprintf("%s-%d", g.name, i)) {
+				free[node] -= cpu
+			}
+		}
+	}
+	members := 0
+	cpu, _ := strconv.Atoi(w.wants.cpu)
+	for _, left := range free {
+		members += left / cpu
+	}
+	return members >= w.wants.min
+}
+
+func (w *randomWorld) check(t *testing.T) {
+	got := run(t, world(w.nodes, append(slices.Clone(w.gangs), w.wants)...), "")
+	gone := func(pod string) bool { return slices.Contains(got.evicted, pod) }
+	if w.fits(func(string) bool { return true }) {
+		if len(got.evicted) > 0 {
+			t.Fatalf("evicted %v for a gang that fits", got.evicted)
+		}
+		return
+	}
+	possible := w.fits(func(pod string) bool {
+		return slices.ContainsFunc(w.gangs, func(g gang) bool { return g.priority >= w.wants.priority && g.has(pod) })
+	})
+	if helped := len(got.evicted) > 0; helped != possible {
+		t.Fatalf("evicted %v; preemption can help: %t; reason: %s\ngangs: %+v, starving: %+v", got.evicted, possible, got.reasons["new"], w.gangs, w.wants)
+	}
+	if !possible {
+		return
+	}
+	if !w.fits(func(pod string) bool { return !gone(pod) }) {
+		t.Fatalf("the gang does not fit without %v", got.evicted)
+	}
+	for _, g := range w.gangs {
+		var evicted []string
+		for i := range g.on {
+			if pod := fmt.Sprintf("%s-%d", g.name, i); gone(pod) {
+				evicted = append(evicted, pod)
+			}
+		}
+		left := len(g.on) - len(evicted)
+		if len(evicted) > 0 && g.min > 1 && left < g.min && left > 0 {
+			t.Errorf("%d of %d pods of gang %s are left, which needs %d", left, len(g.on), g.name, g.min)
+		}
+		if g.priority >= w.wants.priority && len(evicted) > 0 {
+			t.Errorf("evicted %v of equal priority", evicted)
+		}
+		// Pods beyond the minimum are put back one by one, the others together.
+		if left >= g.min || g.min <= 1 {
+			for _, pod := range evicted {
+				if w.fits(func(other string) bool { return other == pod || !gone(other) }) {
+					t.Errorf("%s need not go: evicted %v", pod, got.evicted)
+				}
+			}
+		} else if w.fits(func(other string) bool { return g.has(other) || !gone(other) }) {
+			t.Errorf("gang %s need not go: evicted %v", g.name, got.evicted)
+		}
+	}
+}
+
+// has reports whether the pod is a running pod of the gang.
+func (g gang) has(pod string) bool {
+	for i := range g.on {
+		if pod == fmt.Sprintf("%s-%d", g.name, i) {
+			return true
+		}
+	}
+	return false
+}

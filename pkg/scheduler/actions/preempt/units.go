@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preempt
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// unit is the smallest set of pods that is evicted together: one pod, or all pods that a gang's minimum needs (core).
+type unit struct {
+	tasks []*api.TaskInfo
+	cost  cost
+	// spare are the units of the other pods of a core's gang, which are evicted whenever the core is. core is the core of
+	// the gang of a spare pod; nil for other units.
+	spare []*unit
+	core  *unit
+}
+
+// cost is what an eviction costs, the dearest part first: the gangs that fall below their minimum, the highest priority
+// of a victim's gang, the running time of the victims in seconds, and their number.
+type cost struct {
+	broken   int
+	priority int32
+	lost     float64
+	pods     int
+}
+
+func (c cost) compare(other cost) int {
+	return cmp.Or(cmp.Compare(c.broken, other.broken), cmp.Compare(c.priority, other.priority), cmp.Compare(c.lost, other.lost), cmp.Compare(c.pods, other.pods))
+}
+
+// costOf returns what evicting all the units costs.
+func costOf(units []*unit) cost {
+	var sum cost
+	for i, u := range units {
+		if i == 0 {
+			sum.priority = u.cost.priority
+		}
+		sum.broken += u.cost.broken
+		sum.priority = max(sum.priority, u.cost.priority)
+		sum.lost += u.cost.lost
+		sum.pods += u.cost.pods
+	}
+	return sum
+}
+
+// units returns the pods that may be evicted for the preemptor's gang, the cheapest first. The plugins decide for the
+// pods of each job together.
+func (p *preemption) units(preemptor *api.TaskInfo) []*unit {
+	job := p.ssn.Jobs[preemptor.Job]
+	key := unitsKey{job.Queue, job.Priority}
+	units, known := p.known[key]
+	if !known {
+		now := p.run.Now()
+		for _, other := range p.jobsIn(job.Queue) {
+			units = append(units, p.unitsOf(other, preemptor, now)...)
+		}
+		slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
+		if p.judgedByPriority {
+			p.known[key] = units
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
+		return u.tasks[0].Job == job.UID || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !api.PreemptableStatus(task.Status) })
+	})
+}
+
+// unitsKey is what the pods that may be evicted for a gang depend on, if plugins look at nothing but its priority.
+type unitsKey struct {
+	queue    api.QueueID
+	priority int32
+}
+
+// unitsOf returns the pods of the job that may be evicted. Pods beyond the job's minimum are units of their own, the
+// youngest first. The others are one unit, if all of them may be evicted; or units of their own, if pods are evicted one
+// by one.
+func (p *preemption) unitsOf(job *api.JobInfo, preemptor *api.TaskInfo, now time.Time) []*unit {
+	running, allocated := p.running(job, now)
+	if len(running) == 0 {
+		return nil
+	}
+	allowed := map[api.TaskID]bool{}
+	for _, task := range p.ssn.Preemptable(preemptor, running) {
+		allowed[task.UID] = true
+	}
+	var units []*unit
+	var core []*api.TaskInfo
+	spare := spareOf(job)
+	for _, task := range running {
+		switch {
+		case !allowed[task.UID]:
+		case spare.take(task):
+			units = append(units, newUnit(job, false, now, task))
+			allocated--
+		default:
+			core = append(core, task)
+		}
+	}
+	switch {
+	case p.podByPod || job.MinAvailable <= 1:
+		for _, task := range core {
+			units = append(units, newUnit(job, true, now, task))
+		}
+	case len(core) > 0 && len(core) == allocated:
+		whole := newUnit(job, true, now, core...)
+		whole.spare = slices.Clone(units)
+		for _, u := range units {
+			u.core = whole
+		}
+		units = append(units, whole)
+	}
+	return units
+}
+
+// running returns the job's pods that run and may be evicted at all, first those of low priority and those that lose
+// least work. allocated is the number of all its pods that hold nodes.
+func (p *preemption) running(job *api.JobInfo, now time.Time) (running []*api.TaskInfo, allocated int) {
+	for status, tasks := range job.TaskStatusIndex {
+		if !api.AllocatedStatus(status) {
+			continue
+		}
+		allocated += len(tasks)
+		for _, task := range tasks {
+			if api.PreemptableStatus(status) && task.Preemptable && p.ssn.Nodes[task.NodeName] != nil {
+				running = append(running, task)
+			}
+		}
+	}
+	slices.SortFunc(running, func(l, r *api.TaskInfo) int {
+		return cmp.Or(cmp.Compare(l.Priority, r.Priority), cmp.Compare(lost(l, now), lost(r, now)), cmp.Compare(l.UID, r.UID))
+	})
+	return running, allocated
+}
+
+// spare is how many pods a job has beyond its minimum, in all and beyond the minimum of each role.
+type spare struct {
+	pods    int
+	ofRoles map[string]int
+}
+
+func spareOf(job *api.JobInfo) *spare {
+	s := &spare{pods: int(job.ReadyTaskNum() - job.MinAvailable)}
+	if job.ContainsSubJobPolicy() {
+		s.pods = 0 // the minimum also says how many pods each sub-group needs
+	}
+	if s.pods <= 0 || len(job.TaskMinAvailable) == 0 {
+		return s
+	}
+	s.ofRoles = map[string]int{}
+	for role, needed := range job.TaskMinAvailable {
+		s.ofRoles[role] = -int(needed)
+	}
+	for status, tasks := range job.TaskStatusIndex {
+		if api.AllocatedStatus(status) || status == api.Succeeded {
+			for _, task := range tasks {
+				s.ofRoles[task.TaskRole]++
+			}
+		}
+	}
+	return s
+}
+
+// take reports whether the pod is beyond the minimum. If so, it counts the pod as evicted.
+func (s *spare) take(task *api.TaskInfo) bool {
+	if s.pods <= 0 || s.ofRoles != nil && s.ofRoles[task.TaskRole] <= 0 {
+		return false
+	}
+	s.pods--
+	if s.ofRoles != nil {
+		s.ofRoles[task.TaskRole]--
+	}
+	return true
+}
+
+func newUnit(job *api.JobInfo, breaks bool, now time.Time, tasks ...*api.TaskInfo) *unit {
+	u := &unit{tasks: tasks, cost: cost{priority: job.Priority, pods: len(tasks)}}
+	if breaks {
+		u.cost.broken = 1
+	}
+	for _, task := range tasks {
+		u.cost.lost += lost(task, now)
+	}
+	return u
+}
+
+// lost returns how many seconds of work an eviction of the task loses: the time since its pod has started.
+func lost(task *api.TaskInfo, now time.Time) float64 {
+	if started := task.Pod.Status.StartTime; started != nil {
+		return max(0, now.Sub(started.Time).Seconds())
+	}
+	return 0
+}
