@@ -97,31 +97,46 @@ func world(nodes map[string]string, gangs ...gang) sessiontest.ClusterSpec {
 	return w
 }
 
-// outcome is what a session did: the evicted pods, the nodes of the members that wait for them, and the reason of each
-// gang that waits.
+// outcome is what a session did: the evicted and the bound pods, the nodes of the members that wait for evicted pods, and
+// the reason of each gang that waits.
 type outcome struct {
 	evicted   []string
+	bound     []string
 	pipelined map[string]string
 	reasons   map[string]string
 }
 
-func run(t *testing.T, w sessiontest.ClusterSpec, arguments string, actions ...vcframework.Action) outcome {
-	t.Helper()
-	cluster := sessiontest.New(w)
-	defer cluster.Close()
+// cluster is a cluster on which sessions run allocate and preempt, one after the other.
+type cluster struct {
+	*sessiontest.Cluster
+	scheduler *sessiontest.Scheduler
+	actions   []vcframework.Action
+}
+
+func newCluster(w sessiontest.ClusterSpec, arguments string) *cluster {
+	c := &cluster{Cluster: sessiontest.New(w)}
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
 	registry.RegisterAction(allocate.New())
 	registry.RegisterAction(New())
-	ssn := cluster.Open(registry, fmt.Sprintf(tiers, arguments))
-	if len(actions) == 0 {
-		for _, name := range []string{"allocate", Name} {
-			action, _ := vcframework.GetAction(name)
-			actions = append(actions, action)
-		}
+	c.scheduler = c.Scheduler(registry, fmt.Sprintf(tiers, arguments))
+	for _, name := range []string{"allocate", Name} {
+		action, _ := vcframework.GetAction(name)
+		c.actions = append(c.actions, action)
 	}
-	ssn.Run(actions...)
+	return c
+}
+
+func (c *cluster) close() {
+	c.scheduler.Close()
+	c.Close()
+}
+
+// session runs a session.
+func (c *cluster) session() outcome {
+	ssn := c.scheduler.Open()
+	ssn.Run(c.actions...)
 	out := outcome{pipelined: map[string]string{}, reasons: map[string]string{}}
 	for pod, node := range ssn.Pipelined() {
 		out.pipelined[strings.TrimPrefix(pod, schedtest.Namespace+"/")] = node
@@ -136,7 +151,19 @@ func run(t *testing.T, w sessiontest.ClusterSpec, arguments string, actions ...v
 		out.evicted = append(out.evicted, strings.TrimPrefix(pod, schedtest.Namespace+"/"))
 	}
 	slices.Sort(out.evicted)
+	for pod := range ssn.Binds() {
+		out.bound = append(out.bound, strings.TrimPrefix(pod, schedtest.Namespace+"/"))
+	}
+	slices.Sort(out.bound)
 	return out
+}
+
+// run runs one session on a cluster.
+func run(t *testing.T, w sessiontest.ClusterSpec, arguments string) outcome {
+	t.Helper()
+	c := newCluster(w, arguments)
+	defer c.close()
+	return c.session()
 }
 
 func nodesOf(n int, cpu string) map[string]string {
@@ -304,5 +331,36 @@ func TestASessionIsUnchangedIfNothingHelps(t *testing.T) {
 		gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, pod: anti}), "")
 	if diff := cmp.Diff(outcome{}.evicted, got.evicted); diff != "" || len(got.pipelined) > 0 {
 		t.Errorf("evicted %v for %v, want none", got.evicted, got.pipelined)
+	}
+}
+
+// TestTheRoomIsKeptForTheGang checks the sessions after an eviction, until the victims are gone. The gang keeps the
+// released resources and the idle ones that it waits with, although another gang comes before it in the plugins' order.
+// Nothing is evicted twice.
+func TestTheRoomIsKeptForTheGang(t *testing.T) {
+	w := world(nodesOf(3, "4"),
+		gang{name: "old", min: 0, priority: 1, cpu: "4", on: []string{"n0", "n1"}},
+		gang{name: "new", min: 3, priority: 9, cpu: "4", pending: 3})
+	c := newCluster(w, "")
+	defer c.close()
+	first := c.session()
+	if want := []string{"old-0", "old-1"}; !slices.Equal(first.evicted, want) || len(first.pipelined) != 3 {
+		t.Fatalf("evicted %v for %v, want %v for three members", first.evicted, first.pipelined, want)
+	}
+	rival := world(nil, gang{name: "rival", min: 1, priority: 99, cpu: "4", pending: 1})
+	w.Pods, w.PodGroups, w.PriorityClasses = append(w.Pods, rival.Pods...), append(w.PodGroups, rival.PodGroups...), append(w.PriorityClasses, rival.PriorityClasses...)
+	for _, pod := range w.Pods[:2] {
+		pod.DeletionTimestamp = &schedtest.Created
+	}
+	c.Load(w)
+	second := c.session()
+	if len(second.evicted)+len(second.bound) > 0 || len(second.pipelined) == 0 {
+		t.Errorf("while the victims terminate, a session evicts %v, binds %v, and members wait on %v; want only members to wait", second.evicted, second.bound, second.pipelined)
+	}
+	w.Pods = w.Pods[2:]
+	c.Load(w)
+	third := c.session()
+	if want := []string{"new-0", "new-1", "new-2"}; !slices.Equal(third.bound, want) {
+		t.Errorf("without the victims, a session binds %v, want %v", third.bound, want)
 	}
 }
