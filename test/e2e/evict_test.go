@@ -42,7 +42,7 @@ var _ = Describe("Upstream's actions", func() {
 		}
 		tooLarge := gang{name: "large", size: 9, min: 9, priority: "e2e-high"}
 		w.submit(ctx, tooLarge)
-		w.eventuallyFailed(tooLarge, v1beta1.NotEnoughResourcesReason, "preemption cannot help: the cluster has room for 8 of 9 members even without the pods that may be evicted")
+		w.eventuallyFailed(tooLarge, "QueueFull", "preemption cannot help: the cluster has room for 8 of 9 members even without the pods that may be evicted")
 		w.deleteGang(ctx, tooLarge)
 		high := gang{name: "high", size: 2, min: 2, priority: "e2e-high"}
 		w.submit(ctx, high)

@@ -5,9 +5,11 @@ package preempt
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
@@ -129,5 +131,34 @@ func TestAVictimThatAnAntiAffinityNamesIsFound(t *testing.T) {
 	got := run(t, w, "")
 	if want := []string{"noisy-0"}; !slices.Equal(got.evicted, want) {
 		t.Errorf("evicted %v, want %v; reason: %s", got.evicted, want, got.reasons["new"])
+	}
+}
+
+// TestADisruptionBudgetHoldsForAllVictims checks that a PodDisruptionBudget, which plugin pdb keeps, holds for the victims
+// of all gangs of a session together.
+func TestADisruptionBudgetHoldsForAllVictims(t *testing.T) {
+	kept := func(p *schedtest.PodBuilder) { p.Label("budget", "yes") }
+	labelled := func(p *schedtest.PodBuilder) { p.Label("budget", "no") } // plugin pdb spares pods without labels
+	for name, wanting := range map[string][]gang{
+		"one gang":  {{name: "new", min: 2, priority: 9, cpu: "4", pending: 2}},
+		"two gangs": {{name: "new", min: 1, priority: 9, cpu: "4", pending: 1}, {name: "newer", min: 1, priority: 9, cpu: "4", pending: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world(nodesOf(3, "4"), append([]gang{
+				{name: "cheap", min: 0, priority: 1, cpu: "4", on: []string{"n0"}, pod: kept},
+				{name: "cheaper", min: 0, priority: 1, cpu: "4", on: []string{"n1"}, pod: kept},
+				{name: "dear", min: 0, priority: 5, cpu: "4", on: []string{"n2"}, pod: labelled},
+			}, wanting...)...)
+			budget := &policyv1.PodDisruptionBudget{
+				ObjectMeta: metav1.ObjectMeta{Namespace: schedtest.Namespace, Name: "budget"},
+				Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"budget": "yes"}}},
+				Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+			}
+			w.Objects = append(w.Objects, budget)
+			got := runWith(t, w, strings.Replace(tiers, "  - name: conformance\n", "  - name: conformance\n  - name: pdb\n", 1))
+			if want := []string{"cheap-0", "dear-0"}; !slices.Equal(got.evicted, want) {
+				t.Errorf("evicted %v, want %v; reasons: %v", got.evicted, want, got.reasons)
+			}
+		})
 	}
 }

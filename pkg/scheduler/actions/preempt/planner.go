@@ -66,29 +66,59 @@ func (s *planner) plan() (why string) {
 	return "the members do not fit even without the pods that may be evicted, because of a rule other than resources"
 }
 
-// tryPlace tries the plan, then plans without the nodes that refused members, and at last to evict all units in the
-// place.
+// tryPlace tries the plan, then plans without the nodes that refused members and without the units that plugins keep, and
+// at last to evict all units in the place.
 func (s *planner) tryPlace(first *plan) bool {
 	banned := map[int32]bool{}
 	for found, tries := first, 0; found != nil && tries < maxPlansInPlace; tries++ {
 		s.trials++
-		refused, ok := s.try(found)
-		if ok {
-			return true
+		if kept := s.kept(found.units); len(kept) > 0 {
+			s.units = slices.DeleteFunc(s.units, func(u *unit) bool { return kept[u] || kept[u.core] })
+		} else {
+			refused, ok := s.try(found)
+			if ok {
+				return true
+			}
+			if len(refused) == 0 {
+				break
+			}
+			maps.Copy(banned, refused)
 		}
-		if len(refused) == 0 {
-			break
-		}
-		maps.Copy(banned, refused)
 		found, _ = planFor(s.demand, s.run.Index, first.place, s.units, banned)
 	}
 	all, victims := s.allIn(first.place)
-	if victims > maxAllVictims || len(all) == len(first.units) {
+	if victims > maxAllVictims || len(all) == len(first.units) || len(s.kept(all)) > 0 {
 		return false
 	}
 	s.trials++
 	_, ok := s.try(&plan{place: first.place, units: all})
 	return ok
+}
+
+// kept returns the units that plugins do not allow to evict together with the others, and with the pods that were evicted
+// for other gangs in this session. An example are two pods of a PodDisruptionBudget that allows one disruption.
+func (s *planner) kept(units []*unit) map[*unit]bool {
+	if s.judgedByPriority {
+		return nil
+	}
+	tasks := slices.Clone(s.sent)
+	for _, u := range units {
+		tasks = append(tasks, u.tasks...)
+	}
+	allowed := map[api.TaskID]bool{}
+	for _, task := range s.ssn.Preemptable(s.attempt.Pending.First(), tasks) {
+		allowed[task.UID] = true
+	}
+	kept := map[*unit]bool{}
+	for _, u := range units {
+		if slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !allowed[task.UID] }) {
+			kept[u] = true
+			if u.core != nil { // its gang cannot be evicted whole
+				kept[u.core] = true
+			}
+		}
+	}
+	return kept
 }
 
 // allIn returns the units with pods in the place, and the number of all their pods.

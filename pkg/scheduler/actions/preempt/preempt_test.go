@@ -113,14 +113,15 @@ type cluster struct {
 	actions   []vcframework.Action
 }
 
-func newCluster(w sessiontest.ClusterSpec, arguments string) *cluster {
+// newCluster returns a cluster with the configuration.
+func newCluster(w sessiontest.ClusterSpec, conf string) *cluster {
 	c := &cluster{Cluster: sessiontest.New(w)}
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
 	registry.RegisterAction(allocate.New())
 	registry.RegisterAction(New())
-	c.scheduler = c.Scheduler(registry, fmt.Sprintf(tiers, arguments))
+	c.scheduler = c.Scheduler(registry, conf)
 	for _, name := range []string{"allocate", Name} {
 		action, _ := vcframework.GetAction(name)
 		c.actions = append(c.actions, action)
@@ -158,10 +159,15 @@ func (c *cluster) session() outcome {
 	return out
 }
 
-// run runs one session on a cluster.
+// run runs one session on a cluster. arguments are further arguments of the action.
 func run(t *testing.T, w sessiontest.ClusterSpec, arguments string) outcome {
 	t.Helper()
-	c := newCluster(w, arguments)
+	return runWith(t, w, fmt.Sprintf(tiers, arguments))
+}
+
+func runWith(t *testing.T, w sessiontest.ClusterSpec, conf string) outcome {
+	t.Helper()
+	c := newCluster(w, strings.Replace(conf, "%s", "", 1))
 	defer c.close()
 	return c.session()
 }
@@ -341,7 +347,7 @@ func TestTheRoomIsKeptForTheGang(t *testing.T) {
 	w := world(nodesOf(3, "4"),
 		gang{name: "old", min: 0, priority: 1, cpu: "4", on: []string{"n0", "n1"}},
 		gang{name: "new", min: 3, priority: 9, cpu: "4", pending: 3})
-	c := newCluster(w, "")
+	c := newCluster(w, fmt.Sprintf(tiers, ""))
 	defer c.close()
 	first := c.session()
 	if want := []string{"old-0", "old-1"}; !slices.Equal(first.evicted, want) || len(first.pipelined) != 3 {

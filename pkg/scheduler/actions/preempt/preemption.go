@@ -29,6 +29,8 @@ type preemption struct {
 	// which pods are evicted. known are then the pods that may be evicted, for all gangs of a queue and priority.
 	judgedByPriority bool
 	known            map[unitsKey][]*unit
+	// sent are the pods that were evicted in this session.
+	sent []*api.TaskInfo
 	// refused has, for gangs that got no room, the reason by what they ask for (preemption.demandKey). Room that a gang
 	// could get never grows in a session, so a gang that asks for the same is not tried again.
 	refused map[string]string

@@ -181,6 +181,7 @@ func (t *trial) commit() {
 			nodes[task.NodeName] = true
 			victims++
 		}
+		t.sent = append(t.sent, e.tasks...)
 	}
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = nodes[task.NodeName]
