@@ -34,7 +34,6 @@ type plan struct {
 // their place: their index in set.Nodes.
 type rooms struct {
 	demand *state.Demand
-	index  *nodeset.Index
 	set    *nodeset.Set
 	free   []*api.Resource // nil for nodes that are left out
 	// copies is how many tasks of each class fit on each node, or never, and total their sum over the nodes. Classes are
@@ -48,7 +47,7 @@ const never = -1
 
 // newRooms returns the rooms of the place, with no unit evicted. Nodes in banned are left out.
 func newRooms(d *state.Demand, index *nodeset.Index, set *nodeset.Set, banned map[int32]bool) *rooms {
-	r := &rooms{demand: d, index: index, set: set, free: make([]*api.Resource, len(set.Nodes)), total: make([]int, len(d.Classes))}
+	r := &rooms{demand: d, set: set, free: make([]*api.Resource, len(set.Nodes)), total: make([]int, len(d.Classes))}
 	for _, class := range d.Classes {
 		copies := make([]int, len(set.Nodes))
 		for at, node := range set.Nodes {
@@ -88,13 +87,11 @@ func (r *rooms) keep(u *unit) {
 }
 
 func (r *rooms) each(u *unit, change func(free, pod *api.Resource)) (here bool) {
-	for _, task := range u.tasks {
-		if node, in := r.index.In(r.set, task.NodeName); in {
-			if at, _ := r.set.Place(node); r.free[at] != nil {
-				change(r.free[at], task.Resreq)
-				r.count(int(at))
-				here = true
-			}
+	for i, task := range u.tasks {
+		if at, in := r.set.Place(u.nodes[i]); in && r.free[at] != nil {
+			change(r.free[at], task.Resreq)
+			r.count(int(at))
+			here = true
 		}
 	}
 	return here

@@ -125,10 +125,7 @@ func (s *planner) kept(units []*unit) map[*unit]bool {
 func (s *planner) allIn(where place) (all []*unit, victims int) {
 	here := map[*unit]bool{}
 	for _, u := range s.units {
-		here[u] = slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool {
-			_, in := s.run.Index.In(where.set, task.NodeName)
-			return in
-		})
+		here[u] = slices.ContainsFunc(u.nodes, where.set.Has)
 	}
 	for _, u := range s.units {
 		if here[u] || here[u.core] {

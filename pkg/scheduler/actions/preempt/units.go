@@ -13,6 +13,8 @@ import (
 // unit is the smallest set of pods that is evicted together: one pod, or all pods that a gang's minimum needs (core).
 type unit struct {
 	tasks []*api.TaskInfo
+	// nodes are the numbers of the tasks' nodes, in the order of tasks.
+	nodes []int32
 	cost  cost
 	// spare are the units of the other pods of a core's gang, which are evicted whenever the core is. core is the core of
 	// the gang of a spare pod; nil for other units.
@@ -94,7 +96,7 @@ func (p *preemption) unitsOf(job *api.JobInfo, preemptor *api.TaskInfo, now time
 		switch {
 		case !allowed[task.UID]:
 		case spare.take(task):
-			units = append(units, newUnit(job, false, now, task))
+			units = append(units, p.newUnit(job, false, now, task))
 			allocated--
 		default:
 			core = append(core, task)
@@ -103,10 +105,10 @@ func (p *preemption) unitsOf(job *api.JobInfo, preemptor *api.TaskInfo, now time
 	switch {
 	case p.podByPod || job.MinAvailable <= 1:
 		for _, task := range core {
-			units = append(units, newUnit(job, true, now, task))
+			units = append(units, p.newUnit(job, true, now, task))
 		}
 	case len(core) > 0 && len(core) == allocated:
-		whole := newUnit(job, true, now, core...)
+		whole := p.newUnit(job, true, now, core...)
 		whole.spare = slices.Clone(units)
 		for _, u := range units {
 			u.core = whole
@@ -176,13 +178,15 @@ func (s *spare) take(task *api.TaskInfo) bool {
 	return true
 }
 
-func newUnit(job *api.JobInfo, breaks bool, now time.Time, tasks ...*api.TaskInfo) *unit {
+func (p *preemption) newUnit(job *api.JobInfo, breaks bool, now time.Time, tasks ...*api.TaskInfo) *unit {
 	u := &unit{tasks: tasks, cost: cost{priority: job.Priority, pods: len(tasks)}}
 	if breaks {
 		u.cost.broken = 1
 	}
 	for _, task := range tasks {
 		u.cost.lost += lost(task, now)
+		node, _ := p.run.Index.Number(task.NodeName)
+		u.nodes = append(u.nodes, node)
 	}
 	return u
 }
