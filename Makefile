@@ -136,7 +136,7 @@ bench: ## Run the in-process benchmarks: those of packages, our allocate beside 
 	go test -run '^$$' -bench . -skip '^BenchmarkSession$$' -benchmem $(BENCHED)
 	@# Each size in a process of its own, whose resident memory counts.
 	@for size in 1000-5000 5000-50000 10000-100000; do for what in unchanged changing; do \
-		go test -run '^$$' -bench "^BenchmarkSession$$/^$$size$$/^$$what$$" ./pkg/scheduler/cache | grep '^Benchmark'; done; done
+		go test -run '^$$' -benchtime 3x -bench "^BenchmarkSession$$/^$$size$$/^$$what$$" ./pkg/scheduler/cache | grep '^Benchmark'; done; done
 	go run ./test/benchmark/allocate $(ARGS)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory bench-devices)
 
