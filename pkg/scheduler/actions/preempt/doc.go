@@ -8,7 +8,7 @@
 //  1. The plugins say which running pods may be evicted (Preemptable). Pods that a gang's minimum needs are evicted
 //     together or not at all (unit).
 //  2. For each place where the gang may be placed, arithmetic on resources chooses the cheapest units that make room for
-//     the gang (planFor).
+//     the gang (planner.planFor).
 //  3. The cheapest plan is tried: its units are evicted in the session, and allocate's search places the members, with
 //     the verdicts of all plugins (planner.try). If a plugin refuses nodes, the place is planned again without these nodes.
 //  4. Units that turn out not to be needed are put back (trial.putBack). Then the evictions are sent. If no plan

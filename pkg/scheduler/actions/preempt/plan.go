@@ -13,9 +13,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// maxPruneSteps limits the work of finding units that a plan for unlike members does not need, in nodes read. Such units
-// are also found after the members are placed (trial.putBack).
-const maxPruneSteps = 2_000_000
+// maxChecks limits, for each gang, the checks whether unlike members fit beside each other (rooms.fits), in nodes read times
+// classes. Beyond it, plans may have units that are not needed. Such units are also found after the members are placed
+// (trial.putBack).
+const maxChecks = 4_000_000
 
 // place is where a gang may be placed: a node group, a HyperNode, or all nodes.
 type place struct {
@@ -182,12 +183,17 @@ func copies(request, free *api.Resource) int {
 // planFor chooses the cheapest units whose eviction makes room for the gang in the place, by arithmetic. From the
 // cheapest on, units are added until the gang fits. Then, from the dearest on, units without which it still fits are left
 // out. Without a plan, planFor returns how many members would at most fit without all units.
-func planFor(d *state.Demand, index *nodeset.Index, where place, units []*unit, banned map[int32]bool) (p *plan, most int) {
-	r := newRooms(d, index, where.set, banned)
+func (s *planner) planFor(where place, banned map[int32]bool) (p *plan, most int) {
+	d := s.demand
+	r := newRooms(d, s.run.Index, where.set, banned)
+	check := 0
+	if len(d.Classes) > 1 {
+		check = len(where.set.Nodes) * len(d.Classes)
+	}
 	var chosen []*unit
 	gone := map[*unit]bool{}
 	enough, next := r.fits(), 0
-	for _, u := range units {
+	for _, u := range s.units {
 		if enough {
 			break
 		}
@@ -204,13 +210,14 @@ func planFor(d *state.Demand, index *nodeset.Index, where place, units []*unit, 
 		gone[u] = true
 		if len(chosen) >= next && r.mayFit() {
 			enough = r.fits()
+			s.checks += check
 			next = len(chosen) * 9 / 8 // the check of unlike members reads all nodes
 		}
 	}
 	if !enough && !r.fits() {
 		return nil, r.most()
 	}
-	for i, steps := len(chosen)-1, 0; i >= 0 && steps < maxPruneSteps; i-- {
+	for i := len(chosen) - 1; i >= 0 && s.checks < maxChecks; i-- {
 		u := chosen[i]
 		if gone[u.core] {
 			continue
@@ -222,9 +229,7 @@ func planFor(d *state.Demand, index *nodeset.Index, where place, units []*unit, 
 		} else {
 			r.evict(u)
 		}
-		if len(d.Classes) > 1 {
-			steps += len(where.set.Nodes) * len(d.Classes)
-		}
+		s.checks += check
 	}
 	return &plan{place: where, units: chosen, cost: costOf(chosen)}, d.Needed
 }

@@ -29,7 +29,8 @@ type planner struct {
 	attempt *state.Attempt
 	demand  *state.Demand
 	units   []*unit
-	trials  int
+	// trials and checks count the work for the gang (maxPlans, maxChecks).
+	trials, checks int
 }
 
 func newPlanner(p *preemption, r *state.Attempt, d *state.Demand) *planner {
@@ -44,7 +45,7 @@ func (s *planner) plan() (why string) {
 	var plans []*plan
 	best, bestPlace := -1, place{}
 	for _, where := range s.places() {
-		found, fits := planFor(s.demand, s.run.Index, where, s.units, nil)
+		found, fits := s.planFor(where, nil)
 		if found != nil {
 			plans = append(plans, found)
 		} else if fits > best {
@@ -84,7 +85,7 @@ func (s *planner) tryPlace(first *plan) bool {
 			}
 			maps.Copy(banned, refused)
 		}
-		found, _ = planFor(s.demand, s.run.Index, first.place, s.units, banned)
+		found, _ = s.planFor(first.place, banned)
 	}
 	all, victims := s.allIn(first.place)
 	if victims > maxAllVictims || len(all) == len(first.units) || len(s.kept(all)) > 0 {
