@@ -23,6 +23,8 @@ type Eviction struct {
 	Task *api.TaskInfo
 	// Action is the name of the action that evicted the task.
 	Action string
+	// For is the gang for which the task was evicted, if the action evicts for whole gangs; otherwise empty.
+	For api.JobID
 }
 
 // deferredEviction is an eviction that is sent, or dropped, when the session closes.
@@ -61,7 +63,7 @@ func (ssn *Session) CancelledEvictions() map[api.JobID][]*api.TaskInfo {
 // Evict evicts the task. It defers the eviction if the session has gangs that are placed together, or paused gangs,
 // which may not hold idle resources for now.
 func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
-	eviction, e := Eviction{Task: task, Action: c.session.Action}, &c.session.evictions
+	eviction, e := Eviction{Task: task, Action: c.session.Action, For: c.session.Placements.Preemptor}, &c.session.evictions
 	if eviction.Action != "" && e.defersAll() {
 		e.deferred = append(e.deferred, deferredEviction{eviction, reason})
 		return nil

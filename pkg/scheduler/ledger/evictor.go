@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -74,7 +75,7 @@ func (e *Evictor) evict(pod *v1.Pod, reason string) error {
 // retries a write that conflicts with another client's.
 func (e *Evictor) explain(pod *v1.Pod, reason, message string) error {
 	why := "evicted to free resources for other pods"
-	if reason != "preempt" && reason != "reclaim" {
+	if action, _, _ := strings.Cut(reason, " "); action != "preempt" && action != "reclaim" {
 		why = "evicted: " + reason
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)

@@ -37,6 +37,8 @@ type rooms struct {
 	demand *state.Demand
 	set    *nodeset.Set
 	free   []*api.Resource // nil for nodes that are left out
+	// needed is how many tasks of the known classes must fit.
+	needed int
 	// copies is how many tasks of each class fit on each node, or never, and total their sum over the nodes. Classes are
 	// in the order of demand.Classes.
 	copies [][]int
@@ -49,6 +51,14 @@ const never = -1
 // newRooms returns the rooms of the place, with no unit evicted. Nodes in banned are left out.
 func newRooms(d *state.Demand, index *nodeset.Index, set *nodeset.Set, banned map[int32]bool) *rooms {
 	r := &rooms{demand: d, set: set, free: make([]*api.Resource, len(set.Nodes)), total: make([]int, len(d.Classes))}
+	known := 0
+	for _, class := range d.Classes {
+		known += r.wanted(class)
+	}
+	r.needed = d.Needed
+	if d.Unknown {
+		r.needed = min(d.Needed, known)
+	}
 	for _, class := range d.Classes {
 		copies := make([]int, len(set.Nodes))
 		for at, node := range set.Nodes {
@@ -104,7 +114,7 @@ func (r *rooms) most() int {
 	for i, class := range r.demand.Classes {
 		sum += min(r.total[i], r.wanted(class))
 	}
-	return min(sum, r.demand.Needed)
+	return min(sum, r.needed)
 }
 
 // wanted returns how many tasks of the class the gang has to place, or may place if it may choose among tasks.
@@ -123,7 +133,7 @@ func (r *rooms) mayFit() bool {
 			return false
 		}
 	}
-	return r.most() >= r.demand.Needed
+	return r.most() >= r.needed
 }
 
 // fits reports whether the gang's minimum fits in the place: tasks of all classes beside each other. It places the
@@ -145,7 +155,7 @@ func (r *rooms) fits() bool {
 	left, placed := make([]*api.Resource, len(r.free)), 0
 	for _, i := range order {
 		class := r.demand.Classes[i]
-		wanted := min(r.wanted(class), r.demand.Needed-placed)
+		wanted := min(r.wanted(class), r.needed-placed)
 		for at := 0; at < len(r.free) && wanted > 0; at++ {
 			if r.copies[i][at] <= 0 {
 				continue
@@ -161,7 +171,7 @@ func (r *rooms) fits() bool {
 			return false
 		}
 	}
-	return placed >= r.demand.Needed
+	return placed >= r.needed
 }
 
 // copies returns how many times the request fits into the free resources.
@@ -201,7 +211,7 @@ func (s *planner) planFor(where place, banned map[int32]bool) (p *plan, most int
 			continue
 		}
 		for _, spare := range u.spare {
-			if !gone[spare] { // it is outside of the place
+			if !gone[spare] && spare.tasks[0].Status == api.Running { // it is outside of the place
 				chosen = append(chosen, spare)
 				gone[spare] = true
 			}

@@ -9,18 +9,19 @@ import (
 	"slices"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/plugins/pdb"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
 const (
-	// maxPlans limits the trials for a gang: plans in places, and in each place plans without nodes that plugins refused.
-	maxPlans = 8
-	// maxPlansInPlace limits the trials in one place.
+	// maxPlans limits the plans that are tried for a gang, and maxPlansInPlace those in one place.
+	maxPlans        = 8
 	maxPlansInPlace = 4
-	// maxAllVictims limits the victims of the last trial in a place, which evicts all units there and then puts back those
-	// that are not needed.
-	maxAllVictims = 2000
+	// maxWhole limits the places in which all units are evicted at last, and maxWholeVictims the pods there. Units that are
+	// not needed are then put back.
+	maxWhole        = 2
+	maxWholeVictims = 2000
 )
 
 // planner looks for the pods to evict for one gang.
@@ -45,55 +46,81 @@ func (s *planner) plan() (why string) {
 	var plans []*plan
 	best, bestPlace := -1, place{}
 	for _, where := range s.places() {
-		found, fits := s.planFor(where, nil)
+		found, most := s.planFor(where, nil)
 		if found != nil {
 			plans = append(plans, found)
-		} else if fits > best {
-			best, bestPlace = fits, where
+		} else if most > best {
+			best, bestPlace = most, where
 		}
 	}
-	if len(plans) == 0 {
+	switch {
+	case len(plans) == 0 && best < 0:
+		return "the gang may be placed in no node group"
+	case len(plans) == 0:
 		return fmt.Sprintf("%s has room for %d of %d members even without the pods that may be evicted", bestPlace.name, best, s.demand.Needed)
 	}
 	slices.SortStableFunc(plans, func(l, r *plan) int { return cmp.Or(l.cost.compare(r.cost), cmp.Compare(l.place.name, r.place.name)) })
 	for _, found := range plans {
-		if s.tryPlace(found) {
-			return ""
+		if why, done := s.tryPlace(found); done {
+			return why
 		}
-		if s.trials >= maxPlans {
-			break
+	}
+	for _, found := range plans[:min(len(plans), maxWhole)] {
+		if s.tryWhole(found.place) {
+			return ""
 		}
 	}
 	return "the members do not fit even without the pods that may be evicted, because of a rule other than resources"
 }
 
-// tryPlace tries the plan, then plans without the nodes that refused members and without the units that plugins keep, and
-// at last to evict all units in the place.
-func (s *planner) tryPlace(first *plan) bool {
-	banned := map[int32]bool{}
-	for found, tries := first, 0; found != nil && tries < maxPlansInPlace; tries++ {
+// tryPlace tries the plan, and then plans without the nodes that refused members and without the units that plugins keep.
+// done reports whether the gang needs no further plan; why is then the result of makeRoom.
+func (s *planner) tryPlace(found *plan) (why string, done bool) {
+	where, banned := found.place, map[int32]bool{}
+	for tries := 0; found != nil && tries < maxPlansInPlace && s.trials < maxPlans; tries++ {
 		s.trials++
 		if kept := s.kept(found.units); len(kept) > 0 {
 			s.units = slices.DeleteFunc(s.units, func(u *unit) bool { return kept[u] || kept[u.core] })
 		} else {
 			refused, ok := s.try(found)
-			if ok {
-				return true
-			}
-			if len(refused) == 0 {
-				break
+			switch {
+			case ok && len(found.units) == 0:
+				return fits, true
+			case ok:
+				return "", true
+			case len(refused) == 0:
+				return "", false
 			}
 			maps.Copy(banned, refused)
 		}
-		found, _ = s.planFor(first.place, banned)
+		found, _ = s.planFor(where, banned)
 	}
-	all, victims := s.allIn(first.place)
-	if victims > maxAllVictims || len(all) == len(first.units) || len(s.kept(all)) > 0 {
+	return "", false
+}
+
+// tryWhole evicts all units in the place, and puts back those that are not needed.
+func (s *planner) tryWhole(where place) bool {
+	all, victims := s.allIn(where)
+	if victims == 0 || victims > maxWholeVictims || len(s.kept(all)) > 0 {
 		return false
 	}
-	s.trials++
-	_, ok := s.try(&plan{place: first.place, units: all})
+	_, ok := s.try(&plan{place: where, units: all})
 	return ok
+}
+
+// allIn returns the units with pods in the place, and the number of all their pods.
+func (s *planner) allIn(where place) (all []*unit, victims int) {
+	here := map[*unit]bool{}
+	for _, u := range s.units {
+		here[u] = slices.ContainsFunc(u.nodes, where.set.Has)
+	}
+	for _, u := range s.units {
+		if here[u] || here[u.core] {
+			all = append(all, u)
+			victims += len(u.tasks)
+		}
+	}
+	return all, victims
 }
 
 // kept returns the units that plugins do not allow to evict together with the others, and with the pods that were evicted
@@ -102,7 +129,10 @@ func (s *planner) kept(units []*unit) map[*unit]bool {
 	if s.judgedByPriority {
 		return nil
 	}
-	tasks := slices.Clone(s.sent)
+	var tasks []*api.TaskInfo
+	if _, budgets := s.ssn.PluginOption(pdb.PluginName); budgets {
+		tasks = append(tasks, s.sent...) // the statuses of PodDisruptionBudgets do not count them yet
+	}
 	for _, u := range units {
 		tasks = append(tasks, u.tasks...)
 	}
@@ -120,21 +150,6 @@ func (s *planner) kept(units []*unit) map[*unit]bool {
 		}
 	}
 	return kept
-}
-
-// allIn returns the units with pods in the place, and the number of all their pods.
-func (s *planner) allIn(where place) (all []*unit, victims int) {
-	here := map[*unit]bool{}
-	for _, u := range s.units {
-		here[u] = slices.ContainsFunc(u.nodes, where.set.Has)
-	}
-	for _, u := range s.units {
-		if here[u] || here[u.core] {
-			all = append(all, u)
-			victims += len(u.tasks)
-		}
-	}
-	return all, victims
 }
 
 // places returns the places in which the gang may be placed as a whole.

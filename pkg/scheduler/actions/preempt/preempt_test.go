@@ -355,9 +355,7 @@ func TestTheRoomIsKeptForTheGang(t *testing.T) {
 	}
 	rival := world(nil, gang{name: "rival", min: 1, priority: 99, cpu: "4", pending: 1})
 	w.Pods, w.PodGroups, w.PriorityClasses = append(w.Pods, rival.Pods...), append(w.PodGroups, rival.PodGroups...), append(w.PriorityClasses, rival.PriorityClasses...)
-	for _, pod := range w.Pods[:2] {
-		pod.DeletionTimestamp = &schedtest.Created
-	}
+	terminating(&w, 2)
 	c.Load(w)
 	second := c.session()
 	if len(second.evicted)+len(second.bound) > 0 || len(second.pipelined) == 0 {

@@ -64,22 +64,33 @@ func starving(ssn *framework.Session) []*api.JobInfo {
 func (p *preemption) makeRoomForAll(gangs []*api.JobInfo) {
 	for _, job := range gangs {
 		p.ssn.SetCurrentJob(job.UID)
-		for p.ssn.JobStarving(job) {
-			why := p.makeRoom(job)
-			if why != "" {
+		if !p.ssn.JobStarving(job) {
+			continue
+		}
+		errors, text := maps.Clone(job.NodesFitErrors), job.JobFitErrors
+		if why := p.makeRoom(job); why != "" {
+			job.NodesFitErrors, job.JobFitErrors = errors, text
+			if why != fits {
 				p.explain(job, why)
-				break
 			}
 		}
 	}
 }
 
+// fits is the result of makeRoom for a gang that fits without evictions, so that action allocate places it.
+const fits = "the gang fits without evictions"
+
 // makeRoom evicts as few pods as needed for the gang's minimum, and pipelines the gang's members on the released
 // resources. It returns why no pods were evicted; empty if members were pipelined.
 func (p *preemption) makeRoom(job *api.JobInfo) (why string) {
 	pending := state.NewPendingTasks(p.run.Progress, job)
-	if pending.Empty() {
-		return "no member may be placed now"
+	switch gangs, all := framework.Companions(p.ssn.Jobs, p.ssn.Placements.GangGroup(job)); {
+	case pending.Empty() || len(job.TaskStatusIndex[api.Pipelined]) > 0:
+		return fits // the other members request nothing, or wait for resources already
+	case gangs != nil || !all:
+		return "the gang is in a gang group"
+	case p.ssn.Pauses != nil && p.ssn.Pauses.Paused(job):
+		return "the gang may be placed on idle resources only, for now"
 	}
 	if neverPreempts(job) {
 		return "preemptionPolicy of its pods is Never"
@@ -102,7 +113,7 @@ func (p *preemption) makeRoom(job *api.JobInfo) (why string) {
 		return known
 	}
 	why = newPlanner(p, r, d).plan()
-	if why != "" && key != "" {
+	if why != "" && why != fits && key != "" {
 		p.refused[key] = why
 	}
 	return why
@@ -113,9 +124,6 @@ func (p *preemption) newAttempt(job *api.JobInfo, pending *state.Pending) (*stat
 	r, err := state.NewAttempt(p.run, job, pending, false)
 	if err != nil {
 		return nil, err
-	}
-	if !r.IdleOnlyUntil.IsZero() || pending.IdleOnly {
-		return nil, fmt.Errorf("the gang may be placed on idle resources only, for now")
 	}
 	r.Phases = []bool{false}
 	return r, nil
@@ -139,7 +147,7 @@ func (p *preemption) demandKey(r *state.Attempt, d *state.Demand) string {
 		return ""
 	}
 	var key strings.Builder
-	fmt.Fprintf(&key, "%s %d %d %t", job.Queue, job.Priority, d.Needed, d.Choice)
+	fmt.Fprintf(&key, "%s %d %d %t %v", job.Queue, job.Priority, d.Needed, d.Choice, r.NeededByRole())
 	for _, class := range d.Classes {
 		fmt.Fprintf(&key, " %d %d %d", p.run.Finder.Class(class.Task()).Number(), d.Counts[class], d.Beyond[class])
 	}
@@ -177,7 +185,8 @@ func judgedByPriority(ssn *framework.Session) bool {
 // other plugins, the pods that may be evicted are asked for again for each gang.
 var choosesByPriority = map[string]bool{
 	"evictionbackoff": true, "transaction": true, "priority": true, "gang": true, "conformance": true, "predicates": true,
-	"nodeorder": true, "binpack": true, "overcommit": true, "proportion": true, "ibcluster": true, "coscheduling": true,
+	"nodeorder": true, "binpack": true, "overcommit": true, "proportion": true, "capacity": true, "network-topology-aware": true,
+	"ibcluster": true, "coscheduling": true, "volumebinding": true, "dynamicresources": true, "deviceshare": true, "bindpolicy": true,
 }
 
 // explain adds to the gang's pending reason why no pods are evicted for it.
@@ -196,7 +205,7 @@ func (p *preemption) jobsIn(queue api.QueueID) []*api.JobInfo {
 		p.jobs = map[api.QueueID][]*api.JobInfo{}
 		for _, uid := range slices.Sorted(maps.Keys(p.ssn.Jobs)) {
 			job := p.ssn.Jobs[uid]
-			if len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Bound]) > 0 {
+			if len(job.TaskStatusIndex[api.Running]) > 0 {
 				p.jobs[job.Queue] = append(p.jobs[job.Queue], job)
 			}
 		}

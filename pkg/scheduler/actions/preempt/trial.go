@@ -4,6 +4,7 @@ package preempt
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -11,12 +12,14 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/search"
 	allocatetrial "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// maxSingles limits how many units are put back one by one after they could not be put back together.
-const maxSingles = 16
+// maxPlacings limits how often the members of a gang are placed to find out which units need not be evicted. Beyond it, the
+// plan fails: no pods are evicted that may be not needed.
+const maxPlacings = 100
 
 // trial evicts units in the session and places the gang's members on the released resources. It is committed or undone
 // as a whole.
@@ -24,6 +27,8 @@ type trial struct {
 	*planner
 	evicted []eviction
 	placed  allocatetrial.Result
+	// placings counts how often the members were placed.
+	placings int
 }
 
 // eviction is an evicted unit, with the statement that can undo it.
@@ -33,8 +38,8 @@ type eviction struct {
 }
 
 // try evicts the plan's units and places the members. If it succeeds, it puts back the units that are not needed after
-// all, and sends the evictions. Otherwise the session is as before. refused are then the nodes of the place that have
-// room, but that plugins refuse.
+// all, and sends the evictions. Otherwise, and if the members fit without evictions, the session is as before. refused
+// are the nodes of the place that have room, but that plugins refuse.
 func (s *planner) try(p *plan) (refused map[int32]bool, ok bool) {
 	t := &trial{planner: s}
 	for _, u := range p.units {
@@ -45,7 +50,11 @@ func (s *planner) try(p *plan) (refused map[int32]bool, ok bool) {
 		t.undo()
 		return refused, false
 	}
-	if !t.putBack() {
+	if len(p.units) == 0 {
+		t.undo()
+		return nil, true
+	}
+	if !t.putBack() || len(t.evicted) == 0 {
 		t.undo()
 		return nil, false
 	}
@@ -54,9 +63,10 @@ func (s *planner) try(p *plan) (refused map[int32]bool, ok bool) {
 }
 
 func (t *trial) evict(u *unit) {
+	t.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
 	e := eviction{u, vcframework.NewStatement(t.ssn.Session)}
 	for _, task := range u.tasks {
-		if err := e.stmt.Evict(task, t.reason()); err != nil {
+		if err := e.stmt.Evict(task, t.reason(task)); err != nil {
 			klog.ErrorS(err, "Evicting a pod in the session failed", "pod", klog.KObj(task.Pod))
 		}
 		t.run.Finder.TakenBack(task)
@@ -64,20 +74,25 @@ func (t *trial) evict(u *unit) {
 	t.evicted = append(t.evicted, e)
 }
 
-func (t *trial) reason() string {
+// reason names the gang to the victim, if both are in one namespace.
+func (t *trial) reason(victim *api.TaskInfo) string {
 	job := t.attempt.Job
-	return fmt.Sprintf("%s for gang %s/%s (priority %d)", Name, job.Namespace, job.Name, job.Priority)
+	if victim.Namespace != job.Namespace {
+		return fmt.Sprintf("%s for a gang of another namespace (priority %d)", Name, job.Priority)
+	}
+	return fmt.Sprintf("%s for gang %s (priority %d)", Name, job.Name, job.Priority)
 }
 
 // place places the members on resources that are idle or being released. It reports whether they suffice for the gang.
 func (t *trial) place() bool {
+	t.placings++
 	r, err := t.newAttempt(t.attempt.Job, t.attempt.Pending)
-	if err != nil {
+	if err != nil || t.placings > maxPlacings {
 		return false
 	}
 	t.placed = search.Solve(r)
 	t.run.Finder.ForgetJob()
-	return t.placed.Outcome == allocatetrial.Pipelined
+	return t.placed.Outcome != allocatetrial.NotPlaced
 }
 
 // undo takes back the placements, and then the evictions, the last one first.
@@ -89,44 +104,47 @@ func (t *trial) undo() {
 	t.evicted = nil
 }
 
-// putBack puts back units that are not needed, because the members were placed elsewhere. It reports false if the members
-// can no longer be placed.
+// putBack puts back the units that are not needed. It reports false if the members can no longer be placed, or if that
+// takes too many trials.
 func (t *trial) putBack() bool {
+	var all []*unit
+	for _, e := range slices.Backward(t.evicted) {
+		all = append(all, e.unit)
+	}
 	for {
-		back := t.restoreSpare()
+		back := t.restoreSpare(all)
 		if len(back) == 0 {
 			return true
 		}
-		if t.placeAgain() {
-			continue
-		}
-		// Resources are not the only reason to evict some of these units.
-		for _, u := range back {
-			t.evict(u)
-		}
 		if !t.placeAgain() {
-			return false
+			return t.evictAgain(back) && t.putBackHalves(back)
 		}
-		return t.putBackSingly(back)
 	}
 }
 
-// putBackSingly puts back the given units one by one.
-func (t *trial) putBackSingly(units []*unit) bool {
-	for _, u := range units[:min(len(units), maxSingles)] {
-		if !t.hasRoomFor(u) {
+// putBackHalves puts back those of the units that are not needed. They are evicted now, and cannot all be put back.
+func (t *trial) putBackHalves(units []*unit) bool {
+	if len(units) == 1 {
+		return true
+	}
+	for _, half := range [][]*unit{units[:len(units)/2], units[len(units)/2:]} {
+		back := t.restoreSpare(half)
+		if len(back) == 0 || t.placeAgain() {
 			continue
 		}
-		t.restore(slices.IndexFunc(t.evicted, func(e eviction) bool { return e.unit == u }))
-		if t.placeAgain() {
-			continue
-		}
-		t.evict(u)
-		if !t.placeAgain() {
+		if !t.evictAgain(back) || !t.putBackHalves(back) {
 			return false
 		}
 	}
 	return true
+}
+
+// evictAgain evicts the units again, since the members cannot be placed beside them.
+func (t *trial) evictAgain(units []*unit) bool {
+	for _, u := range units {
+		t.evict(u)
+	}
+	return t.placeAgain()
 }
 
 func (t *trial) placeAgain() bool {
@@ -134,21 +152,19 @@ func (t *trial) placeAgain() bool {
 	return t.place()
 }
 
-// restoreSpare undoes the evictions of units that fit on their nodes beside the placed members, the dearest first. It
+// restoreSpare undoes the evictions of those units, in their order, that fit on their nodes beside the placed members. It
 // returns these units.
-func (t *trial) restoreSpare() (back []*unit) {
-	for i := len(t.evicted) - 1; i >= 0; i-- {
-		if u := t.evicted[i].unit; t.hasRoomFor(u) {
-			t.restore(i)
+func (t *trial) restoreSpare(units []*unit) (back []*unit) {
+	for _, u := range units {
+		i := slices.IndexFunc(t.evicted, func(e eviction) bool { return e.unit == u })
+		if i >= 0 && t.hasRoomFor(u) {
+			t.run.Failed.NotePlaced()
+			t.evicted[i].stmt.Discard()
+			t.evicted = slices.Delete(t.evicted, i, i+1)
 			back = append(back, u)
 		}
 	}
 	return back
-}
-
-func (t *trial) restore(i int) {
-	t.evicted[i].stmt.Discard()
-	t.evicted = slices.Delete(t.evicted, i, i+1)
 }
 
 // hasRoomFor reports whether the evicted pods of the unit may be put back: they fit on their nodes beside the placed
@@ -175,18 +191,17 @@ func (t *trial) hasRoomFor(u *unit) bool {
 // commit sends the evictions. The members stay pipelined until the session ends, and are placed first in later sessions
 // (plugin evictionbackoff).
 func (t *trial) commit() {
-	nodes, victims := map[string]bool{}, 0
+	victims := 0
 	for _, e := range t.evicted {
-		for _, task := range e.tasks {
-			nodes[task.NodeName] = true
-			victims++
-		}
+		victims += len(e.tasks)
 		t.sent = append(t.sent, e.tasks...)
 	}
 	for _, task := range t.placed.Tasks() {
-		task.EvictionOccurred = nodes[task.NodeName]
+		task.EvictionOccurred = true
 	}
 	job := t.attempt.Job
+	t.ssn.Placements.Preemptor = job.UID
+	defer func() { t.ssn.Placements.Preemptor = "" }()
 	klog.InfoS("Evicting pods for a gang", "podGroup", klog.KRef(job.Namespace, job.Name), "pods", victims)
 	for _, e := range t.evicted {
 		e.stmt.Commit()
@@ -198,19 +213,21 @@ func (t *trial) commit() {
 // refusing returns the nodes of the place that have room for a member of some class, but are refused for all such
 // classes.
 func (s *planner) refusing(where place) map[int32]bool {
-	refusing := map[int32]bool{}
-	for _, node := range where.set.Nodes {
-		room, fits := false, false
-		free := s.run.Index.Nodes[node].FutureIdle()
-		for _, class := range s.demand.Classes {
-			if !class.NeverTakes(node) && copies(class.Task().InitResreq, free) > 0 {
-				room = true
-				fits = fits || class.FilterResult(node).Fits
-			}
+	room, takes := map[int32]bool{}, map[int32]bool{}
+	for _, class := range s.demand.Classes {
+		task := class.Task()
+		cache, err := s.run.Finder.Cache(task)
+		if err != nil || s.run.Finder.PrePredicate(task) != nil {
+			continue
 		}
-		if room && !fits {
-			refusing[node] = true
+		for _, node := range where.set.Nodes {
+			if takes[node] || class.NeverTakes(node) || copies(task.InitResreq, s.run.Index.Nodes[node].FutureIdle()) == 0 {
+				continue
+			}
+			room[node] = true
+			_, takes[node] = s.run.Finder.Accepts(task, cache, feasible.Where{Set: where.set, ChosenBy: chosenBy(s.attempt)}, node, false)
 		}
 	}
-	return refusing
+	maps.DeleteFunc(room, func(node int32, _ bool) bool { return takes[node] })
+	return room
 }

@@ -67,7 +67,7 @@ func (p *preemption) units(preemptor *api.TaskInfo) []*unit {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
-		return u.tasks[0].Job == job.UID || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !api.PreemptableStatus(task.Status) })
+		return u.tasks[0].Job == job.UID || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return task.Status != api.Running })
 	})
 }
 
@@ -127,7 +127,7 @@ func (p *preemption) running(job *api.JobInfo, now time.Time) (running []*api.Ta
 		}
 		allocated += len(tasks)
 		for _, task := range tasks {
-			if api.PreemptableStatus(status) && task.Preemptable && p.ssn.Nodes[task.NodeName] != nil {
+			if status == api.Running && task.Preemptable && p.ssn.Nodes[task.NodeName] != nil {
 				running = append(running, task)
 			}
 		}

@@ -132,15 +132,8 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 		p.taken[job.Queue] = true
 		p.queues.Failed(api.JobID(job.Queue), "reclaim has just evicted pods of queue "+string(job.Queue)+" for another queue")
 	}
-	node := ssn.Nodes[e.Task.NodeName]
-	if node == nil {
-		return
-	}
-	for _, task := range node.Tasks {
+	for _, task := range replacing(ssn, e) {
 		job := ssn.Jobs[task.Job]
-		if job == nil || job.TaskStatusIndex[api.Pipelined][task.UID] == nil || !job.Tasks[task.UID].EvictionOccurred {
-			continue
-		}
 		if !p.noted[job.UID] {
 			p.noted[job.UID] = true
 			p.claims[job.UID] = newClaim()
@@ -151,6 +144,26 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 		companions, _ := framework.Companions(ssn.Jobs, ssn.Placements.GangGroup(job))
 		c.addNominees(append(companions, job), task.UID)
 	}
+}
+
+// replacing returns the tasks that take the place of the victim: a task of the gang for which the pod was evicted, if that
+// is known, or else the pipelined tasks on its node.
+func replacing(ssn *framework.Session, e framework.Eviction) (tasks []*api.TaskInfo) {
+	if job := ssn.Jobs[e.For]; job != nil {
+		for _, task := range job.TaskStatusIndex[api.Pipelined] {
+			return []*api.TaskInfo{task}
+		}
+	}
+	node := ssn.Nodes[e.Task.NodeName]
+	if node == nil {
+		return nil
+	}
+	for _, task := range node.Tasks {
+		if job := ssn.Jobs[task.Job]; job != nil && job.TaskStatusIndex[api.Pipelined][task.UID] != nil && job.Tasks[task.UID].EvictionOccurred {
+			tasks = append(tasks, task)
+		}
+	}
+	return tasks
 }
 
 // addVictim adds the victim to the claim.

@@ -17,7 +17,7 @@ func tryInOrder(r *state.Attempt, ways ...func(state.Options) trial.Result) tria
 		within = []*nodeset.Set{r.Run.Index.Without(r.Avoid), nil}
 	}
 	for _, idleOnly := range r.Phases {
-		if !idleOnly && !r.Run.Index.Releases(r.Run.Index.All) {
+		if !idleOnly && !r.Run.PipelineOnly && !r.Run.Index.Releases(r.Run.Index.All) {
 			break
 		}
 		for _, way := range ways {

@@ -44,9 +44,10 @@ func newPlacer(s *Part) *placer {
 	}
 }
 
-// ready reports whether enough tasks are placed for the sub-job to be ready.
+// ready reports whether enough tasks are placed for the sub-job to be ready, or to be pipelined if the run only pipelines.
 func (p *placer) ready() bool {
-	return len(p.changes.Placed) >= p.minimum && p.run.Progress.SubJobReady(p.job(), p.part.SubJob)
+	return len(p.changes.Placed) >= p.minimum && (p.run.Progress.SubJobReady(p.job(), p.part.SubJob) ||
+		p.run.PipelineOnly && p.run.Session.SubJobPipelined(p.job(), p.part.SubJob))
 }
 
 func (p *placer) job() *api.JobInfo { return p.part.attempt.Job }
