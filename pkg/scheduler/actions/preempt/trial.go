@@ -25,23 +25,20 @@ const maxPlacings = 100
 // as a whole.
 type trial struct {
 	*planner
-	evicted []eviction
+	// evicted has, for each evicted unit, the statement that can undo its eviction. order are the units in the order in
+	// which they were evicted, also those that were put back since.
+	evicted map[*unit]*vcframework.Statement
+	order   []*unit
 	placed  allocatetrial.Result
 	// placings counts how often the members were placed.
 	placings int
-}
-
-// eviction is an evicted unit, with the statement that can undo it.
-type eviction struct {
-	*unit
-	stmt *vcframework.Statement
 }
 
 // try evicts the plan's units and places the members. If it succeeds, it puts back the units that are not needed after
 // all, and sends the evictions. Otherwise, and if the members fit without evictions, the session is as before. refused
 // are the nodes of the place that have room, but that plugins refuse.
 func (s *planner) try(p *plan) (refused map[int32]bool, ok bool) {
-	t := &trial{planner: s}
+	t := &trial{planner: s, evicted: map[*unit]*vcframework.Statement{}}
 	for _, u := range p.units {
 		t.evict(u)
 	}
@@ -64,14 +61,15 @@ func (s *planner) try(p *plan) (refused map[int32]bool, ok bool) {
 
 func (t *trial) evict(u *unit) {
 	t.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
-	e := eviction{u, vcframework.NewStatement(t.ssn.Session)}
+	stmt := vcframework.NewStatement(t.ssn.Session)
 	for _, task := range u.tasks {
-		if err := e.stmt.Evict(task, t.reason(task)); err != nil {
+		if err := stmt.Evict(task, t.reason(task)); err != nil {
 			klog.ErrorS(err, "Evicting a pod in the session failed", "pod", klog.KObj(task.Pod))
 		}
 		t.run.Finder.TakenBack(task)
 	}
-	t.evicted = append(t.evicted, e)
+	t.evicted[u] = stmt
+	t.order = append(t.order, u)
 }
 
 // reason names the gang to the victim, if both are in one namespace.
@@ -95,22 +93,28 @@ func (t *trial) place() bool {
 	return t.placed.Outcome != allocatetrial.NotPlaced
 }
 
+// restore undoes the eviction of the unit, if it is evicted.
+func (t *trial) restore(u *unit) {
+	if stmt := t.evicted[u]; stmt != nil {
+		t.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
+		stmt.Discard()
+		delete(t.evicted, u)
+	}
+}
+
 // undo takes back the placements, and then the evictions, the last one first.
 func (t *trial) undo() {
 	t.placed.Discard(t.attempt.Job)
-	for _, e := range slices.Backward(t.evicted) {
-		e.stmt.Discard()
+	for _, u := range slices.Backward(t.order) {
+		t.restore(u)
 	}
-	t.evicted = nil
 }
 
 // putBack puts back the units that are not needed. It reports false if the members can no longer be placed, or if that
 // takes too many trials.
 func (t *trial) putBack() bool {
-	var all []*unit
-	for _, e := range slices.Backward(t.evicted) {
-		all = append(all, e.unit)
-	}
+	all := slices.Clone(t.order)
+	slices.Reverse(all)
 	for {
 		back := t.restoreSpare(all)
 		if len(back) == 0 {
@@ -156,11 +160,8 @@ func (t *trial) placeAgain() bool {
 // returns these units.
 func (t *trial) restoreSpare(units []*unit) (back []*unit) {
 	for _, u := range units {
-		i := slices.IndexFunc(t.evicted, func(e eviction) bool { return e.unit == u })
-		if i >= 0 && t.hasRoomFor(u) {
-			t.run.Failed.NotePlaced()
-			t.evicted[i].stmt.Discard()
-			t.evicted = slices.Delete(t.evicted, i, i+1)
+		if t.evicted[u] != nil && t.hasRoomFor(u) {
+			t.restore(u)
 			back = append(back, u)
 		}
 	}
@@ -170,7 +171,7 @@ func (t *trial) restoreSpare(units []*unit) (back []*unit) {
 // hasRoomFor reports whether the evicted pods of the unit may be put back: they fit on their nodes beside the placed
 // members, and their gang has its minimum.
 func (t *trial) hasRoomFor(u *unit) bool {
-	if u.core != nil && slices.ContainsFunc(t.evicted, func(e eviction) bool { return e.unit == u.core }) {
+	if t.evicted[u.core] != nil {
 		return false
 	}
 	free := map[string]*api.Resource{}
@@ -191,21 +192,22 @@ func (t *trial) hasRoomFor(u *unit) bool {
 // commit sends the evictions. The members stay pipelined until the session ends, and are placed first in later sessions
 // (plugin evictionbackoff).
 func (t *trial) commit() {
-	victims := 0
-	for _, e := range t.evicted {
-		victims += len(e.tasks)
-		t.sent = append(t.sent, e.tasks...)
-	}
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = true
 	}
 	job := t.attempt.Job
 	t.ssn.Placements.Preemptor = job.UID
 	defer func() { t.ssn.Placements.Preemptor = "" }()
-	klog.InfoS("Evicting pods for a gang", "podGroup", klog.KRef(job.Namespace, job.Name), "pods", victims)
-	for _, e := range t.evicted {
-		e.stmt.Commit()
+	victims := 0
+	for _, u := range t.order {
+		if stmt := t.evicted[u]; stmt != nil {
+			stmt.Commit()
+			delete(t.evicted, u)
+			t.sent = append(t.sent, u.tasks...)
+			victims += len(u.tasks)
+		}
 	}
+	klog.InfoS("Evicted pods for a gang", "podGroup", klog.KRef(job.Namespace, job.Name), "pods", victims)
 	vcmetrics.UpdatePreemptionVictimsCount(victims)
 	vcmetrics.RegisterPreemptionAttempts()
 }
