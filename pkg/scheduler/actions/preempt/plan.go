@@ -13,10 +13,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// maxChecks limits, for each gang, the checks whether unlike members fit beside each other (rooms.fits), in nodes read times
-// classes. Beyond it, plans may have units that are not needed. Such units are also found after the members are placed
+// maxChecks limits, for each gang, the search for units without which unlike members still fit beside each other, in nodes
+// read times classes (rooms.fits). Beyond it, plans may have units that are not needed. Such units are also found after the members are placed
 // (trial.putBack).
-const maxChecks = 4_000_000
+const maxChecks = 500_000
 
 // place is where a gang may be placed: a node group, a HyperNode, or all nodes.
 type place struct {
@@ -164,7 +164,10 @@ func (r *rooms) fits() bool {
 				left[at] = r.free[at].Clone()
 			}
 			n := min(copies(class.Task().InitResreq, left[at]), wanted)
-			left[at].SubWithoutAssert(class.Task().InitResreq.Clone().Multi(float64(n)))
+			if n == 0 {
+				continue
+			}
+			subtract(left[at], class.Task().InitResreq, float64(n))
 			wanted, placed = wanted-n, placed+n
 		}
 		if wanted > 0 && !r.demand.Choice {
@@ -172,6 +175,15 @@ func (r *rooms) fits() bool {
 		}
 	}
 	return placed >= r.needed
+}
+
+// subtract subtracts the request n times from the free resources.
+func subtract(free, request *api.Resource, n float64) {
+	free.MilliCPU -= n * request.MilliCPU
+	free.Memory -= n * request.Memory
+	for name, value := range request.ScalarResources {
+		free.ScalarResources[name] -= n * value
+	}
 }
 
 // copies returns how many times the request fits into the free resources.
@@ -192,8 +204,9 @@ func copies(request, free *api.Resource) int {
 
 // planFor chooses the cheapest units whose eviction makes room for the gang in the place, by arithmetic. From the
 // cheapest on, units are added until the gang fits. Then, from the dearest on, units without which it still fits are left
-// out. Without a plan, planFor returns how many members would at most fit without all units.
-func (s *planner) planFor(where place, banned map[int32]bool) (p *plan, most int) {
+// out, if prune is set or all members are equal. Without a plan, planFor returns how many members would at most fit without
+// all units.
+func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *plan, most int) {
 	d := s.demand
 	r := newRooms(d, s.run.Index, where.set, banned)
 	check := 0
@@ -220,14 +233,13 @@ func (s *planner) planFor(where place, banned map[int32]bool) (p *plan, most int
 		gone[u] = true
 		if len(chosen) >= next && r.mayFit() {
 			enough = r.fits()
-			s.checks += check
 			next = len(chosen) * 9 / 8 // the check of unlike members reads all nodes
 		}
 	}
 	if !enough && !r.fits() {
 		return nil, r.most()
 	}
-	for i := len(chosen) - 1; i >= 0 && s.checks < maxChecks; i-- {
+	for i := len(chosen) - 1; i >= 0 && (check == 0 || prune && s.checks < maxChecks); i-- {
 		u := chosen[i]
 		if gone[u.core] {
 			continue

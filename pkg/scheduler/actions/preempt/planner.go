@@ -46,7 +46,7 @@ func (s *planner) plan() (why string) {
 	var plans []*plan
 	best, bestPlace := -1, place{}
 	for _, where := range s.places() {
-		found, most := s.planFor(where, nil)
+		found, most := s.planFor(where, nil, false)
 		if found != nil {
 			plans = append(plans, found)
 		} else if most > best {
@@ -77,6 +77,9 @@ func (s *planner) plan() (why string) {
 // done reports whether the gang needs no further plan; why is then the result of makeRoom.
 func (s *planner) tryPlace(found *plan) (why string, done bool) {
 	where, banned := found.place, map[int32]bool{}
+	if len(s.demand.Classes) > 1 {
+		found, _ = s.planFor(where, banned, true)
+	}
 	for tries := 0; found != nil && tries < maxPlansInPlace && s.trials < maxPlans; tries++ {
 		s.trials++
 		if kept := s.kept(found.units); len(kept) > 0 {
@@ -93,7 +96,7 @@ func (s *planner) tryPlace(found *plan) (why string, done bool) {
 			}
 			maps.Copy(banned, refused)
 		}
-		found, _ = s.planFor(where, banned)
+		found, _ = s.planFor(where, banned, true)
 	}
 	return "", false
 }
