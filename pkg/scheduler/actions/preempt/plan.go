@@ -239,7 +239,16 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 	if !enough && !r.fits() {
 		return nil, r.most()
 	}
-	for i := len(chosen) - 1; i >= 0 && (check == 0 || prune && s.checks < maxChecks); i-- {
+	if check == 0 || prune {
+		chosen = s.prune(r, chosen, gone, check)
+	}
+	return &plan{place: where, units: chosen, cost: costOf(chosen)}, d.Needed
+}
+
+// prune returns the chosen units without those that are not needed, the dearest first. gone are the chosen units as a set.
+// check is how much each check adds to s.checks.
+func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int) []*unit {
+	for i := len(chosen) - 1; i >= 0 && s.checks < maxChecks; i-- {
 		u := chosen[i]
 		if gone[u.core] {
 			continue
@@ -253,5 +262,5 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 		}
 		s.checks += check
 	}
-	return &plan{place: where, units: chosen, cost: costOf(chosen)}, d.Needed
+	return chosen
 }
