@@ -86,7 +86,7 @@ func TestAPodThatIsBeingDeletedIsNoMember(t *testing.T) {
 		w.mustPlace("n", nil, "p0", "p1")
 		w.add(pod(1).Terminating().Obj())
 		w.SealTransactions()
-		time.Sleep(time.Minute)
+		synctest.Wait()
 		if diff := cmp.Diff([]string{"", ""}, w.nodesOf("p0", "p1")); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}

@@ -19,8 +19,8 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestAPodGroupThatAnotherSchedulerTakesOverIsLeftAlone checks a PodGroup whose new first owner selects
-// another of the schedulers that share the cluster. This scheduler keeps nothing of the gang and writes no status that it
+// TestAPodGroupThatAnotherSchedulerTakesOverIsLeftAlone checks a PodGroup whose new first owner selects another of the
+// schedulers that share the cluster. This scheduler keeps nothing of the gang and writes no status that it
 // had decided before. The owner of the pod still selects this scheduler.
 func TestAPodGroupThatAnotherSchedulerTakesOverIsLeftAlone(t *testing.T) {
 	t.Setenv(multiScheduler, "true")

@@ -23,7 +23,7 @@ type Eviction struct {
 	Task *api.TaskInfo
 	// Action is the name of the action that evicted the task.
 	Action string
-	// For is the gang for which the task was evicted, if the action evicts for whole gangs; otherwise empty.
+	// For is the gang for which the task was evicted (Placements.Preemptor), if known.
 	For api.JobID
 }
 
@@ -51,6 +51,12 @@ type evictions struct {
 	// defers reports whether evictions are deferred; nil before the first eviction. They are if the session has gangs
 	// that are placed together, or paused gangs, which may not hold idle resources for now.
 	defers *bool
+}
+
+// EvictsOneByOne reports whether the session's running action evicts pods for one member of a gang after the other.
+// Plugins then keep these members in one place.
+func EvictsOneByOne(ssn *Session) bool {
+	return (ssn.Action == "preempt" || ssn.Action == "reclaim") && ssn.Placements.Preemptor == ""
 }
 
 // CancelledEvictions returns, for each gang whose evictions were dropped, the members that would have replaced the

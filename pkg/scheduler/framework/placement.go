@@ -35,10 +35,8 @@ type Placements struct {
 	gangGroupers []ofPlugin[GangGrouper]
 	prioritizers []ofPlugin[Prioritizer]
 	nominators   []ofPlugin[Nominator]
-	// WholeGangs is set while an action runs that evicts pods for all members of a gang at once. Other actions that evict
-	// pods do so for one member after the other, and plugins keep these members in one place.
-	WholeGangs bool
-	// Preemptor is the gang for which such an action evicts pods; empty for none.
+	// Preemptor is the gang for all of whose members the running action makes room at once; empty if the action evicts pods
+	// for one member after the other, or for none.
 	Preemptor api.JobID
 	// untried are the jobs that allocate did not try in this session although they wait.
 	untried map[api.JobID]bool

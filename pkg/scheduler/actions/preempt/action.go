@@ -58,8 +58,6 @@ func (a *Action) Execute(ssn *framework.Session) {
 		a.upstream.Execute(ssn.Session)
 		return
 	}
-	ssn.Placements.WholeGangs = true
-	defer func() { ssn.Placements.WholeGangs = false }()
 	gangs := starving(ssn)
 	if len(gangs) == 0 {
 		return

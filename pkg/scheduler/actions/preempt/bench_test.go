@@ -21,26 +21,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-const benchTiers = `
-actions: preempt
-configurations:
-- name: preempt
-  arguments: {wholeGangs: true}
-tiers:
-- plugins:
-  - name: evictionbackoff
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-- plugins:
-  - name: ibcluster
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-`
-
 var oursOnly = flag.Bool("preempt.ours-only", false, "whether BenchmarkPreempt leaves out upstream's action, which takes minutes")
 
 // fullCluster is a cluster whose nodes of 32 CPUs run eight pods each, of low priority in jobs of 50, and gangs of high
@@ -156,7 +136,7 @@ func measure(spec sessiontest.ClusterSpec, action vcframework.Action) measured {
 		registry.RegisterAction(New())
 		action, _ = vcframework.GetAction(Name)
 	}
-	ssn := cluster.Open(registry, benchTiers)
+	ssn := cluster.Open(registry, simpleTiers)
 	began := time.Now()
 	ssn.Run(action)
 	m := measured{took: time.Since(began), evicted: len(ssn.Evicts())}

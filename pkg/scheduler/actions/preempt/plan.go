@@ -13,9 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// maxChecks limits, for each gang, the search for units without which unlike members still fit beside each other, in nodes
-// read times classes (rooms.fits). Beyond it, plans may have units that are not needed. Such units are also found after the members are placed
-// (trial.putBack).
+// maxChecks limits planner.prune for each gang with unlike members, in nodes times classes that rooms.fits reads. Beyond
+// it, plans may have units that need not go. These are found after the members are placed (trial.putBack).
 const maxChecks = 500_000
 
 // place is where a gang may be placed: a node group, a HyperNode, or all nodes.
@@ -188,18 +187,7 @@ func subtract(free, request *api.Resource, n float64) {
 
 // copies returns how many times the request fits into the free resources.
 func copies(request, free *api.Resource) int {
-	n := math.Inf(1)
-	bound := func(request, free float64) {
-		if request > 0 {
-			n = min(n, math.Floor((free+0.5)/request))
-		}
-	}
-	bound(request.MilliCPU, free.MilliCPU)
-	bound(request.Memory, free.Memory)
-	for name, value := range request.ScalarResources {
-		bound(value, free.ScalarResources[name])
-	}
-	return int(min(max(n, 0), math.MaxInt32))
+	return feasible.CopiesIn(request, free, math.MaxInt32)
 }
 
 // planFor chooses the cheapest units whose eviction makes room for the gang in the place, by arithmetic. From the
@@ -245,8 +233,8 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 	return &plan{place: where, units: chosen, cost: costOf(chosen)}, d.Needed
 }
 
-// prune returns the chosen units without those that are not needed, the dearest first. gone are the chosen units as a set.
-// check is how much each check adds to s.checks.
+// prune drops the chosen units that need not go, the dearest first, and returns the others. gone is the set of the chosen
+// units. check is how much each check adds to s.checks.
 func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int) []*unit {
 	for i := len(chosen) - 1; i >= 0 && s.checks < maxChecks; i-- {
 		u := chosen[i]

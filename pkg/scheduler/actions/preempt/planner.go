@@ -88,7 +88,7 @@ func (s *planner) tryPlace(found *plan) (why string, done bool) {
 			refused, ok := s.try(found)
 			switch {
 			case ok && len(found.units) == 0:
-				return fits, true
+				return noneNeeded, true // action allocate places the gang
 			case ok:
 				return "", true
 			case len(refused) == 0:
@@ -101,7 +101,7 @@ func (s *planner) tryPlace(found *plan) (why string, done bool) {
 	return "", false
 }
 
-// tryWhole evicts all units in the place, and puts back those that are not needed.
+// tryWhole evicts all units in the place, and puts back those that need not go.
 func (s *planner) tryWhole(where place) bool {
 	all, victims := s.allIn(where)
 	if victims == 0 || victims > maxWholeVictims || len(s.kept(all)) > 0 {
@@ -127,7 +127,7 @@ func (s *planner) allIn(where place) (all []*unit, victims int) {
 }
 
 // kept returns the units that plugins do not allow to evict together with the others, and with the pods that were evicted
-// for other gangs in this session. An example are two pods of a PodDisruptionBudget that allows one disruption.
+// for other gangs in this session. An example is two pods under a PodDisruptionBudget that allows one disruption.
 func (s *planner) kept(units []*unit) map[*unit]bool {
 	if s.judgedByPriority {
 		return nil

@@ -62,23 +62,25 @@ func starving(ssn *framework.Session) []*api.JobInfo {
 
 // makeRoomForAll evicts pods for the gangs, one gang after the other.
 func (p *preemption) makeRoomForAll(gangs []*api.JobInfo) {
+	defer func() { p.ssn.Placements.Preemptor = "" }()
 	for _, job := range gangs {
 		p.ssn.SetCurrentJob(job.UID)
+		p.ssn.Placements.Preemptor = job.UID
 		if !p.ssn.JobStarving(job) {
 			continue
 		}
 		errors, text := maps.Clone(job.NodesFitErrors), job.JobFitErrors
 		if why := p.makeRoom(job); why != "" {
 			job.NodesFitErrors, job.JobFitErrors = errors, text
-			if why != fits {
+			if why != noneNeeded {
 				p.explain(job, why)
 			}
 		}
 	}
 }
 
-// fits is the result of makeRoom for a gang that fits without evictions, so that action allocate places it.
-const fits = "the gang fits without evictions"
+// noneNeeded is the result of makeRoom for a gang for which no pods need be evicted.
+const noneNeeded = "no evictions are needed"
 
 // makeRoom evicts as few pods as needed for the gang's minimum, and pipelines the gang's members on the released
 // resources. It returns why no pods were evicted; empty if members were pipelined.
@@ -86,7 +88,7 @@ func (p *preemption) makeRoom(job *api.JobInfo) (why string) {
 	pending := state.NewPendingTasks(p.run.Progress, job)
 	switch gangs, all := framework.Companions(p.ssn.Jobs, p.ssn.Placements.GangGroup(job)); {
 	case pending.Empty() || len(job.TaskStatusIndex[api.Pipelined]) > 0:
-		return fits // the other members request nothing, or wait for resources already
+		return noneNeeded // the other members request nothing, or wait for resources already
 	case gangs != nil || !all:
 		return "the gang is in a gang group"
 	case p.ssn.Pauses != nil && p.ssn.Pauses.Paused(job):
@@ -113,7 +115,7 @@ func (p *preemption) makeRoom(job *api.JobInfo) (why string) {
 		return known
 	}
 	why = newPlanner(p, r, d).plan()
-	if why != "" && why != fits && key != "" {
+	if why != "" && why != noneNeeded && key != "" {
 		p.refused[key] = why
 	}
 	return why

@@ -18,15 +18,15 @@ import (
 )
 
 // maxPlacings limits how often the members of a gang are placed to find out which units need not be evicted. Beyond it, the
-// plan fails: no pods are evicted that may be not needed.
+// plan fails, since it may evict pods that need not go.
 const maxPlacings = 100
 
 // trial evicts units in the session and places the gang's members on the released resources. It is committed or undone
 // as a whole.
 type trial struct {
 	*planner
-	// evicted has, for each evicted unit, the statement that can undo its eviction. order are the units in the order in
-	// which they were evicted, also those that were put back since.
+	// evicted has, for each evicted unit, the statement that can undo its eviction. order lists the units as they were
+	// evicted, including those that have been put back since.
 	evicted map[*unit]*vcframework.Statement
 	order   []*unit
 	placed  allocatetrial.Result
@@ -195,9 +195,6 @@ func (t *trial) commit() {
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = true
 	}
-	job := t.attempt.Job
-	t.ssn.Placements.Preemptor = job.UID
-	defer func() { t.ssn.Placements.Preemptor = "" }()
 	victims := 0
 	for _, u := range t.order {
 		if stmt := t.evicted[u]; stmt != nil {
@@ -207,7 +204,7 @@ func (t *trial) commit() {
 			victims += len(u.tasks)
 		}
 	}
-	klog.InfoS("Evicted pods for a gang", "podGroup", klog.KRef(job.Namespace, job.Name), "pods", victims)
+	klog.InfoS("Evicted pods for a gang", "podGroup", klog.KRef(t.attempt.Job.Namespace, t.attempt.Job.Name), "pods", victims)
 	vcmetrics.UpdatePreemptionVictimsCount(victims)
 	vcmetrics.RegisterPreemptionAttempts()
 }

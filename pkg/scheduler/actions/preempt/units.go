@@ -4,6 +4,7 @@ package preempt
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -38,10 +39,8 @@ func (c cost) compare(other cost) int {
 // costOf returns what evicting all the units costs.
 func costOf(units []*unit) cost {
 	var sum cost
-	for i, u := range units {
-		if i == 0 {
-			sum.priority = u.cost.priority
-		}
+	sum.priority = math.MinInt32
+	for _, u := range units {
 		sum.broken += u.cost.broken
 		sum.priority = max(sum.priority, u.cost.priority)
 		sum.lost += u.cost.lost
@@ -118,8 +117,8 @@ func (p *preemption) unitsOf(job *api.JobInfo, preemptor *api.TaskInfo, now time
 	return units
 }
 
-// running returns the job's pods that run and may be evicted at all, first those of low priority and those that lose
-// least work. allocated is the number of all its pods that hold nodes.
+// running returns the job's running pods that are preemptable. Pods of low priority come first, then those that lose the
+// least work. allocated is the number of the job's pods that hold nodes.
 func (p *preemption) running(job *api.JobInfo, now time.Time) (running []*api.TaskInfo, allocated int) {
 	for status, tasks := range job.TaskStatusIndex {
 		if !api.AllocatedStatus(status) {

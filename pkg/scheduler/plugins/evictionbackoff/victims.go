@@ -25,7 +25,7 @@ const perRank = 1e6
 // also tries nodes in the order of their scores, regardless of how many pods must be evicted on each node.
 //
 // Upstream's topology-aware preemption chooses victims and nodes by itself, and so does this project's preempt
-// (Placements.WholeGangs). This plugin does not change them.
+// for whole gangs (Placements.Preemptor). This plugin does not change them.
 type victims struct {
 	ssn *framework.Session
 	// asking is set while this plugin asks the session which victims the plugins allow. The session then calls this
@@ -54,7 +54,7 @@ func (v *victims) reclaimable(preemptor *api.TaskInfo, tasks []*api.TaskInfo) ([
 }
 
 func (v *victims) needed(preemptor *api.TaskInfo, tasks []*api.TaskInfo, allowed func(*api.TaskInfo, []*api.TaskInfo) []*api.TaskInfo) ([]*api.TaskInfo, int) {
-	if v.asking || v.ssn.Placements.WholeGangs {
+	if v.asking || v.ssn.Placements.Preemptor != "" {
 		return nil, util.Abstain
 	}
 	v.asking = true

@@ -10,6 +10,7 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
@@ -62,7 +63,7 @@ var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bou
 // have been parsed: it needs an entry in the map requests.
 func (s *session) scopeOf(job *api.JobInfo) *gangScope {
 	action := ""
-	if evicts(s.ssn.Action) && !s.ssn.Placements.WholeGangs {
+	if framework.EvictsOneByOne(s.ssn) {
 		action = s.ssn.Action
 	}
 	s.mu.RLock()

@@ -17,8 +17,6 @@ const (
 	reclaimAction = "reclaim"
 )
 
-func evicts(action string) bool { return action == preemptAction || action == reclaimAction }
-
 // restrictToTarget keeps only one candidate node group, so that the evicting action places all members of the gang
 // there. It chooses the node group with the lowest estimated cost. Node groups that the action has tried for the gang
 // without success are left out until all were tried. The choice stays the same in a session.

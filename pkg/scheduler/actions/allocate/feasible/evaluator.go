@@ -121,19 +121,23 @@ func (e *evaluator) copies(request *api.Resource, node *api.NodeInfo) int32 {
 	if !request.LessEqual(node.Idle, api.Zero) {
 		return 0
 	}
-	n := math.Inf(1)
-	bound := func(request, idle float64) {
+	return int32(max(CopiesIn(request, node.Idle, e.podSlots(node)), 1))
+}
+
+// CopiesIn returns how many times the request fits into the free resources, but not more than the parameter most.
+func CopiesIn(request, free *api.Resource, most int) int {
+	n := float64(most)
+	bound := func(request, free float64) {
 		if request > 0 {
-			n = min(n, math.Floor((idle+0.5)/request))
+			n = min(n, math.Floor((free+0.5)/request))
 		}
 	}
-	bound(request.MilliCPU, node.Idle.MilliCPU)
-	bound(request.Memory, node.Idle.Memory)
+	bound(request.MilliCPU, free.MilliCPU)
+	bound(request.Memory, free.Memory)
 	for name, value := range request.ScalarResources {
-		bound(value, node.Idle.ScalarResources[name])
+		bound(value, free.ScalarResources[name])
 	}
-	n = min(n, float64(e.podSlots(node)))
-	return int32(min(max(n, 1), math.MaxInt32))
+	return int(max(n, 0))
 }
 
 // podSlots returns how many more pods the node takes. As in the predicates plugin's check of the number of pods, pods

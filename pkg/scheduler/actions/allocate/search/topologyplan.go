@@ -5,7 +5,6 @@ package search
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -310,27 +309,11 @@ func (g *planRun) slotsByNumbers(classes []*plannedClass, place int) (n int) {
 		if len(classes) > 1 {
 			most = min(most, c.count)
 		}
-		copies := copiesIn(c.request, free, most)
+		copies := feasible.CopiesIn(c.request, free, most)
 		n += copies
 		if copies > 0 && i+1 < len(classes) {
 			free = free.Clone().SubWithoutAssert(c.request.Clone().Multi(float64(copies)))
 		}
 	}
 	return n
-}
-
-// copiesIn returns how many times the request fits into the free resources, but not more than the parameter most.
-func copiesIn(request, free *api.Resource, most int) int {
-	n := float64(most)
-	bound := func(request, free float64) {
-		if request > 0 {
-			n = min(n, math.Floor((free+0.5)/request))
-		}
-	}
-	bound(request.MilliCPU, free.MilliCPU)
-	bound(request.Memory, free.Memory)
-	for name, value := range request.ScalarResources {
-		bound(value, free.ScalarResources[name])
-	}
-	return int(max(n, 0))
 }

@@ -28,8 +28,7 @@ type Run struct {
 	Progress *Progress
 	// Failed are the gangs that are known to fit nowhere.
 	Failed Failures
-	// PipelineOnly makes trials pipeline all tasks, also those that idle resources suffice for, because none is bound in this
-	// session.
+	// PipelineOnly makes trials pipeline every task, even on idle resources, because the session binds none of them.
 	PipelineOnly bool
 	// Probed counts the tasks placed for explanations alone.
 	Probed int

@@ -39,7 +39,7 @@ func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	result := PartResult{Changes: p.changes, Rest: rest, hyperNode: p.hyperNode}
 	switch {
 	case len(p.changes.Placed) == 0:
-	case p.done || p.run.Progress.SubJobReady(p.job(), p.part.SubJob):
+	case p.done && !p.run.PipelineOnly || p.run.Progress.SubJobReady(p.job(), p.part.SubJob):
 		result.Outcome = Ready
 	case !p.part.IdleOnly && p.run.Session.SubJobPipelined(p.job(), p.part.SubJob):
 		result.Outcome = Pipelined
