@@ -36,6 +36,7 @@ type Action struct {
 	upstream     vcframework.Action
 	defaults     *options.ServerOption
 	crossSession *crosssession.Cache
+	memory       memory
 }
 
 var _ framework.Action = (*Action)(nil)
@@ -65,6 +66,10 @@ func (a *Action) Execute(ssn *framework.Session) {
 	a.crossSession.BeginSession()
 	run := state.NewRun(ssn, a.crossSession, a.defaults, func(string) {})
 	run.PipelineOnly = true
-	p := &preemption{ssn: ssn, run: run, podByPod: disruption == DisruptPod, refused: map[string]string{}, judgedByPriority: judgedByPriority(ssn), known: map[unitsKey][]*unit{}}
+	a.memory.beginSession()
+	p := &preemption{
+		ssn: ssn, run: run, podByPod: disruption == DisruptPod, judgedByPriority: judgedByPriority(ssn),
+		known: map[unitsKey][]*unit{}, memory: &a.memory,
+	}
 	p.makeRoomForAll(gangs)
 }

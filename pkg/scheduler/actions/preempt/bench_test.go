@@ -85,8 +85,9 @@ func (c fullCluster) spec() sessiontest.ClusterSpec {
 	return w
 }
 
-// BenchmarkPreempt runs action preempt, ours and upstream's, once each on sessions of equal clusters. It reports the
-// times, their ratio, the gangs that get room, and the evicted pods.
+// BenchmarkPreempt runs action preempt, ours and upstream's, on sessions of equal clusters, and again in a second session of
+// the unchanged cluster if the first evicted nothing. It reports the times, the ratio of the first ones, the gangs that get
+// room, and the evicted pods.
 func BenchmarkPreempt(b *testing.B) {
 	for _, c := range []struct {
 		name    string
@@ -95,8 +96,11 @@ func BenchmarkPreempt(b *testing.B) {
 		{"1000-nodes-40-gangs-no-room", fullCluster{nodes: 1000, held: true, gangs: 40, size: 50, cpu: "32"}},
 		{"1000-nodes-40-gangs-exact-room", fullCluster{nodes: 1000, gangs: 40, size: 50, cpu: "16"}},
 		{"5000-nodes-10-gangs-of-500", fullCluster{nodes: 5000, gangs: 10, size: 500, cpu: "16"}},
-		{"5000-nodes-40-clusters-gang-of-100", fullCluster{nodes: 5000, clusters: 40, gangs: 1, size: 100, cpu: "32",
+		{"5000-nodes-40-clusters-gang-of-512", fullCluster{nodes: 5000, clusters: 40, gangs: 1, size: 512, cpu: "4",
 			annotations: map[string]string{ibcluster.ModeAnnotation: "required"}}},
+		{"5000-nodes-40-clusters-gang-of-100-whole-nodes", fullCluster{nodes: 5000, clusters: 40, gangs: 1, size: 100, cpu: "32",
+			annotations: map[string]string{ibcluster.ModeAnnotation: "required"}}},
+		{"5000-nodes-10000-pods-no-room", fullCluster{nodes: 5000, held: true, gangs: 10000, size: 1, cpu: "32"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			klog.LogToStderr(false)
@@ -109,6 +113,7 @@ func BenchmarkPreempt(b *testing.B) {
 				}
 				b.ReportMetric(upstreams.took.Seconds()*1000, "upstream-ms")
 				b.ReportMetric(ours.took.Seconds()*1000, "ours-ms")
+				b.ReportMetric(ours.again.Seconds()*1000, "ours-again-ms")
 				b.ReportMetric(upstreams.took.Seconds()/ours.took.Seconds(), "ratio")
 				b.ReportMetric(float64(upstreams.gangs), "upstream-gangs")
 				b.ReportMetric(float64(ours.gangs), "ours-gangs")
@@ -121,11 +126,11 @@ func BenchmarkPreempt(b *testing.B) {
 }
 
 type measured struct {
-	took           time.Duration
+	took, again    time.Duration
 	gangs, evicted int
 }
 
-// measure runs the action, or ours if it is nil, on a session of the cluster.
+// measure runs the action, or ours if it is nil, on sessions of the cluster.
 func measure(spec sessiontest.ClusterSpec, action vcframework.Action) measured {
 	cluster := sessiontest.New(spec)
 	defer cluster.Close()
@@ -136,15 +141,24 @@ func measure(spec sessiontest.ClusterSpec, action vcframework.Action) measured {
 		registry.RegisterAction(New())
 		action, _ = vcframework.GetAction(Name)
 	}
-	ssn := cluster.Open(registry, simpleTiers)
-	began := time.Now()
-	ssn.Run(action)
-	m := measured{took: time.Since(began), evicted: len(ssn.Evicts())}
-	for _, job := range ssn.Jobs {
-		if job.WaitingTaskNum() > 0 {
-			m.gangs++
+	scheduler := cluster.Scheduler(registry, simpleTiers)
+	defer scheduler.Close()
+	var m measured
+	for _, took := range []*time.Duration{&m.took, &m.again} {
+		ssn := scheduler.Open()
+		began := time.Now()
+		ssn.Run(action)
+		*took = time.Since(began)
+		m.evicted += len(ssn.Evicts())
+		for _, job := range ssn.Jobs {
+			if job.WaitingTaskNum() > 0 {
+				m.gangs++
+			}
+		}
+		ssn.Close()
+		if m.evicted > 0 || action.Name() != Name || m.took > 10*time.Second {
+			break
 		}
 	}
-	ssn.Close()
 	return m
 }

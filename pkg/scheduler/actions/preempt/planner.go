@@ -38,12 +38,12 @@ func newPlanner(p *preemption, r *state.Attempt, d *state.Demand) *planner {
 	return &planner{preemption: p, attempt: r, demand: d, units: p.units(r.Pending.First())}
 }
 
-// plan tries plans, the cheapest first. It returns why none succeeded; empty if one did.
-func (s *planner) plan() (why string) {
+// plans returns a plan for each place that has room for the gang by arithmetic, the cheapest first. why is the reason if
+// there is none.
+func (s *planner) plans() (plans []*plan, why string) {
 	if len(s.units) == 0 {
-		return "no pods may be evicted for the gang"
+		return nil, "no pods may be evicted for the gang"
 	}
-	var plans []*plan
 	best, bestPlace := -1, place{}
 	for _, where := range s.places() {
 		found, most := s.planFor(where, nil, false)
@@ -55,27 +55,32 @@ func (s *planner) plan() (why string) {
 	}
 	switch {
 	case len(plans) == 0 && best < 0:
-		return "the gang may be placed in no node group"
+		return nil, "the gang may be placed in no node group"
 	case len(plans) == 0:
-		return fmt.Sprintf("%s has room for %d of %d members even without the pods that may be evicted", bestPlace.name, best, s.demand.Needed)
+		return nil, fmt.Sprintf("%s has room for %d of %d members even without the pods that may be evicted", bestPlace.name, best, s.demand.Needed)
 	}
 	slices.SortStableFunc(plans, func(l, r *plan) int { return cmp.Or(l.cost.compare(r.cost), cmp.Compare(l.place.name, r.place.name)) })
+	return plans, ""
+}
+
+// tryPlans returns the trial of the first plan that succeeds. why is the reason if none does.
+func (s *planner) tryPlans(plans []*plan) (t *trial, why string) {
 	for _, found := range plans {
-		if why, done := s.tryPlace(found); done {
-			return why
+		if t := s.tryPlace(found); t != nil {
+			return t, ""
 		}
 	}
 	for _, found := range plans[:min(len(plans), maxWhole)] {
-		if s.tryWhole(found.place) {
-			return ""
+		if t := s.tryWhole(found.place); t != nil {
+			return t, ""
 		}
 	}
-	return "the members do not fit even without the pods that may be evicted, because of a rule other than resources"
+	return nil, "the members do not fit even without the pods that may be evicted, because of a rule other than resources"
 }
 
 // tryPlace tries the plan, and then plans without the nodes that refused members and without the units that plugins keep.
-// done reports whether the gang needs no further plan; why is then the result of makeRoom.
-func (s *planner) tryPlace(found *plan) (why string, done bool) {
+// It returns nil if none of them succeeds.
+func (s *planner) tryPlace(found *plan) *trial {
 	where, banned := found.place, map[int32]bool{}
 	if len(s.demand.Classes) > 1 {
 		found, _ = s.planFor(where, banned, true)
@@ -85,30 +90,25 @@ func (s *planner) tryPlace(found *plan) (why string, done bool) {
 		if kept := s.kept(found.units); len(kept) > 0 {
 			s.units = slices.DeleteFunc(s.units, func(u *unit) bool { return kept[u] || kept[u.core] })
 		} else {
-			refused, ok := s.try(found)
-			switch {
-			case ok && len(found.units) == 0:
-				return noneNeeded, true // action allocate places the gang
-			case ok:
-				return "", true
-			case len(refused) == 0:
-				return "", false
+			t, refused := s.try(found)
+			if t != nil || len(refused) == 0 {
+				return t
 			}
 			maps.Copy(banned, refused)
 		}
 		found, _ = s.planFor(where, banned, true)
 	}
-	return "", false
+	return nil
 }
 
 // tryWhole evicts all units in the place, and puts back those that need not go.
-func (s *planner) tryWhole(where place) bool {
+func (s *planner) tryWhole(where place) *trial {
 	all, victims := s.allIn(where)
 	if victims == 0 || victims > maxWholeVictims || len(s.kept(all)) > 0 {
-		return false
+		return nil
 	}
-	_, ok := s.try(&plan{place: where, units: all})
-	return ok
+	t, _ := s.try(&plan{place: where, units: all})
+	return t
 }
 
 // allIn returns the units with pods in the place, and the number of all their pods.

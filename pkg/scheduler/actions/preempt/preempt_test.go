@@ -16,6 +16,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -111,16 +112,18 @@ type cluster struct {
 	*sessiontest.Cluster
 	scheduler *sessiontest.Scheduler
 	actions   []vcframework.Action
+	action    *Action
 }
 
 // newCluster returns a cluster with the configuration.
 func newCluster(w sessiontest.ClusterSpec, conf string) *cluster {
-	c := &cluster{Cluster: sessiontest.New(w)}
+	c := &cluster{Cluster: sessiontest.New(w), action: New()}
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
+	registry.RegisterPlugin(coscheduling.Spec())
 	registry.RegisterAction(allocate.New())
-	registry.RegisterAction(New())
+	registry.RegisterAction(c.action)
 	c.scheduler = c.Scheduler(registry, conf)
 	for _, name := range []string{"allocate", Name} {
 		action, _ := vcframework.GetAction(name)

@@ -29,11 +29,11 @@ type preemption struct {
 	// which pods are evicted. known are then the pods that may be evicted, for all gangs of a queue and priority.
 	judgedByPriority bool
 	known            map[unitsKey][]*unit
-	// sent are the pods that were evicted in this session.
+	memory           *memory
+	// sent are the pods that were evicted in this session, also in trials that are still to be committed or undone.
 	sent []*api.TaskInfo
-	// refused has, for gangs that got no room, the reason by what they ask for (preemption.demandKey). Room that a gang
-	// could get never grows in a session, so a gang that asks for the same is not tried again.
-	refused map[string]string
+	// together are the gang that is tried now and the other gangs of its gang group, which are no victims.
+	together map[api.JobID]bool
 }
 
 // starving returns the gangs that lack members, in the plugins' order: queue by queue, and job by job.
@@ -60,65 +60,163 @@ func starving(ssn *framework.Session) []*api.JobInfo {
 	return gangs
 }
 
-// makeRoomForAll evicts pods for the gangs, one gang after the other.
+// makeRoomForAll evicts pods for the gangs, one gang or gang group after the other.
 func (p *preemption) makeRoomForAll(gangs []*api.JobInfo) {
 	defer func() { p.ssn.Placements.Preemptor = "" }()
+	left := map[api.JobID]bool{}
 	for _, job := range gangs {
-		p.ssn.SetCurrentJob(job.UID)
-		p.ssn.Placements.Preemptor = job.UID
-		if !p.ssn.JobStarving(job) {
+		left[job.UID] = true
+	}
+	for _, job := range gangs {
+		if !left[job.UID] || !p.ssn.JobStarving(job) { // tried with its gang group
 			continue
 		}
-		errors, text := maps.Clone(job.NodesFitErrors), job.JobFitErrors
-		if why := p.makeRoom(job); why != "" {
-			job.NodesFitErrors, job.JobFitErrors = errors, text
-			if why != noneNeeded {
-				p.explain(job, why)
+		lacking, why := p.companions(job, left)
+		for _, gang := range lacking {
+			delete(left, gang.UID)
+		}
+		if why == "" {
+			why = p.makeRoom(lacking)
+		}
+		if why != "" {
+			for _, gang := range lacking {
+				p.explain(gang, why)
 			}
 		}
 	}
 }
 
-// noneNeeded is the result of makeRoom for a gang for which no pods need be evicted.
-const noneNeeded = "no evictions are needed"
+// companions returns the gangs to place together with the job: the gangs of its gang group that lack members, or the job
+// alone. starving are the gangs that lack members and were not tried yet. why is the reason if the group cannot be placed
+// now.
+func (p *preemption) companions(job *api.JobInfo, starving map[api.JobID]bool) (lacking []*api.JobInfo, why string) {
+	group, all := framework.Companions(p.ssn.Jobs, p.ssn.Placements.GangGroup(job))
+	p.together = map[api.JobID]bool{job.UID: true}
+	switch {
+	case !all:
+		return []*api.JobInfo{job}, "a gang of its gang group does not exist"
+	case group == nil:
+		return []*api.JobInfo{job}, ""
+	}
+	for _, gang := range group {
+		p.together[gang.UID] = true
+		switch {
+		case starving[gang.UID]:
+			lacking = append(lacking, gang)
+		case !p.ssn.JobReady(gang) && !p.ssn.JobPipelined(gang):
+			why = fmt.Sprintf("gang %s of its gang group cannot be placed now", gang.UID)
+		}
+	}
+	return lacking, why
+}
 
-// makeRoom evicts as few pods as needed for the gang's minimum, and pipelines the gang's members on the released
-// resources. It returns why no pods were evicted; empty if members were pipelined.
-func (p *preemption) makeRoom(job *api.JobInfo) (why string) {
+// makeRoom evicts as few pods as needed for the minima of the gangs, which are placed together, and pipelines their
+// members on the released resources. It returns why no pods were evicted; empty if members were pipelined, or if no
+// evictions are needed, so that action allocate places the gangs.
+func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
+	restore := keepFitErrors(gangs)
+	var trials []*trial
+	evicted, sent := 0, len(p.sent)
+	for _, job := range gangs {
+		t, why := p.tryGang(job)
+		if why != "" {
+			undo(trials)
+			restore()
+			p.sent = p.sent[:sent]
+			if len(gangs) > 1 {
+				clear(p.known) // may lack pods that the trials had evicted
+				why = fmt.Sprintf("gang %s of its gang group: %s", job.UID, why)
+			}
+			return why
+		}
+		if t != nil {
+			trials = append(trials, t)
+			evicted += len(t.evicted)
+		}
+	}
+	if evicted == 0 {
+		undo(trials)
+		restore()
+		return ""
+	}
+	for _, t := range trials {
+		t.commit()
+	}
+	return ""
+}
+
+// undo undoes the trials, the last one first.
+func undo(trials []*trial) {
+	for _, t := range slices.Backward(trials) {
+		t.undo()
+	}
+}
+
+// keepFitErrors returns a function that restores the gangs' current reasons why they do not fit.
+func keepFitErrors(gangs []*api.JobInfo) (restore func()) {
+	errors, texts := map[*api.JobInfo]map[api.TaskID]*api.FitErrors{}, map[*api.JobInfo]string{}
+	for _, job := range gangs {
+		errors[job], texts[job] = maps.Clone(job.NodesFitErrors), job.JobFitErrors
+	}
+	return func() {
+		for _, job := range gangs {
+			job.NodesFitErrors, job.JobFitErrors = errors[job], texts[job]
+		}
+	}
+}
+
+// tryGang evicts pods in the session for the gang's minimum, and places the gang's members. It returns a trial that is still
+// to be committed or undone; nil if the gang lacks no members with requests. why is the reason if no pods can be evicted
+// for the gang.
+func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
+	p.ssn.SetCurrentJob(job.UID)
+	p.ssn.Placements.Preemptor = job.UID
 	pending := state.NewPendingTasks(p.run.Progress, job)
-	switch gangs, all := framework.Companions(p.ssn.Jobs, p.ssn.Placements.GangGroup(job)); {
+	switch {
 	case pending.Empty() || len(job.TaskStatusIndex[api.Pipelined]) > 0:
-		return noneNeeded // the other members request nothing, or wait for resources already
-	case gangs != nil || !all:
-		return "the gang is in a gang group"
+		return nil, "" // the other members request nothing, or wait for resources already
 	case p.ssn.Pauses != nil && p.ssn.Pauses.Paused(job):
-		return "the gang may be placed on idle resources only, for now"
-	}
-	if neverPreempts(job) {
-		return "preemptionPolicy of its pods is Never"
-	}
-	if err := p.run.Finder.PrePredicate(pending.First()); err != nil { // may be the turn of other gangs (plugin evictionbackoff)
-		return err.Error()
+		return nil, "the gang may be placed on idle resources only, for now"
+	case neverPreempts(job):
+		return nil, "preemptionPolicy of its pods is Never"
 	}
 	defer p.run.Finder.ForgetJob()
 	defer p.run.Progress.Forget(job)
 	r, err := p.newAttempt(job, pending)
 	if err != nil {
-		return err.Error()
+		return nil, err.Error()
 	}
 	d, err := r.DemandOf()
 	if err != nil {
-		return err.Error()
+		return nil, err.Error()
 	}
 	key := p.demandKey(r, d)
-	if known := p.refused[key]; known != "" {
-		return known
+	if known := p.memory.asked[key]; known != "" {
+		return nil, known
 	}
-	why = newPlanner(p, r, d).plan()
-	if why != "" && why != noneNeeded && key != "" {
-		p.refused[key] = why
+	if err := p.run.Finder.PrePredicate(pending.First()); err != nil { // may be the turn of other gangs (plugin evictionbackoff)
+		return nil, err.Error()
 	}
-	return why
+	keeps := key != "" && len(p.together) == 1 // other gangs of its group may hold resources only for now
+	var fingerprint uint64
+	if keeps {
+		if fingerprint = p.fingerprint(r); fingerprint != 0 {
+			why = p.memory.lookup(fingerprint)
+		}
+	}
+	if why == "" {
+		planner := newPlanner(p, r, d)
+		var plans []*plan
+		if plans, why = planner.plans(); why == "" {
+			t, why = planner.tryPlans(plans)
+		} else if fingerprint != 0 {
+			p.memory.refused[fingerprint] = why
+		}
+	}
+	if why != "" && keeps {
+		p.memory.asked[key] = why
+	}
+	return t, why
 }
 
 // newAttempt returns an attempt to place the pending tasks on idle resources and those being released.

@@ -34,29 +34,27 @@ type trial struct {
 	placings int
 }
 
-// try evicts the plan's units and places the members. If it succeeds, it puts back the units that are not needed after
-// all, and sends the evictions. Otherwise, and if the members fit without evictions, the session is as before. refused
-// are the nodes of the place that have room, but that plugins refuse.
-func (s *planner) try(p *plan) (refused map[int32]bool, ok bool) {
-	t := &trial{planner: s, evicted: map[*unit]*vcframework.Statement{}}
+// try evicts the plan's units and places the members. Then it puts back the units that are not needed after all. If the
+// members do not fit, it returns nil, and the session is as before. refused are then the nodes of the place that have room,
+// but that plugins refuse.
+func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
+	t = &trial{planner: s, evicted: map[*unit]*vcframework.Statement{}}
 	for _, u := range p.units {
 		t.evict(u)
 	}
 	if !t.place() {
 		refused = s.refusing(p.place)
 		t.undo()
-		return refused, false
+		return nil, refused
 	}
-	if len(p.units) == 0 {
+	if !t.putBack() {
 		t.undo()
-		return nil, true
+		return nil, nil
 	}
-	if !t.putBack() || len(t.evicted) == 0 {
-		t.undo()
-		return nil, false
+	for u := range t.evicted {
+		t.sent = append(t.sent, u.tasks...)
 	}
-	t.commit()
-	return nil, true
+	return t, nil
 }
 
 func (t *trial) evict(u *unit) {
@@ -192,6 +190,8 @@ func (t *trial) hasRoomFor(u *unit) bool {
 // commit sends the evictions. The members stay pipelined until the session ends, and are placed first in later sessions
 // (plugin evictionbackoff).
 func (t *trial) commit() {
+	job := t.attempt.Job
+	t.ssn.Placements.Preemptor = job.UID
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = true
 	}
@@ -199,12 +199,14 @@ func (t *trial) commit() {
 	for _, u := range t.order {
 		if stmt := t.evicted[u]; stmt != nil {
 			stmt.Commit()
-			delete(t.evicted, u)
-			t.sent = append(t.sent, u.tasks...)
+			delete(t.evicted, u) // order has units that were put back and evicted again more than once
 			victims += len(u.tasks)
 		}
 	}
-	klog.InfoS("Evicted pods for a gang", "podGroup", klog.KRef(t.attempt.Job.Namespace, t.attempt.Job.Name), "pods", victims)
+	if victims == 0 { // another gang of its gang group needs evictions
+		return
+	}
+	klog.InfoS("Evicted pods for a gang", "podGroup", klog.KRef(job.Namespace, job.Name), "pods", victims)
 	vcmetrics.UpdatePreemptionVictimsCount(victims)
 	vcmetrics.RegisterPreemptionAttempts()
 }

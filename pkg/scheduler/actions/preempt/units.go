@@ -66,7 +66,7 @@ func (p *preemption) units(preemptor *api.TaskInfo) []*unit {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
-		return u.tasks[0].Job == job.UID || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return task.Status != api.Running })
+		return p.together[u.tasks[0].Job] || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return task.Status != api.Running })
 	})
 }
 
