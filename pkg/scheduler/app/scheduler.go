@@ -84,6 +84,7 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictionbackoff.Spec())
 	s.registry.RegisterAction(preempt.New())
+	s.registry.RegisterAction(preempt.NewReclaim())
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial), allocate.WithAttemptLimit()))
 }
 

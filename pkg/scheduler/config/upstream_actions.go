@@ -26,18 +26,24 @@ func upstreamActions() []declaration {
 		{Name: "enqueue", Doc: "Admits pending jobs whose minimum has room."},
 		{Name: "allocate", Doc: "Places the tasks of admitted jobs.", Arguments: []argument{errorCache}},
 		{Name: "backfill", Doc: "Places tasks that request nothing.", Arguments: []argument{errorCache}},
-		{Name: preempt.Name, Doc: "Evicts tasks for more important ones of the same queue.", Arguments: []argument{
-			arg(preempt.WholeGangs, framework.Bool, "false", "Whether this project's action runs instead of upstream's: it makes room for a whole gang at once. See [preemption](preemption.md). The arguments below, except `disruption`, are then not used.", nil),
-			{Argument: framework.Argument{Name: preempt.Disruption, Type: framework.String, Default: preempt.DisruptGang, Enum: []string{preempt.DisruptGang, preempt.DisruptPod}, Doc: "With `wholeGangs`, what is evicted of a gang that would fall below its minimum: all its pods, or as few as needed."}},
+		{Name: preempt.Name, Doc: "Evicts tasks for more important ones of the same queue.", Arguments: append(wholeGangs(),
 			errorCache,
 			arg(vcpreempt.EnableTopologyAwarePreemptionKey, framework.Bool, "false", "Whether victims are chosen with spread and affinity constraints in view.", nil),
 			arg(vcpreempt.TopologyAwarePreemptWorkerNumKey, framework.Int, "16", "How many nodes are tried at once then; 1 or more.", is(integer(1, math.MaxInt))),
 			arg(vcpreempt.MinCandidateNodesPercentageKey, framework.Int, "10", "The least share of nodes to try, in percent.", percent),
 			arg(vcpreempt.MinCandidateNodesAbsoluteKey, framework.Int, "1", "The least number of nodes to try.", notNegative),
 			arg(vcpreempt.MaxCandidateNodesAbsoluteKey, framework.Int, "100", "The greatest number of nodes to try.", notNegative),
-		}},
-		{Name: "reclaim", Doc: "Evicts tasks of queues over their share for queues under theirs.", Arguments: []argument{errorCache}},
+		)},
+		{Name: preempt.ReclaimName, Doc: "Evicts tasks of queues over their share for queues under theirs.", Arguments: append(wholeGangs(), errorCache)},
 		{Name: "shuffle", Doc: "Evicts the victims that plugins such as `rescheduling` and `tdm` name."},
+	}
+}
+
+// wholeGangs returns the arguments of this project's actions preempt and reclaim.
+func wholeGangs() []argument {
+	return []argument{
+		arg(preempt.WholeGangs, framework.Bool, "false", "Whether this project's action runs instead of upstream's: it makes room for a whole gang at once. See [preemption](preemption.md). The arguments below, except `disruption`, are then not used.", nil),
+		{Argument: framework.Argument{Name: preempt.Disruption, Type: framework.String, Default: preempt.DisruptGang, Enum: []string{preempt.DisruptGang, preempt.DisruptPod}, Doc: "With `wholeGangs`, what is evicted of a gang that would fall below its minimum: all its pods, or as few as needed."}},
 	}
 }
 

@@ -222,6 +222,12 @@ func (b *QueueBuilder) Capability(capability Resources) *QueueBuilder {
 	return b
 }
 
+// Deserved sets the resources that the queue deserves.
+func (b *QueueBuilder) Deserved(deserved Resources) *QueueBuilder {
+	b.queue.Spec.Deserved = deserved.list()
+	return b
+}
+
 // Obj returns a copy of the queue; the builder can be used further.
 func (b *QueueBuilder) Obj() *v1beta1.Queue {
 	queue := b.queue.DeepCopy()

@@ -5,6 +5,7 @@ package preempt
 import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
@@ -13,12 +14,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Name is the action's name in volcano-scheduler.conf.
-const Name = "preempt"
-
-// The arguments of the action in volcano-scheduler.conf, beside those of upstream's action.
+// The names of the actions in volcano-scheduler.conf.
 const (
-	// WholeGangs selects this action instead of upstream's.
+	Name        = "preempt"
+	ReclaimName = "reclaim"
+)
+
+// The arguments of both actions in volcano-scheduler.conf, beside those of upstream's actions.
+const (
+	// WholeGangs selects this project's action instead of upstream's.
 	WholeGangs = "wholeGangs"
 	// Disruption is DisruptGang or DisruptPod.
 	Disruption = "disruption"
@@ -31,8 +35,10 @@ const (
 	DisruptPod = "pod"
 )
 
-// Action evicts pods for whole gangs if the configuration says so (WholeGangs). Otherwise it runs upstream's action.
+// Action evicts pods for whole gangs if the configuration says so (WholeGangs). Otherwise it runs upstream's action of the
+// same name.
 type Action struct {
+	name         string
 	upstream     vcframework.Action
 	defaults     *options.ServerOption
 	crossSession *crosssession.Cache
@@ -41,17 +47,22 @@ type Action struct {
 
 var _ framework.Action = (*Action)(nil)
 
-// New returns the action.
-func New() *Action {
-	return &Action{upstream: vcpreempt.New(), defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
+// New returns action preempt, which evicts pods of a queue for gangs of higher priority in the same queue.
+func New() *Action { return newAction(Name, vcpreempt.New()) }
+
+// NewReclaim returns action reclaim, which evicts pods of queues that use more than their share for gangs of other queues.
+func NewReclaim() *Action { return newAction(ReclaimName, vcreclaim.New()) }
+
+func newAction(name string, upstream vcframework.Action) *Action {
+	return &Action{name: name, upstream: upstream, defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
 }
 
 // Name implements framework.Action.
-func (*Action) Name() string { return Name }
+func (a *Action) Name() string { return a.name }
 
 // Execute implements framework.Action.
 func (a *Action) Execute(ssn *framework.Session) {
-	args := vcframework.GetArgOfActionFromConf(ssn.Configurations, Name)
+	args := vcframework.GetArgOfActionFromConf(ssn.Configurations, a.name)
 	whole, disruption := false, DisruptGang
 	args.GetBool(&whole, WholeGangs)
 	args.GetString(&disruption, Disruption)
@@ -67,9 +78,6 @@ func (a *Action) Execute(ssn *framework.Session) {
 	run := state.NewRun(ssn, a.crossSession, a.defaults, func(string) {})
 	run.PipelineOnly = true
 	a.memory.beginSession()
-	p := &preemption{
-		ssn: ssn, run: run, podByPod: disruption == DisruptPod, judgedByPriority: judgedByPriority(ssn),
-		known: map[unitsKey][]*unit{}, memory: &a.memory,
-	}
+	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, disruption == DisruptPod)}
 	p.makeRoomForAll(gangs)
 }

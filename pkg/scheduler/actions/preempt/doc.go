@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preempt is this project's preempt action. It evicts pods of a queue for starving gangs of the same queue, a
-// whole gang at a time.
+// Package preempt has this project's actions preempt and reclaim. Preempt evicts pods of a queue for starving gangs of the
+// same queue, reclaim pods of other queues (candidates). Both make room for a whole gang or gang group at a time.
 //
 // For each starving gang, in the plugins' order:
 //
-//  1. The plugins say which running pods may be evicted (Preemptable). Pods that a gang's minimum needs are evicted
+//  1. The plugins say which running pods may be evicted (Preemptable, Reclaimable). Pods that a gang's minimum needs are evicted
 //     together or not at all (unit).
 //  2. For each place where the gang may be placed, arithmetic on resources chooses the cheapest units that make room for
 //     the gang (planner.planFor).

@@ -76,7 +76,7 @@ func (p *preemption) hashVictims(queue api.QueueID) (sum uint64) {
 		subGroups               bool
 	}
 	seed := p.run.CrossSession.Seed
-	for _, job := range p.jobsIn(queue) {
+	for _, job := range p.candidates.jobsFor(queue) {
 		of := minimum{job: job.UID, needed: job.MinAvailable, priority: job.Priority, ready: job.ReadyTaskNum(), subGroups: job.ContainsSubJobPolicy()}
 		sum += maphash.Comparable(seed, of)
 		for role, needed := range job.TaskMinAvailable {

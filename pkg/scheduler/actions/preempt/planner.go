@@ -29,13 +29,16 @@ type planner struct {
 	*preemption
 	attempt *state.Attempt
 	demand  *state.Demand
-	units   []*unit
+	// asker stands for the gang when plugins are asked which pods may be evicted.
+	asker *api.TaskInfo
+	units []*unit
 	// trials and checks count the work for the gang (maxPlans, maxChecks).
 	trials, checks int
 }
 
 func newPlanner(p *preemption, r *state.Attempt, d *state.Demand) *planner {
-	return &planner{preemption: p, attempt: r, demand: d, units: p.units(r.Pending.First())}
+	asker := p.candidates.askerOf(r.Pending, d.Needed)
+	return &planner{preemption: p, attempt: r, demand: d, asker: asker, units: p.units(asker)}
 }
 
 // plans returns a plan for each place that has room for the gang by arithmetic, the cheapest first. why is the reason if
@@ -129,7 +132,7 @@ func (s *planner) allIn(where place) (all []*unit, victims int) {
 // kept returns the units that plugins do not allow to evict together with the others, and with the pods that were evicted
 // for other gangs in this session. An example is two pods under a PodDisruptionBudget that allows one disruption.
 func (s *planner) kept(units []*unit) map[*unit]bool {
-	if s.judgedByPriority {
+	if s.candidates.alike && s.candidates.action == Name {
 		return nil
 	}
 	var tasks []*api.TaskInfo
@@ -140,7 +143,7 @@ func (s *planner) kept(units []*unit) map[*unit]bool {
 		tasks = append(tasks, u.tasks...)
 	}
 	allowed := map[api.TaskID]bool{}
-	for _, task := range s.ssn.Preemptable(s.attempt.Pending.First(), tasks) {
+	for _, task := range s.candidates.allowed(s.asker, tasks) {
 		allowed[task.UID] = true
 	}
 	kept := map[*unit]bool{}

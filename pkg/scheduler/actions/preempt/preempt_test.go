@@ -61,6 +61,7 @@ type gang struct {
 	age time.Duration
 	// never reports whether the pods must not preempt.
 	never bool
+	queue string
 	pod   func(*schedtest.PodBuilder)
 }
 
@@ -74,6 +75,9 @@ func world(nodes map[string]string, gangs ...gang) sessiontest.ClusterSpec {
 		class := fmt.Sprintf("p%d", g.priority)
 		priorities[g.priority] = true
 		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(g.name).MinMember(int32(g.min)).PriorityClass(class).Obj())
+		if g.queue != "" {
+			w.PodGroups[len(w.PodGroups)-1].Spec.Queue = g.queue
+		}
 		for i := range len(g.on) + g.pending {
 			pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%d", g.name, i)).Group(g.name).Priority(g.priority).Req(schedtest.Resources{"cpu": g.cpu})
 			if g.pod != nil {
@@ -117,7 +121,12 @@ type cluster struct {
 
 // newCluster returns a cluster with the configuration.
 func newCluster(w sessiontest.ClusterSpec, conf string) *cluster {
-	c := &cluster{Cluster: sessiontest.New(w), action: New()}
+	return newClusterOf(w, conf, New())
+}
+
+// newClusterOf returns a cluster in whose sessions allocate and then the action run.
+func newClusterOf(w sessiontest.ClusterSpec, conf string, action *Action) *cluster {
+	c := &cluster{Cluster: sessiontest.New(w), action: action}
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
@@ -125,7 +134,7 @@ func newCluster(w sessiontest.ClusterSpec, conf string) *cluster {
 	registry.RegisterAction(allocate.New())
 	registry.RegisterAction(c.action)
 	c.scheduler = c.Scheduler(registry, conf)
-	for _, name := range []string{"allocate", Name} {
+	for _, name := range []string{"allocate", action.Name()} {
 		action, _ := vcframework.GetAction(name)
 		c.actions = append(c.actions, action)
 	}

@@ -19,17 +19,10 @@ import (
 
 // preemption is one run of the action on a session.
 type preemption struct {
-	ssn *framework.Session
-	run *state.Run
-	// podByPod reports whether single pods of a gang may be evicted that the gang's minimum needs.
-	podByPod bool
-	// jobs are, for each queue, the jobs with running pods; nil before the first use.
-	jobs map[api.QueueID][]*api.JobInfo
-	// judgedByPriority reports whether the plugins that choose victims look at nothing but the priority of the gang for
-	// which pods are evicted. known are then the pods that may be evicted, for all gangs of a queue and priority.
-	judgedByPriority bool
-	known            map[unitsKey][]*unit
-	memory           *memory
+	ssn        *framework.Session
+	run        *state.Run
+	candidates *candidates
+	memory     *memory
 	// sent are the pods that were evicted in this session, also in trials that are still to be committed or undone.
 	sent []*api.TaskInfo
 	// together are the gang that is tried now and the other gangs of its gang group, which are no victims.
@@ -124,7 +117,7 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 			restore()
 			p.sent = p.sent[:sent]
 			if len(gangs) > 1 {
-				clear(p.known) // may lack pods that the trials had evicted
+				clear(p.candidates.known) // may lack pods that the trials had evicted
 				why = fmt.Sprintf("gang %s of its gang group: %s", job.UID, why)
 			}
 			return why
@@ -190,6 +183,9 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	if err != nil {
 		return nil, err.Error()
 	}
+	if why := p.candidates.refuse(job, pending, d.Needed); why != "" {
+		return nil, why
+	}
 	key := p.demandKey(r, d)
 	if known := p.memory.asked[key]; known != "" {
 		return nil, known
@@ -199,7 +195,7 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	}
 	keeps := key != "" && len(p.together) == 1 // other gangs of its group may hold resources only for now
 	var fingerprint uint64
-	if keeps {
+	if keeps && p.candidates.action == Name { // what reclaim may evict also depends on the shares of queues
 		if fingerprint = p.fingerprint(r); fingerprint != 0 {
 			why = p.memory.lookup(fingerprint)
 		}
@@ -243,7 +239,7 @@ func neverPreempts(job *api.JobInfo) bool {
 // may decide by something else, or if the gang has members on nodes or a topology.
 func (p *preemption) demandKey(r *state.Attempt, d *state.Demand) string {
 	job := r.Job
-	if d.Unknown || r.Planner != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || p.run.Finder.ReadsAnything() || !p.judgedByPriority || p.run.Finder.PerJobBut(r.Pending.First(), chosenBy(r)) {
+	if d.Unknown || r.Planner != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || p.run.Finder.ReadsAnything() || !p.candidates.alike || p.run.Finder.PerJobBut(r.Pending.First(), chosenBy(r)) {
 		return ""
 	}
 	var key strings.Builder
@@ -268,47 +264,16 @@ func chosenBy(r *state.Attempt) string {
 	return r.Groups.Plugin
 }
 
-// judgedByPriority reports whether the plugins that choose victims look at nothing but the priority of the gang for which
-// pods are evicted.
-func judgedByPriority(ssn *framework.Session) bool {
-	for _, tier := range ssn.Tiers {
-		for _, plugin := range tier.Plugins {
-			if plugin.EnabledPreemptable != nil && *plugin.EnabledPreemptable && !choosesByPriority[plugin.Name] {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// choosesByPriority are plugins that choose victims by no property of the preemptor but its priority, or choose none. For
-// other plugins, the pods that may be evicted are asked for again for each gang.
-var choosesByPriority = map[string]bool{
-	"evictionbackoff": true, "transaction": true, "priority": true, "gang": true, "conformance": true, "predicates": true,
-	"nodeorder": true, "binpack": true, "overcommit": true, "proportion": true, "capacity": true, "network-topology-aware": true,
-	"ibcluster": true, "coscheduling": true, "volumebinding": true, "dynamicresources": true, "deviceshare": true, "bindpolicy": true,
-}
-
 // explain adds to the gang's pending reason why no pods are evicted for it.
 func (p *preemption) explain(job *api.JobInfo, why string) {
 	reason, known := p.ssn.PendingReason(job.UID)
 	if !known {
 		reason = framework.PendingReason{Reason: framework.NotEnoughResources, Message: "the gang does not fit"}
 	}
-	reason.Message += "; preemption cannot help: " + why
-	p.run.SetPendingReason(job, reason)
-}
-
-// jobsIn returns the queue's jobs with running pods, by UID.
-func (p *preemption) jobsIn(queue api.QueueID) []*api.JobInfo {
-	if p.jobs == nil {
-		p.jobs = map[api.QueueID][]*api.JobInfo{}
-		for _, uid := range slices.Sorted(maps.Keys(p.ssn.Jobs)) {
-			job := p.ssn.Jobs[uid]
-			if len(job.TaskStatusIndex[api.Running]) > 0 {
-				p.jobs[job.Queue] = append(p.jobs[job.Queue], job)
-			}
-		}
+	if p.candidates.action == ReclaimName {
+		reason.Message += "; reclaim cannot help: " + why
+	} else {
+		reason.Message += "; preemption cannot help: " + why
 	}
-	return p.jobs[queue]
+	p.run.SetPendingReason(job, reason)
 }

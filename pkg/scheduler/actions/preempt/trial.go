@@ -74,9 +74,9 @@ func (t *trial) evict(u *unit) {
 func (t *trial) reason(victim *api.TaskInfo) string {
 	job := t.attempt.Job
 	if victim.Namespace != job.Namespace {
-		return fmt.Sprintf("%s for a gang of another namespace (priority %d)", Name, job.Priority)
+		return fmt.Sprintf("%s for a gang of another namespace (priority %d)", t.candidates.action, job.Priority)
 	}
-	return fmt.Sprintf("%s for gang %s (priority %d)", Name, job.Name, job.Priority)
+	return fmt.Sprintf("%s for gang %s (priority %d)", t.candidates.action, job.Name, job.Priority)
 }
 
 // place places the members on resources that are idle or being released. It reports whether they suffice for the gang.

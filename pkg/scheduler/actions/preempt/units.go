@@ -23,9 +23,11 @@ type unit struct {
 	core  *unit
 }
 
-// cost is what an eviction costs, the dearest part first: the gangs that fall below their minimum, the highest priority
-// of a victim's gang, the running time of the victims in seconds, and their number.
+// cost is what an eviction costs, the dearest part first: the position of the victims' queue among the queues that lose pods
+// (candidates.others), the gangs that fall below their minimum, the highest priority of a victim's gang, the running time of
+// the victims in seconds, and their number.
 type cost struct {
+	queue    int
 	broken   int
 	priority int32
 	lost     float64
@@ -33,7 +35,7 @@ type cost struct {
 }
 
 func (c cost) compare(other cost) int {
-	return cmp.Or(cmp.Compare(c.broken, other.broken), cmp.Compare(c.priority, other.priority), cmp.Compare(c.lost, other.lost), cmp.Compare(c.pods, other.pods))
+	return cmp.Or(cmp.Compare(c.queue, other.queue), cmp.Compare(c.broken, other.broken), cmp.Compare(c.priority, other.priority), cmp.Compare(c.lost, other.lost), cmp.Compare(c.pods, other.pods))
 }
 
 // costOf returns what evicting all the units costs.
@@ -41,6 +43,7 @@ func costOf(units []*unit) cost {
 	var sum cost
 	sum.priority = math.MinInt32
 	for _, u := range units {
+		sum.queue = max(sum.queue, u.cost.queue)
 		sum.broken += u.cost.broken
 		sum.priority = max(sum.priority, u.cost.priority)
 		sum.lost += u.cost.lost
@@ -49,20 +52,26 @@ func costOf(units []*unit) cost {
 	return sum
 }
 
-// units returns the pods that may be evicted for the preemptor's gang, the cheapest first. The plugins decide for the
-// pods of each job together.
-func (p *preemption) units(preemptor *api.TaskInfo) []*unit {
-	job := p.ssn.Jobs[preemptor.Job]
-	key := unitsKey{job.Queue, job.Priority}
-	units, known := p.known[key]
+// units returns the pods that may be evicted for the asker's gang, the cheapest first. The plugins decide for the pods of
+// each job together.
+func (p *preemption) units(asker *api.TaskInfo) []*unit {
+	c, job := p.candidates, p.ssn.Jobs[asker.Job]
+	key := c.keyOf(job, asker)
+	units, known := c.known[key]
 	if !known {
-		now := p.run.Now()
-		for _, other := range p.jobsIn(job.Queue) {
-			units = append(units, p.unitsOf(other, preemptor, now)...)
+		now, queue, position := p.run.Now(), api.QueueID(""), 0
+		for _, other := range c.jobsFor(job.Queue) {
+			if other.Queue != queue {
+				queue, position = other.Queue, position+1
+			}
+			for _, u := range p.unitsOf(other, asker, now) {
+				u.cost.queue = position
+				units = append(units, u)
+			}
 		}
 		slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
-		if p.judgedByPriority {
-			p.known[key] = units
+		if c.alike {
+			c.known[key] = units
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
@@ -70,22 +79,16 @@ func (p *preemption) units(preemptor *api.TaskInfo) []*unit {
 	})
 }
 
-// unitsKey is what the pods that may be evicted for a gang depend on, if plugins look at nothing but its priority.
-type unitsKey struct {
-	queue    api.QueueID
-	priority int32
-}
-
 // unitsOf returns the pods of the job that may be evicted. Pods beyond the job's minimum are units of their own, the
 // youngest first. The others are one unit, if all of them may be evicted; or units of their own, if pods are evicted one
 // by one.
-func (p *preemption) unitsOf(job *api.JobInfo, preemptor *api.TaskInfo, now time.Time) []*unit {
+func (p *preemption) unitsOf(job *api.JobInfo, asker *api.TaskInfo, now time.Time) []*unit {
 	running, allocated := p.running(job, now)
 	if len(running) == 0 {
 		return nil
 	}
 	allowed := map[api.TaskID]bool{}
-	for _, task := range p.ssn.Preemptable(preemptor, running) {
+	for _, task := range p.candidates.allowed(asker, running) {
 		allowed[task.UID] = true
 	}
 	var units []*unit
@@ -102,7 +105,7 @@ func (p *preemption) unitsOf(job *api.JobInfo, preemptor *api.TaskInfo, now time
 		}
 	}
 	switch {
-	case p.podByPod || job.MinAvailable <= 1:
+	case p.candidates.podByPod || job.MinAvailable <= 1:
 		for _, task := range core {
 			units = append(units, p.newUnit(job, true, now, task))
 		}

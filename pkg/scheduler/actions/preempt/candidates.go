@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preempt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
+	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// candidates are the pods that the action may evict: of the gang's own queue (preempt), or of other queues (reclaim).
+type candidates struct {
+	ssn    *framework.Session
+	action string
+	// podByPod reports whether single pods of a gang may be evicted that the gang's minimum needs.
+	podByPod bool
+	// jobs are, for each queue, the jobs with running pods; nil before the first use.
+	jobs map[api.QueueID][]*api.JobInfo
+	// alike reports whether the plugins that choose victims look at nothing of the gang for which pods are evicted but what
+	// candidatesKey has. known are then the units, for all gangs of a key. For reclaim they may be too many: what plugins
+	// allow to evict falls with each eviction, and they are asked again about all pods of a plan (planner.kept).
+	alike bool
+	known map[candidatesKey][]*unit
+	// shares are the plugins that know the shares of queues, as a tier of their own.
+	shares []conf.Tier
+}
+
+// candidatesKey is what the pods that may be evicted for a gang depend on, and their order. For reclaim, resources are the
+// names of the resources that the gang requests, and queues the other queues in the order in which they lose pods.
+type candidatesKey struct {
+	queue             api.QueueID
+	priority          int32
+	resources, queues string
+}
+
+func newCandidates(ssn *framework.Session, action string, podByPod bool) *candidates {
+	c := &candidates{ssn: ssn, action: action, podByPod: podByPod, alike: true, known: map[candidatesKey][]*unit{}}
+	var shares []conf.PluginOption
+	for _, tier := range ssn.Tiers {
+		for _, plugin := range tier.Plugins {
+			if votes := c.voteOf(&plugin); votes == nil || !*votes {
+				continue
+			}
+			c.alike = c.alike && alike[plugin.Name]
+			if plugin.Name == capacity.PluginName || plugin.Name == proportion.PluginName {
+				shares = append(shares, plugin)
+			}
+		}
+	}
+	if action == ReclaimName && len(shares) > 0 {
+		c.shares = []conf.Tier{{Plugins: shares}}
+	}
+	return c
+}
+
+// voteOf returns the option that lets the plugin choose victims of the action.
+func (c *candidates) voteOf(plugin *conf.PluginOption) *bool {
+	if c.action == Name {
+		return plugin.EnabledPreemptable
+	}
+	return plugin.EnabledReclaimable
+}
+
+// alike are plugins that choose the same victims for all gangs of a candidatesKey, or choose none. For other plugins, the
+// pods that may be evicted are asked for again for each gang.
+var alike = map[string]bool{
+	"evictionbackoff": true, "transaction": true, "priority": true, "gang": true, "conformance": true, "predicates": true,
+	"nodeorder": true, "binpack": true, "overcommit": true, "proportion": true, "capacity": true, "network-topology-aware": true,
+	"ibcluster": true, "coscheduling": true, "volumebinding": true, "dynamicresources": true, "deviceshare": true, "bindpolicy": true,
+}
+
+func (c *candidates) keyOf(job *api.JobInfo, asker *api.TaskInfo) candidatesKey {
+	key := candidatesKey{queue: job.Queue, priority: job.Priority}
+	if c.action == ReclaimName {
+		key.resources, key.queues = fmt.Sprint(asker.Resreq.ResourceNames()), fmt.Sprint(c.others(job.Queue))
+	}
+	return key
+}
+
+// askerOf returns a task that stands for the gang. For reclaim it requests what the first of the gang's pending tasks
+// request together that its minimum needs, because queues have a share for the gang as a whole.
+func (c *candidates) askerOf(pending *state.Pending, needed int) *api.TaskInfo {
+	first := pending.First()
+	if c.action == Name {
+		return first
+	}
+	asker := *first
+	asker.Resreq, asker.InitResreq = api.EmptyResource(), api.EmptyResource()
+	for _, subJob := range pending.SubJobs {
+		for _, task := range pending.Tasks[subJob.UID] {
+			if needed == 0 {
+				return &asker
+			}
+			asker.Resreq.Add(task.Resreq)
+			asker.InitResreq.Add(task.InitResreq)
+			needed--
+		}
+	}
+	return &asker
+}
+
+// refuse returns why no pods may be evicted for the gang, whichever they are; empty if some may.
+func (c *candidates) refuse(job *api.JobInfo, pending *state.Pending, needed int) string {
+	if c.action == Name {
+		return ""
+	}
+	queue := c.ssn.Queues[job.Queue]
+	if c.ssn.Overused(queue) || !c.ssn.Preemptive(queue, c.askerOf(pending, needed)) {
+		return fmt.Sprintf("queue %s would use more than its share", queue.Name)
+	}
+	return ""
+}
+
+// allowed returns those of the tasks that the plugins allow to evict together. Once plugins of one tier have chosen victims,
+// upstream does not ask those of later tiers. The plugins that know the shares of queues are asked in any case. Otherwise
+// reclaim could take from a queue what it deserves, and the queue would reclaim it in turn.
+func (c *candidates) allowed(asker *api.TaskInfo, tasks []*api.TaskInfo) []*api.TaskInfo {
+	if c.action == Name {
+		return c.ssn.Preemptable(asker, tasks)
+	}
+	tasks = c.ssn.Reclaimable(asker, tasks)
+	if c.shares != nil {
+		c.ssn.WithTiers(c.shares, func() { tasks = c.ssn.Reclaimable(asker, tasks) })
+	}
+	return tasks
+}
+
+// jobsFor returns the jobs with running pods that may be evicted for gangs of the queue. For reclaim, jobs of a queue that
+// loses pods first come first. Jobs of one queue are in the order of their UIDs.
+func (c *candidates) jobsFor(queue api.QueueID) (jobs []*api.JobInfo) {
+	if c.action == Name {
+		return c.jobsIn()[queue]
+	}
+	for _, other := range c.others(queue) {
+		jobs = append(jobs, c.jobsIn()[other]...)
+	}
+	return jobs
+}
+
+// others returns the reclaimable queues with running pods other than the given one, in the order in which they lose pods for
+// it by the plugins.
+func (c *candidates) others(queue api.QueueID) []api.QueueID {
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(c.jobsIn())), func(other api.QueueID) bool {
+		of := c.ssn.Queues[other]
+		return other == queue || of == nil || !of.Reclaimable()
+	})
+	before := state.ByOrder[*api.QueueInfo](func(l, r any) bool { return c.ssn.VictimQueueOrderFn(l, r, c.ssn.Queues[queue]) })
+	slices.SortStableFunc(others, func(l, r api.QueueID) int { return before(c.ssn.Queues[l], c.ssn.Queues[r]) })
+	return others
+}
+
+// jobsIn returns the jobs with running pods by queue, in the order of their UIDs.
+func (c *candidates) jobsIn() map[api.QueueID][]*api.JobInfo {
+	if c.jobs == nil {
+		c.jobs = map[api.QueueID][]*api.JobInfo{}
+		for _, uid := range slices.Sorted(maps.Keys(c.ssn.Jobs)) {
+			job := c.ssn.Jobs[uid]
+			if len(job.TaskStatusIndex[api.Running]) > 0 {
+				c.jobs[job.Queue] = append(c.jobs[job.Queue], job)
+			}
+		}
+	}
+	return c.jobs
+}

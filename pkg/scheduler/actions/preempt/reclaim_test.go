@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preempt
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+const reclaimTiers = `
+actions: allocate, reclaim
+configurations:
+- name: reclaim
+  arguments: {wholeGangs: true}
+tiers:
+- plugins:
+  - name: evictionbackoff
+- plugins:
+  - name: priority
+  - name: gang
+    enableReclaimable: false
+  - name: conformance
+- plugins:
+  - name: ibcluster
+  - name: predicates
+  - name: coscheduling
+  - name: capacity
+  - name: nodeorder
+`
+
+// deserving returns a queue that deserves the cpu.
+func deserving(name, cpu string) *v1beta1.Queue {
+	return schedtest.MakeQueue().Name(name).Deserved(schedtest.Resources{"cpu": cpu}).Obj()
+}
+
+func TestReclaim(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		conf      string
+		queues    []*v1beta1.Queue
+		gangs     []gang
+		evicted   []string
+		pipelined int
+		reason    string
+	}{{
+		name:   "a gang is evicted whole from a queue that uses more than it deserves",
+		queues: []*v1beta1.Queue{deserving("a", "8"), deserving("b", "8")},
+		gangs: []gang{
+			{name: "older", queue: "a", min: 2, cpu: "4", on: []string{"n0", "n1"}, age: 2},
+			{name: "younger", queue: "a", min: 2, cpu: "4", on: []string{"n2", "n3"}, age: 1},
+			{name: "new", queue: "b", min: 2, cpu: "4", pending: 2},
+		},
+		evicted: []string{"younger-0", "younger-1"}, pipelined: 2,
+	}, {
+		name:   "idle resources beside the victims are used",
+		queues: []*v1beta1.Queue{deserving("a", "8"), deserving("b", "8")},
+		gangs: []gang{
+			{name: "old", queue: "a", min: 0, cpu: "4", on: each(3)},
+			{name: "new", queue: "b", min: 2, cpu: "4", pending: 2},
+		},
+		evicted: []string{"old-0"}, pipelined: 2,
+	}, {
+		name:   "the queue that is furthest beyond its share loses first, whatever its priorities",
+		queues: []*v1beta1.Queue{deserving("a", "4"), deserving("b", "4"), deserving("c", "2")},
+		gangs: []gang{
+			{name: "more", queue: "a", min: 0, priority: 9, cpu: "4", on: each(3)},
+			{name: "less", queue: "c", min: 0, priority: 1, cpu: "4", on: []string{"n3"}},
+			{name: "new", queue: "b", min: 1, cpu: "4", pending: 1},
+		},
+		evicted: []string{"more-0"}, pipelined: 1,
+	}, {
+		name:   "a queue keeps what it deserves, though each of its gangs might go alone",
+		queues: []*v1beta1.Queue{deserving("a", "8"), deserving("b", "12")},
+		gangs: []gang{
+			{name: "one", queue: "a", min: 2, cpu: "4", on: []string{"n0", "n1"}},
+			{name: "two", queue: "a", min: 2, cpu: "4", on: []string{"n2", "n3"}},
+			{name: "new", queue: "b", min: 3, cpu: "4", pending: 3},
+		},
+		reason: "reclaim cannot help: the members do not fit even without the pods that may be evicted",
+	}, {
+		name:   "a gang that would use more than its queue deserves gets nothing",
+		queues: []*v1beta1.Queue{deserving("a", "4"), deserving("b", "8")},
+		gangs: []gang{
+			{name: "old", queue: "a", min: 0, cpu: "4", on: each(4)},
+			{name: "new", queue: "b", min: 3, cpu: "4", pending: 3},
+		},
+		reason: "reclaim cannot help: queue b would use more than its share",
+	}, {
+		name:   "a queue that is not reclaimable loses nothing",
+		queues: []*v1beta1.Queue{notReclaimable(deserving("a", "4")), deserving("b", "8")},
+		gangs: []gang{
+			{name: "old", queue: "a", min: 0, cpu: "4", on: each(4)},
+			{name: "new", queue: "b", min: 2, cpu: "4", pending: 2},
+		},
+		reason: "reclaim cannot help: no pods may be evicted for the gang",
+	}, {
+		name:   "pods of the gang's own queue are no victims",
+		queues: []*v1beta1.Queue{deserving("a", "16")},
+		gangs: []gang{
+			{name: "old", queue: "a", min: 0, cpu: "4", on: each(3)},
+			{name: "held", queue: "a", min: 0, cpu: "1", on: []string{"n3"}},
+			{name: "new", queue: "a", min: 1, cpu: "4", pending: 1},
+		},
+		reason: "reclaim cannot help",
+	}, {
+		name:   "plugin gang lets only pods beyond a minimum go",
+		conf:   strings.Replace(reclaimTiers, "    enableReclaimable: false\n", "", 1),
+		queues: []*v1beta1.Queue{deserving("a", "4"), deserving("b", "12")},
+		gangs: []gang{
+			{name: "old", queue: "a", min: 2, cpu: "4", on: each(4)},
+			{name: "new", queue: "b", min: 2, cpu: "4", pending: 2},
+		},
+		evicted: []string{"old-0", "old-1"}, pipelined: 2,
+	}, {
+		name:   "plugin proportion says what a queue's share is",
+		conf:   strings.Replace(reclaimTiers, "name: capacity", "name: proportion", 1),
+		queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("a").Weight(1).Obj(), schedtest.MakeQueue().Name("b").Weight(1).Obj()},
+		gangs: []gang{
+			{name: "one", queue: "a", min: 2, cpu: "4", on: []string{"n0", "n1"}},
+			{name: "two", queue: "a", min: 2, cpu: "4", on: []string{"n2", "n3"}},
+			{name: "new", queue: "b", min: 2, cpu: "4", pending: 2},
+		},
+		evicted: []string{"one-0", "one-1"}, pipelined: 2,
+	}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := world(nodesOf(4, "4"), c.gangs...)
+			w.Queues = c.queues
+			conf := c.conf
+			if conf == "" {
+				conf = reclaimTiers
+			}
+			cl := newClusterOf(w, conf, NewReclaim())
+			defer cl.close()
+			got := cl.session()
+			if !slices.Equal(got.evicted, c.evicted) || len(got.pipelined) != c.pipelined {
+				t.Errorf("evicted %v, want %v; members wait for released resources on %v, want %d; reason: %s", got.evicted, c.evicted, got.pipelined, c.pipelined, got.reasons["new"])
+			}
+			if !strings.Contains(got.reasons["new"], c.reason) {
+				t.Errorf("gang new waits because of %q, want %q", got.reasons["new"], c.reason)
+			}
+		})
+	}
+}
+
+func notReclaimable(queue *v1beta1.Queue) *v1beta1.Queue {
+	no := false
+	queue.Spec.Reclaimable = &no
+	return queue
+}
+
+// TestReclaimComesToRest checks queues that may take resources from each other: two gangs of queue b reclaim what b deserves
+// from queue a, whose victims then wait. Nothing is evicted after that, although no plugin pauses evictions.
+func TestReclaimComesToRest(t *testing.T) {
+	noPauses := strings.Replace(reclaimTiers, "- plugins:\n  - name: evictionbackoff\n", "", 1)
+	for name, conf := range map[string]string{"capacity": noPauses, "proportion": strings.Replace(noPauses, "name: capacity", "name: proportion", 1)} {
+		t.Run(name, func(t *testing.T) {
+			w := world(nodesOf(8, "4"),
+				gang{name: "a1", queue: "a", min: 2, cpu: "4", on: []string{"n0", "n1"}},
+				gang{name: "a2", queue: "a", min: 2, cpu: "4", on: []string{"n2", "n3"}},
+				gang{name: "a3", queue: "a", min: 2, cpu: "4", on: []string{"n4", "n5"}},
+				gang{name: "a4", queue: "a", min: 2, cpu: "4", on: []string{"n6", "n7"}},
+				gang{name: "b1", queue: "b", min: 2, cpu: "4", pending: 2},
+				gang{name: "b2", queue: "b", min: 2, cpu: "4", pending: 2},
+				gang{name: "b3", queue: "b", min: 2, cpu: "4", pending: 2})
+			w.Queues = []*v1beta1.Queue{deserving("a", "16"), deserving("b", "16")}
+			cl := newClusterOf(w, conf, NewReclaim())
+			defer cl.close()
+			evicted, last := 0, 0
+			for session := 1; session < last+5; session++ {
+				ssn := cl.scheduler.Open()
+				ssn.Run(cl.actions...)
+				ssn.Close()
+				evicts := ssn.Evicts()
+				if len(evicts)+len(ssn.Binds()) > 0 {
+					last = session
+				}
+				evicted += len(evicts)
+				for i, pod := range w.Pods {
+					w.Pods[i] = after(pod, slices.Contains(evicts, schedtest.Namespace+"/"+pod.Name), ssn.Binds()[schedtest.Namespace+"/"+pod.Name])
+				}
+				cl.Load(w)
+				if session > 30 {
+					t.Fatalf("no rest after 30 sessions, with %d evictions", evicted)
+				}
+			}
+			if evicted != 4 {
+				t.Errorf("%d pods were evicted until rest, want 4", evicted)
+			}
+		})
+	}
+}
+
+// after returns the pod after a session: created again if it was evicted, running if it was bound to a node.
+func after(pod *v1.Pod, evicted bool, node string) *v1.Pod {
+	pod = pod.DeepCopy()
+	switch {
+	case evicted:
+		pod.Name += "x"
+		pod.UID = types.UID(pod.Name)
+		pod.Spec.NodeName, pod.Status = "", v1.PodStatus{Phase: v1.PodPending}
+	case node != "":
+		pod.Spec.NodeName, pod.Status.Phase = node, v1.PodRunning
+	}
+	return pod
+}
