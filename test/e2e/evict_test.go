@@ -73,8 +73,8 @@ var _ = Describe("Upstream's actions", func() {
 		Expect(w.bound(low)).To(Equal(2))
 	})
 
-	It("reclaim: a queue gets back what it deserves", func(ctx SpecContext) {
-		w := newTestEnv(ctx, "reclaim", 1, "4")
+	DescribeTable("reclaim: a queue gets back what it deserves", func(ctx SpecContext, name, configurations string) {
+		w := newTestEnv(ctx, name, 1, "4")
 		lender, owner := w.name+"-lender", w.name+"-owner"
 		for _, name := range []string{lender, owner} {
 			queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.QueueSpec{Weight: 1}}
@@ -91,7 +91,7 @@ var _ = Describe("Upstream's actions", func() {
 				return queue.Status.State, nil
 			}).Should(Equal(v1beta1.QueueStateOpen))
 		}
-		w.start(ctx, w.confWith("enqueue, allocate, reclaim, backfill", "", "first"))
+		w.start(ctx, w.confWith("enqueue, allocate, reclaim, backfill", "", "first")+configurations)
 		borrowed := gang{name: "borrowed", size: 4, min: 1, queue: lender}
 		w.submit(ctx, borrowed)
 		w.eventuallyBound(borrowed, 4)
@@ -101,5 +101,8 @@ var _ = Describe("Upstream's actions", func() {
 		w.eventuallyBound(own, 2)
 		w.eventuallyRunning(own)
 		Expect(w.bound(borrowed)).To(Equal(2))
-	})
+	},
+		Entry("by upstream's action", "reclaim", ""),
+		Entry("by this project's action", "reclaim-gangs", "configurations:\n- name: reclaim\n  arguments: {wholeGangs: true}\n"),
+	)
 })

@@ -42,8 +42,9 @@ func upstreamActions() []declaration {
 // wholeGangs returns the arguments of this project's actions preempt and reclaim.
 func wholeGangs() []argument {
 	return []argument{
-		arg(preempt.WholeGangs, framework.Bool, "false", "Whether this project's action runs instead of upstream's: it makes room for a whole gang at once. See [preemption](preemption.md). The arguments below, except `disruption`, are then not used.", nil),
+		arg(preempt.WholeGangs, framework.Bool, "false", "Whether this project's action runs instead of upstream's: it makes room for a whole gang at once. See [preemption](preemption.md). The arguments below, except `disruption` and `delay`, are then not used.", nil),
 		{Argument: framework.Argument{Name: preempt.Disruption, Type: framework.String, Default: preempt.DisruptGang, Enum: []string{preempt.DisruptGang, preempt.DisruptPod}, Doc: "With `wholeGangs`, what is evicted of a gang that would fall below its minimum: all its pods, or as few as needed."}},
+		arg(preempt.Delay, framework.Duration, "0s", "With `wholeGangs`, how long a pending pod waits at least before pods are evicted for its gang. Annotation `"+preempt.DelayAnnotation+"` of a PodGroup can only lengthen it.", is(durationFrom(0, "a duration"))),
 	}
 }
 

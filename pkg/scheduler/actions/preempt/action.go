@@ -3,6 +3,8 @@
 package preempt
 
 import (
+	"time"
+
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
@@ -26,6 +28,8 @@ const (
 	WholeGangs = "wholeGangs"
 	// Disruption is DisruptGang or DisruptPod.
 	Disruption = "disruption"
+	// Delay is how long a pending pod of a gang waits at least before pods are evicted for the gang (DelayAnnotation).
+	Delay = "delay"
 )
 
 const (
@@ -63,9 +67,10 @@ func (a *Action) Name() string { return a.name }
 // Execute implements framework.Action.
 func (a *Action) Execute(ssn *framework.Session) {
 	args := vcframework.GetArgOfActionFromConf(ssn.Configurations, a.name)
-	whole, disruption := false, DisruptGang
+	whole, disruption, wait := false, DisruptGang, "0s"
 	args.GetBool(&whole, WholeGangs)
 	args.GetString(&disruption, Disruption)
+	args.GetString(&wait, Delay)
 	if !whole {
 		a.upstream.Execute(ssn.Session)
 		return
@@ -78,6 +83,7 @@ func (a *Action) Execute(ssn *framework.Session) {
 	run := state.NewRun(ssn, a.crossSession, a.defaults, func(string) {})
 	run.PipelineOnly = true
 	a.memory.beginSession()
-	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, disruption == DisruptPod)}
+	delay, _ := time.ParseDuration(wait) // checked with the configuration
+	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, disruption == DisruptPod), delay: delay}
 	p.makeRoomForAll(gangs)
 }

@@ -60,9 +60,10 @@ type gang struct {
 	// age is how long the running pods have been running.
 	age time.Duration
 	// never reports whether the pods must not preempt.
-	never bool
-	queue string
-	pod   func(*schedtest.PodBuilder)
+	never       bool
+	queue       string
+	annotations map[string]string
+	pod         func(*schedtest.PodBuilder)
 }
 
 func world(nodes map[string]string, gangs ...gang) sessiontest.ClusterSpec {
@@ -75,6 +76,9 @@ func world(nodes map[string]string, gangs ...gang) sessiontest.ClusterSpec {
 		class := fmt.Sprintf("p%d", g.priority)
 		priorities[g.priority] = true
 		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(g.name).MinMember(int32(g.min)).PriorityClass(class).Obj())
+		if g.annotations != nil {
+			w.PodGroups[len(w.PodGroups)-1].Annotations = g.annotations
+		}
 		if g.queue != "" {
 			w.PodGroups[len(w.PodGroups)-1].Spec.Queue = g.queue
 		}
@@ -262,6 +266,57 @@ func TestVictims(t *testing.T) {
 			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
 		},
 		evicted: []string{"younger-0"},
+	}, {
+		name:  "work that was saved is not lost",
+		nodes: nodesOf(2, "4"),
+		gangs: []gang{
+			{name: "older", min: 1, priority: 1, cpu: "4", on: []string{"n0"}, age: time.Hour, annotations: map[string]string{CheckpointAnnotation: began.Add(-30 * time.Second).Format(time.RFC3339)}},
+			{name: "younger", min: 1, priority: 1, cpu: "4", on: []string{"n1"}, age: time.Minute},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
+		},
+		evicted: []string{"older-0"},
+	}, {
+		name:  "a time in the future says nothing about saved work",
+		nodes: nodesOf(2, "4"),
+		gangs: []gang{
+			{name: "older", min: 1, priority: 1, cpu: "4", on: []string{"n0"}, age: time.Hour, annotations: map[string]string{CheckpointAnnotation: began.Add(time.Hour).Format(time.RFC3339)}},
+			{name: "younger", min: 1, priority: 1, cpu: "4", on: []string{"n1"}, age: time.Minute, annotations: map[string]string{CheckpointAnnotation: "yesterday"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
+		},
+		evicted: []string{"younger-0"},
+	}, {
+		name:  "a gang may wait before others are evicted for it",
+		nodes: nodesOf(1, "4"),
+		gangs: []gang{
+			{name: "old", min: 1, priority: 1, cpu: "4", on: []string{"n0"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, annotations: map[string]string{DelayAnnotation: "1000000h"}},
+		},
+		reason: "no pods are evicted for the gang before 2",
+	}, {
+		name:      "a gang cannot shorten the delay of the configuration",
+		nodes:     nodesOf(1, "4"),
+		arguments: ", delay: 1000000h",
+		gangs: []gang{
+			{name: "old", min: 1, priority: 1, cpu: "4", on: []string{"n0"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, annotations: map[string]string{DelayAnnotation: "1s"}},
+		},
+		reason: "because of a delay of 1000000h0m0s",
+	}, {
+		name:  "pods are evicted once the delay has passed",
+		nodes: nodesOf(1, "4"),
+		gangs: []gang{
+			{name: "old", min: 1, priority: 1, cpu: "4", on: []string{"n0"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, annotations: map[string]string{DelayAnnotation: "1s"}},
+		},
+		evicted: []string{"old-0"},
+	}, {
+		name:  "a delay that is no duration is reported",
+		nodes: nodesOf(1, "4"),
+		gangs: []gang{
+			{name: "old", min: 1, priority: 1, cpu: "4", on: []string{"n0"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, annotations: map[string]string{DelayAnnotation: "soon"}},
+		},
+		reason: `annotation preemption.volcano-prebind.io/delay is "soon", want a duration such as 5m`,
 	}, {
 		name:  "pods that free nothing of use are not evicted",
 		nodes: map[string]string{"n0": "8", "n1": "4"},

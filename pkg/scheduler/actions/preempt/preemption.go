@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -22,7 +23,9 @@ type preemption struct {
 	ssn        *framework.Session
 	run        *state.Run
 	candidates *candidates
-	memory     *memory
+	// delay is how long a pending pod of a gang waits at least before pods are evicted for the gang.
+	delay  time.Duration
+	memory *memory
 	// sent are the pods that were evicted in this session, also in trials that are still to be committed or undone.
 	sent []*api.TaskInfo
 	// together are the gang that is tried now and the other gangs of its gang group, which are no victims.
@@ -172,6 +175,9 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 		return nil, "the gang may be placed on idle resources only, for now"
 	case neverPreempts(job):
 		return nil, "preemptionPolicy of its pods is Never"
+	}
+	if why := delayed(job, p.delay, p.run.Now()); why != "" {
+		return nil, why
 	}
 	defer p.run.Finder.ForgetJob()
 	defer p.run.Progress.Forget(job)

@@ -24,8 +24,8 @@ type unit struct {
 }
 
 // cost is what an eviction costs, the dearest part first: the position of the victims' queue among the queues that lose pods
-// (candidates.others), the gangs that fall below their minimum, the highest priority of a victim's gang, the running time of
-// the victims in seconds, and their number.
+// (candidates.others), the gangs that fall below their minimum, the highest priority of a victim's gang, the work that is
+// lost in seconds, and the number of victims.
 type cost struct {
 	queue    int
 	broken   int
@@ -134,8 +134,9 @@ func (p *preemption) running(job *api.JobInfo, now time.Time) (running []*api.Ta
 			}
 		}
 	}
+	saved := savedAt(job, now)
 	slices.SortFunc(running, func(l, r *api.TaskInfo) int {
-		return cmp.Or(cmp.Compare(l.Priority, r.Priority), cmp.Compare(lost(l, now), lost(r, now)), cmp.Compare(l.UID, r.UID))
+		return cmp.Or(cmp.Compare(l.Priority, r.Priority), cmp.Compare(lost(l, saved, now), lost(r, saved, now)), cmp.Compare(l.UID, r.UID))
 	})
 	return running, allocated
 }
@@ -185,18 +186,11 @@ func (p *preemption) newUnit(job *api.JobInfo, breaks bool, now time.Time, tasks
 	if breaks {
 		u.cost.broken = 1
 	}
+	saved := savedAt(job, now)
 	for _, task := range tasks {
-		u.cost.lost += lost(task, now)
+		u.cost.lost += lost(task, saved, now)
 		node, _ := p.run.Index.Number(task.NodeName)
 		u.nodes = append(u.nodes, node)
 	}
 	return u
-}
-
-// lost returns how many seconds of work an eviction of the task loses: the time since its pod has started.
-func lost(task *api.TaskInfo, now time.Time) float64 {
-	if started := task.Pod.Status.StartTime; started != nil {
-		return max(0, now.Sub(started.Time).Seconds())
-	}
-	return 0
 }
