@@ -83,8 +83,8 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.registry.OnJob(s.watchdog.beat)
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictionbackoff.Spec())
-	s.registry.RegisterAction(preempt.New())
-	s.registry.RegisterAction(preempt.NewReclaim())
+	s.registry.RegisterAction(preempt.New(s.metrics.Evictions.Try))
+	s.registry.RegisterAction(preempt.NewReclaim(s.metrics.Evictions.Try))
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial), allocate.WithAttemptLimit()))
 }
 

@@ -15,6 +15,8 @@ import (
 
 // Metrics are the scheduler's own metrics. They cover bind transactions, gangs and node reservations.
 type Metrics struct {
+	gangMetrics
+	Evictions   *Evictions
 	preBind     *prometheus.HistogramVec
 	rollbacks   *prometheus.CounterVec
 	stuck       *prometheus.CounterVec
@@ -26,7 +28,6 @@ type Metrics struct {
 	rejected    *prometheus.CounterVec
 	events      *prometheus.CounterVec
 	quarantined *prometheus.GaugeVec
-	gangMetrics
 }
 
 var (
@@ -41,6 +42,7 @@ func New(registry prometheus.Registerer) *Metrics {
 	buckets := prometheus.ExponentialBuckets(0.0005, 2, 20) // 0.5 ms to 262 s
 	return &Metrics{
 		gangMetrics: newGangs(registry),
+		Evictions:   newEvictions(factory),
 		preBind: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "volcano_prebind_duration_seconds", Buckets: buckets,
 			Help: "Duration of one pre-bind step of a plugin for one task, by plugin and result (ok, error).",

@@ -47,18 +47,34 @@ type Action struct {
 	defaults     *options.ServerOption
 	crossSession *crosssession.Cache
 	memory       memory
+	observe      Observer
 }
+
+// Observer is told how each try to make room for a gang or gang group ended: the name of the action, the result (Evicted,
+// NotNeeded or Refused), the number of evicted pods, and the work that they lose.
+type Observer func(action, result string, pods int, lost time.Duration)
+
+// The results of tries. With NotNeeded, the gang fits without evictions.
+const (
+	Evicted   = "evicted"
+	NotNeeded = "not_needed"
+	Refused   = "refused"
+)
 
 var _ framework.Action = (*Action)(nil)
 
-// New returns action preempt, which evicts pods of a queue for gangs of higher priority in the same queue.
-func New() *Action { return newAction(Name, vcpreempt.New()) }
+// New returns action preempt, which evicts pods of a queue for gangs of higher priority in the same queue. observe is called
+// for each try.
+func New(observe Observer) *Action { return newAction(Name, vcpreempt.New(), observe) }
 
 // NewReclaim returns action reclaim, which evicts pods of queues that use more than their share for gangs of other queues.
-func NewReclaim() *Action { return newAction(ReclaimName, vcreclaim.New()) }
+// observe is called for each try.
+func NewReclaim(observe Observer) *Action {
+	return newAction(ReclaimName, vcreclaim.New(), observe)
+}
 
-func newAction(name string, upstream vcframework.Action) *Action {
-	return &Action{name: name, upstream: upstream, defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
+func newAction(name string, upstream vcframework.Action, observe Observer) *Action {
+	return &Action{name: name, upstream: upstream, observe: observe, defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
 }
 
 // Name implements framework.Action.
@@ -84,6 +100,6 @@ func (a *Action) Execute(ssn *framework.Session) {
 	run.PipelineOnly = true
 	a.memory.beginSession()
 	delay, _ := time.ParseDuration(wait) // checked with the configuration
-	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, disruption == DisruptPod), delay: delay}
+	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, disruption == DisruptPod), delay: delay, observe: a.observe}
 	p.makeRoomForAll(gangs)
 }

@@ -138,7 +138,7 @@ func measure(spec sessiontest.ClusterSpec, action vcframework.Action) measured {
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
 	if action == nil {
-		registry.RegisterAction(New())
+		registry.RegisterAction(New(ignore))
 		action, _ = vcframework.GetAction(Name)
 	}
 	scheduler := cluster.Scheduler(registry, simpleTiers)

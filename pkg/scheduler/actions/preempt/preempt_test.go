@@ -123,9 +123,11 @@ type cluster struct {
 	action    *Action
 }
 
+func ignore(string, string, int, time.Duration) {}
+
 // newCluster returns a cluster with the configuration.
 func newCluster(w sessiontest.ClusterSpec, conf string) *cluster {
-	return newClusterOf(w, conf, New())
+	return newClusterOf(w, conf, New(ignore))
 }
 
 // newClusterOf returns a cluster in whose sessions allocate and then the action run.
@@ -433,5 +435,25 @@ func TestTheRoomIsKeptForTheGang(t *testing.T) {
 	third := c.session()
 	if want := []string{"new-0", "new-1", "new-2"}; !slices.Equal(third.bound, want) {
 		t.Errorf("without the victims, a session binds %v, want %v", third.bound, want)
+	}
+}
+
+// TestTriesAreCounted checks what the observer is told of a gang for which pods are evicted, one that gets no room, and one
+// that fits.
+func TestTriesAreCounted(t *testing.T) {
+	var got []string
+	w := world(nodesOf(3, "4"),
+		gang{name: "old", min: 0, priority: 1, cpu: "4", on: each(2), age: time.Minute},
+		gang{name: "fits", min: 1, priority: 9, cpu: "1", pending: 1},
+		gang{name: "needs", min: 2, priority: 8, cpu: "4", pending: 2},
+		gang{name: "none", min: 1, priority: 7, cpu: "8", pending: 1})
+	c := newClusterOf(w, simpleTiers, New(func(action, result string, pods int, lost time.Duration) {
+		got = append(got, fmt.Sprintf("%s %s %d %s", action, result, pods, lost.Round(time.Minute)))
+	}))
+	defer c.close()
+	c.actions = c.actions[1:]
+	c.session()
+	if diff := cmp.Diff([]string{"preempt not_needed 0 0s", "preempt evicted 1 1m0s", "preempt refused 0 0s"}, got); diff != "" {
+		t.Errorf("tries (-want +got):\n%s", diff)
 	}
 }

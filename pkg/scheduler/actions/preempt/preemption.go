@@ -24,8 +24,9 @@ type preemption struct {
 	run        *state.Run
 	candidates *candidates
 	// delay is how long a pending pod of a gang waits at least before pods are evicted for the gang.
-	delay  time.Duration
-	memory *memory
+	delay   time.Duration
+	observe Observer
+	memory  *memory
 	// sent are the pods that were evicted in this session, also in trials that are still to be committed or undone.
 	sent []*api.TaskInfo
 	// together are the gang that is tried now and the other gangs of its gang group, which are no victims.
@@ -75,6 +76,7 @@ func (p *preemption) makeRoomForAll(gangs []*api.JobInfo) {
 			why = p.makeRoom(lacking)
 		}
 		if why != "" {
+			p.observe(p.candidates.action, Refused, 0, 0)
 			for _, gang := range lacking {
 				p.explain(gang, why)
 			}
@@ -133,11 +135,15 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 	if evicted == 0 {
 		undo(trials)
 		restore()
+		p.observe(p.candidates.action, NotNeeded, 0, 0)
 		return ""
 	}
+	allPods, allLost := 0, time.Duration(0)
 	for _, t := range trials {
-		t.commit()
+		pods, lost := t.commit()
+		allPods, allLost = allPods+pods, allLost+lost
 	}
+	p.observe(p.candidates.action, Evicted, allPods, allLost)
 	return ""
 }
 

@@ -136,7 +136,7 @@ func TestReclaim(t *testing.T) {
 			if conf == "" {
 				conf = reclaimTiers
 			}
-			cl := newClusterOf(w, conf, NewReclaim())
+			cl := newClusterOf(w, conf, NewReclaim(ignore))
 			defer cl.close()
 			got := cl.session()
 			if !slices.Equal(got.evicted, c.evicted) || len(got.pipelined) != c.pipelined {
@@ -170,7 +170,7 @@ func TestReclaimComesToRest(t *testing.T) {
 				gang{name: "b2", queue: "b", min: 2, cpu: "4", pending: 2},
 				gang{name: "b3", queue: "b", min: 2, cpu: "4", pending: 2})
 			w.Queues = []*v1beta1.Queue{deserving("a", "16"), deserving("b", "16")}
-			cl := newClusterOf(w, conf, NewReclaim())
+			cl := newClusterOf(w, conf, NewReclaim(ignore))
 			defer cl.close()
 			evicted, last := 0, 0
 			for session := 1; session < last+5; session++ {

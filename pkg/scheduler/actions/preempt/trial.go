@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/search"
 	allocatetrial "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
@@ -188,28 +191,33 @@ func (t *trial) hasRoomFor(u *unit) bool {
 }
 
 // commit sends the evictions. The members stay pipelined until the session ends, and are placed first in later sessions
-// (plugin evictionbackoff).
-func (t *trial) commit() {
+// (plugin evictionbackoff). It returns the number of evicted pods, and the work that they lose.
+func (t *trial) commit() (pods int, lost time.Duration) {
 	job := t.attempt.Job
 	t.ssn.Placements.Preemptor = job.UID
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = true
 	}
-	victims := 0
 	for _, u := range t.order {
 		if stmt := t.evicted[u]; stmt != nil {
 			stmt.Commit()
 			delete(t.evicted, u) // order has units that were put back and evicted again more than once
-			victims += len(u.tasks)
+			pods += len(u.tasks)
+			lost += time.Duration(u.cost.lost * float64(time.Second))
 		}
 	}
-	if victims == 0 { // another gang of its gang group needs evictions
-		return
+	if pods == 0 { // another gang of its gang group needs evictions
+		return 0, 0
 	}
-	klog.InfoS("Evicted pods for a gang", "podGroup", klog.KRef(job.Namespace, job.Name), "pods", victims)
-	vcmetrics.UpdatePreemptionVictimsCount(victims)
+	t.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, evictedEvent, fmt.Sprintf("action %s evicts %s for the gang", t.candidates.action, brief.Count(pods, "pod")))
+	klog.InfoS("Evicted pods for a gang", "action", t.candidates.action, "podGroup", klog.KRef(job.Namespace, job.Name), "pods", pods, "lost", lost)
+	vcmetrics.UpdatePreemptionVictimsCount(pods)
 	vcmetrics.RegisterPreemptionAttempts()
+	return pods, lost
 }
+
+// evictedEvent is the reason of the event of a PodGroup for which pods are evicted.
+const evictedEvent = "PodsEvicted"
 
 // refusing returns the nodes of the place that have room for a member of some class, but are refused for all such
 // classes.
