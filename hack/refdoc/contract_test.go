@@ -59,6 +59,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/scheduler/accounting":   {module},
 		"pkg/scheduler/conditions":   {module},
 		"pkg/scheduler/topology":     {module},
+		"pkg/scheduler/upstream":     {module + "pkg"},
 		"pkg/scheduler/binding":      append(above(""), clients...),
 		"pkg/scheduler/snapshot":     above("app", "cache", "actions", "plugins", "framework", "devices", "topology", "books", "ledger", "report", "quarantine"),
 		"pkg/scheduler/devices":      above("app", "cache", "actions", "plugins", "framework", "snapshot", "topology", "books", "ledger", "report", "quarantine"),

@@ -14,7 +14,7 @@
 //
 // Only Pods moves tasks in Jobs and on Nodes. The place and the status of a task are a function of these inputs only (record.place). Every transition changes
 // one input and books the record again, that is, it recomputes the record's task. No other code moves tasks, so no task is corrected later. Only a
-// node's sums of resources that float64 cannot hold exactly are added up again, before they are read (exact.go):
+// node's sums of resources that float64 cannot hold exactly are added up again, before they are read (removeTask in place.go):
 //
 //	shown without node, no hold       Pending, on no node; Releasing if the pod is being deleted
 //	shown without node, hold          Binding or Bound on the hold's node, with the requests that the transaction reserved

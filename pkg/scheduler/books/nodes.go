@@ -10,10 +10,10 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // Nodes holds the nodes with the tasks on them.
@@ -87,7 +87,7 @@ func (n *Nodes) Absent() iter.Seq2[string, *api.NodeInfo] {
 func (n *Nodes) of(name string) *node {
 	e := n.entries[name]
 	if e == nil {
-		e = &node{info: newNodeInfo(name, nil)}
+		e = &node{info: upstream.NewNode(name, nil)}
 		n.entries[name], n.absent[name] = e, true
 	}
 	n.note(e)
@@ -127,18 +127,6 @@ func (n *Nodes) tidy(name string) {
 		delete(n.inexact, name)
 		n.Sums.Forget(name)
 	}
-}
-
-// newNodeInfo returns an entry without tasks. shown is nil if no Node object exists. The entry is then built from an
-// empty Node, because upstream's constructor would log a warning for nil.
-func newNodeInfo(name string, shown *v1.Node) *api.NodeInfo {
-	if shown != nil {
-		return api.NewNodeInfo(shown)
-	}
-	info := api.NewNodeInfo(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	info.Node, info.State = nil, api.NodeState{Phase: api.NotReady, Reason: "NotRegistered"}
-	clear(info.Others)
-	return info
 }
 
 // Show is called with each version of a Node that the watch shows.
@@ -234,7 +222,7 @@ func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 // the measured load, the images and the bind generation of the former one.
 func (n *Nodes) rebuild(e *node, shown *v1.Node) {
 	former := e.info
-	e.info = newNodeInfo(former.Name, shown)
+	e.info = upstream.NewNode(former.Name, shown)
 	delete(n.inexact, former.Name)
 	for _, task := range former.Tasks {
 		put(e.info, task)

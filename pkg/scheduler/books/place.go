@@ -2,13 +2,17 @@
 
 package books
 
-import "volcano.sh/volcano/pkg/scheduler/api"
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
+)
 
 // book adds the record's task to its job, and to its node unless the task has ended.
 func (p *Pods) book(r *record) {
 	task := r.task
 	if task.Job != "" {
-		p.jobs.of(task.Job).put(task)
+		upstream.AddToJob(p.jobs.of(task.Job).info, task)
 	}
 	if holdsNode(task) {
 		put(p.nodes.of(task.NodeName).info, r.onNode())
@@ -44,25 +48,30 @@ func holdsNode(task *api.TaskInfo) bool {
 // put adds a copy of the task to the node, even if the node lacks the resources, because the pod is already on the node
 // or about to be bound to it.
 func put(info *api.NodeInfo, task *api.TaskInfo) {
-	status := task.Status
-	if status == api.Binding {
-		task.Status = api.Bound // upstream refuses a task in status Binding if the node lacks resources
-	}
-	err := withoutNUMA(info, func() error { return info.AddTask(task) })
-	task.Status = status
-	if err != nil {
+	if err := upstream.AddToNode(info, task); err != nil {
 		logger().Error(err, "Adding a task to its node failed", "pod", task.Namespace+"/"+task.Name, "node", info.Name)
-		return
 	}
-	info.Tasks[api.PodKey(task.Pod)].Status = status
 }
 
-// withoutNUMA calls f while the node's NUMA topology is hidden. Otherwise upstream would count the NUMA nodes in the
-// task's annotation, which any user with write access to the pod may change. Upstream panics if the annotation has a
-// resource that the topology lacks. These counts are not needed here.
-func withoutNUMA(info *api.NodeInfo, f func() error) error {
-	numa := info.NumaInfo
-	info.NumaInfo = nil
-	defer func() { info.NumaInfo = numa }()
-	return f()
+// removeTask removes the task from the node of the entry. If the node's sums are then inexact, countNode recomputes them
+// before they are read, and not at each event.
+func (n *Nodes) removeTask(e *node, task *api.TaskInfo) {
+	inexact, err := upstream.RemoveFromNode(e.info, task, n.inexact[e.info.Name])
+	if err != nil {
+		logger().Error(err, "Removing a task from its node failed", "pod", task.Namespace+"/"+task.Name, "node", e.info.Name)
+	}
+	if inexact {
+		n.inexact[e.info.Name] = true
+	}
+}
+
+// removeTask removes the task from the job of the entry.
+func (j *job) removeTask(task *api.TaskInfo) {
+	emptied, err := upstream.RemoveFromJob(j.info, task)
+	if err != nil {
+		logger().Error(err, "Removing a task from its job failed", "pod", task.Namespace+"/"+task.Name)
+	}
+	if emptied != "" {
+		j.emptied = append(j.emptied, emptied)
+	}
 }

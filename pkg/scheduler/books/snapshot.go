@@ -10,6 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // Snapshot returns the snapshot for the next session, with these HyperNodes. The former session must have ended,
@@ -38,7 +39,7 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo, move bool) *api.ClusterInfo
 		if info == nil {
 			continue
 		}
-		given.Nodes[name] = snapshot.CloneNode(info)
+		given.Nodes[name] = upstream.CloneNode(info)
 		if info.RevocableZone != "" {
 			given.RevocableNodes[name] = given.Nodes[name]
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // syncPoll is how often the cache checks whether the initial lists are complete.
@@ -143,7 +144,7 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 		storage: &storageChanges{c.books, sources.kube, c.handlers, c.ledger.Backoff(), c.reports, responsible, wake},
 	}
 	c.handle = &Handle{
-		rest: settings.Rest, kube: kube, vc: statuswriter.QueueClient(vc, c.reports.Status()), recorder: c.reports.Recorder(), sources: sources,
+		rest: settings.Rest, kube: kube, vc: upstream.QueueClient(vc, c.reports.Status().PutQueue), recorder: c.reports.Recorder(), sources: sources,
 		plugins: c.plugins, changes: c.changes, hyperNodes: c.hyperNodes, count: c.books.Nodes.Sums.Use, wake: wake,
 	}
 	c.changes.watch()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // A gang is an orphan when its PodGroup does not exist and some of its pods hold nodes. A user then deleted the
@@ -103,6 +104,6 @@ func standIn(job *api.JobInfo, id api.JobID, tasks []*api.TaskInfo) *api.JobInfo
 		Spec:       scheduling.PodGroupSpec{Queue: cmp.Or(string(job.Queue), binding.DefaultQueue)},
 		Status:     scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning},
 	}})
-	framework.StandFor(standIn)
+	upstream.CapMinResources(standIn)
 	return standIn
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // A user who may create pods may write any node's name and any request into a pod, and the API server accepts that.
@@ -236,6 +237,6 @@ func holdAtMost(job *api.JobInfo, shares []share) {
 		}
 	}
 	if isOrphan(job) {
-		framework.StandFor(job)
+		upstream.CapMinResources(job)
 	}
 }

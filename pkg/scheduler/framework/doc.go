@@ -8,6 +8,7 @@
 // (upstreamsignatures.go), which of them report that a queue is full (queuepending.go), and that the kinds of devices
 // which deviceshare enables cannot change (registry.go).
 //
-// It uses binding for the steps of transactions, topology for node groups, snapshot for parts of a snapshot that are
-// hidden from upstream while it opens a session, and devices for the kinds of devices that upstream shares among pods.
+// It uses binding for the steps of transactions, topology for node groups, upstream where Volcano's sessions and plugins
+// need an adaptation, snapshot for the forms of a session's nodes, and devices for the kinds of devices that upstream
+// shares among pods.
 package framework

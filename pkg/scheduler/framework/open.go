@@ -16,6 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // Cache is the part of the scheduler's cache that sessions use: upstream's interface and the methods for bind
@@ -60,8 +61,8 @@ type sessionCache struct {
 	// snapshotter is the cache, if it is a Snapshotter and the first plugin to open is a plugin of this project; else
 	// nil. deferred is the part of the snapshot that is hidden from upstream until that plugin opens.
 	snapshotter Snapshotter
-	deferred    *snapshot.Deferred
-	closing     closingJobs
+	deferred    *upstream.Deferred
+	closing     upstream.ClosingJobs
 }
 
 // Snapshot takes the session's snapshot and records the annotations of its pending pods before any plugin sees them.
@@ -73,7 +74,7 @@ func (c *sessionCache) Snapshot() *api.ClusterInfo {
 	}
 	given, forms, annotations := c.snapshotter.SessionSnapshot()
 	c.noteAnnotations(given, annotations)
-	c.deferred = snapshot.Defer(given, forms)
+	c.deferred = upstream.Defer(given, forms.Kube, forms.Total)
 	return given
 }
 
@@ -156,15 +157,15 @@ func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnn
 	if reason, ok := c.session.pendingReasons[job.UID]; ok {
 		reason.show(job, c.session.UID)
 	}
-	if c.staging == nil { // otherwise upstream still reads each task's devices, so no task with the sum of requests (snapshot.Summaries) may replace the tasks
-		defer c.closing.written(job)
+	if c.staging == nil { // otherwise upstream still reads each task's devices, so no task with the sum of requests (upstream.Summaries) may replace the tasks
+		defer c.closing.Written(job)
 	}
 	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)
 }
 
 // OnSessionClose seals the transactions of the session's actions. Upstream calls it twice for each session.
 func (c *sessionCache) OnSessionClose() {
-	c.closing.closed()
+	c.closing.Closed()
 	if c.staging != nil {
 		c.staging.Close()
 	}

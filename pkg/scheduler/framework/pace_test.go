@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // TestChangedCountsDoNotEndAPause checks that a changed minResources of an admitted gang does not end a pause: sessions
@@ -31,11 +33,11 @@ func TestChangedCountsDoNotEndAPause(t *testing.T) {
 			job := api.NewJobInfo("ns/g")
 			job.SetPodGroup(&api.PodGroup{PodGroup: scheduling.PodGroup{Status: scheduling.PodGroupStatus{Phase: tc.phase}}})
 			job.Allocated = api.NewResource(v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")})
-			CapMinResources(job)
+			upstream.CapMinResources(job)
 			lastReports := lastReports{}
 			lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "1 node short of cpu"})
 			job.Allocated = api.EmptyResource()
-			CapMinResources(job)
+			upstream.CapMinResources(job)
 			if got := lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
 				t.Errorf("the reason is %q, want %q", got.Message, tc.want)
 			}

@@ -34,7 +34,7 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 	if job.PodGroup.Spec.MinResources == nil {
 		return PendingReason{}, false
 	}
-	defer u.endVote()
+	defer u.vote.End()
 	plugin := u.refuser(func() bool { return !u.upstream.JobEnqueueable(job) })
 	if plugin == "" {
 		return PendingReason{}, false

@@ -11,9 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
-	"volcano.sh/volcano/pkg/scheduler/util"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/quantity"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // QueueUse is how many resources the tasks of each queue and its child queues hold, and how many all tasks together
@@ -28,8 +28,7 @@ type QueueUse struct {
 	// Both are nil outside of Admits.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
-	// voting is the gang on whose admission plugins vote; nil outside of votes.
-	voting *api.JobInfo
+	vote    upstream.Vote
 	// evicted reports whether pods were evicted in a session that now closes.
 	evicted bool
 	// leaving returns the tasks that give way to the gang of a given task; nil until LeaveFor sets it.
@@ -96,14 +95,6 @@ func DeletedJob(gang api.JobID) api.JobID { return gang + deleted }
 // IsDeletedJob reports whether the ID was made by DeletedJob.
 func IsDeletedJob(id api.JobID) bool { return strings.HasSuffix(string(id), deleted) }
 
-// StandFor sets the minResources of a job that is not a gang, but only represents pods that hold resources, to the
-// resources that its tasks hold. Otherwise upstream treats the resources beyond the job's minimum as elastic, and
-// admits other gangs to the queue in their place.
-func StandFor(job *api.JobInfo) {
-	held := util.ConvertRes2ResList(job.Allocated)
-	job.PodGroup.Spec.MinResources = &held
-}
-
 // Discharge removes a pod of the gang that is being deleted from the use of all queues in this session. jobs are the
 // session's jobs. It returns the job that counted the pod, and the task in that job; nil if no job counted it. A plugin
 // calls Discharge in OnSessionOpen, before the plugins that add up the use of queues.
@@ -115,7 +106,7 @@ func Discharge(jobs map[api.JobID]*api.JobInfo, gang api.JobID, pod api.TaskID) 
 	if err := job.UpdateTaskStatus(job.Tasks[pod], api.Releasing); err != nil {
 		return nil, nil
 	}
-	StandFor(job)
+	upstream.CapMinResources(job)
 	return job, job.Tasks[pod]
 }
 

@@ -16,7 +16,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // Registry holds this project's plugins and actions and registers them with upstream under their conf names. Upstream's
@@ -44,7 +44,7 @@ type Registry struct {
 	opening *sessionCache
 	profile *Profile
 	// pods are the placed pods that the pod lister of the most recently opened session returns.
-	pods snapshot.PlacedPods
+	pods upstream.PlacedPods
 	// last is the session that was opened last.
 	last *Session
 	// pendingReasons are the reasons why gangs waited when the last session closed.
@@ -166,7 +166,10 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	}
 	r.built, r.switches = true, switches
 	devices.SwitchOn(in.Tiers)
-	r.sumFor(in.Tiers)
+	upstream.SumPlugins(in.Tiers, func(name string) bool {
+		_, ours := r.specs[name]
+		return ours
+	})
 	p.known = r.knows(in)
 	return p, nil
 }

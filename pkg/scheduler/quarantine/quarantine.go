@@ -11,6 +11,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // Reasons of events and conditions of quarantined objects.
@@ -129,7 +130,7 @@ func (a *Quarantine) CapMinResources(snapshot *api.ClusterInfo) {
 				known = knownResources(snapshot)
 			}
 			withKnownKinds(job, known)
-			framework.CapMinResources(job)
+			upstream.CapMinResources(job)
 		}
 	}
 }

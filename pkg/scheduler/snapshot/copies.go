@@ -13,6 +13,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // Copies keeps the copies of nodes and jobs that the last session had. It uses a copy again for the next session if
@@ -152,7 +154,7 @@ func (c *Copies) renew(of NodeSource, name string, whole bool) {
 	}
 	if k == nil || k.version != generation || !k.pristine(whole) {
 		former := k
-		k = newNodeClone(source, CloneNode(source), k)
+		k = newNodeClone(source, upstream.CloneNode(source), k)
 		k.version = generation
 		if former == nil || !former.sums[allocatable].Is(k.clone.Allocatable) {
 			c.total = nil
@@ -183,28 +185,6 @@ func (c *Copies) Jobs(all iter.Seq2[*api.JobInfo, uint64], priority func(*api.Jo
 	}
 	c.jobs = kept
 	return given
-}
-
-// CloneNode returns a copy of the node with all its tasks. Upstream's Clone leaves out tasks with a bind transaction if
-// they no longer fit on the node, for example because the node has shrunk.
-func CloneNode(source *api.NodeInfo) *api.NodeInfo {
-	clone := source.Clone()
-	clone.Name = source.Name
-	clone.NumaInfo = nil
-	if len(clone.Tasks) == len(source.Tasks) {
-		return clone
-	}
-	for key, task := range source.Tasks {
-		if clone.Tasks[key] != nil {
-			continue
-		}
-		own := task.Clone()
-		own.Status = api.Bound
-		if err := clone.AddTask(own); err == nil {
-			clone.Tasks[key].Status = task.Status
-		}
-	}
-	return clone
 }
 
 // Unfit returns the copies of nodes for which NoteFits was not called.

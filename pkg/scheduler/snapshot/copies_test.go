@@ -145,22 +145,6 @@ func TestJobsAreGivenAgain(t *testing.T) {
 	}
 }
 
-// TestACopyHasTasksThatFindNoRoom checks that the copy of a node keeps a task that is being bound, even if the node has
-// shrunk and the task no longer fits.
-func TestACopyHasTasksThatFindNoRoom(t *testing.T) {
-	source := newNode()
-	task := api.NewTaskInfo(waiting("p").Node("n").Phase(v1.PodRunning).Obj())
-	if err := source.AddTask(task); err != nil {
-		t.Fatal(err)
-	}
-	source.Tasks[api.PodKey(task.Pod)].Status = api.Binding
-	source.Node.Status.Allocatable = schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "0"}).Obj().Status.Allocatable
-	got := CloneNode(source)
-	if len(got.Tasks) != 1 || got.Tasks[api.PodKey(task.Pod)].Status != api.Binding {
-		t.Errorf("the copy has tasks %v, want the one that is being bound", got.Tasks)
-	}
-}
-
 // TestATrustedSessionLeavesLessToCompare checks that fewer comparisons are made after a trusted session. A change to
 // a field of a placed task, which no method of a job or a node makes, is found at once after a session that is not
 // trusted, and late after a trusted one. Changes of sums or counts are always found.

@@ -2,8 +2,8 @@
 
 // Package statuswriter writes statuses outside the session loop.
 //
-// Sessions submit the desired statuses of pods, queues (podsandqueues.go, queueclient.go) and PodGroups (podgroups.go).
-// Only the newest desired status of each object counts. The workers of a Writer (writer.go) write it, with retries, if
+// Sessions submit the desired statuses of pods, queues (podsandqueues.go) and PodGroups (podgroups.go). Only
+// the newest desired status of each object counts. The workers of a Writer (writer.go) write it, with retries, if
 // it differs from the API server's status. A status that the API server permanently rejects is dropped and reported
 // (rejections.go). The next session can read the desired status of a PodGroup that the watch does not show yet
 // (Decided).

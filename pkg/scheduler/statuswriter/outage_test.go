@@ -24,7 +24,7 @@ func (w *testWriter) desireAll() {
 		w.t.Fatal(err)
 	}
 	w.desire(running(7))
-	w.putQueue(schedtest.Queue, &desiredQueue{allocated: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}})
+	w.PutQueue(schedtest.Queue, v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}, nil)
 }
 
 // TestStatusesAreWrittenSoonAfterAnOutage checks that statuses are written soon after an outage, although the waits

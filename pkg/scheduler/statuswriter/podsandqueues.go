@@ -122,8 +122,10 @@ func drop[W any](w *Writer, all map[objectKey]*W, key objectKey, desired *W) {
 	}
 }
 
-func (w *Writer) putQueue(name string, desired *desiredQueue) {
-	key := objectKey{queueKind, "", name}
+// PutQueue submits the allocated resources of the queue, which are written a moment later. root has the deserved and
+// guaranteed resources of the root queue; nil if they stay.
+func (w *Writer) PutQueue(name string, allocated v1.ResourceList, root *v1beta1.QueueSpec) {
+	key, desired := objectKey{queueKind, "", name}, &desiredQueue{allocated, root}
 	w.mu.Lock()
 	if before, ok := w.queues[key]; ok && desired.root == nil {
 		desired.root = before.root

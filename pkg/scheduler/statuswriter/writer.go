@@ -244,7 +244,7 @@ func (w *Writer) UpdatePodGroup(pg *api.PodGroup) (*api.PodGroup, error) {
 
 // UpdateQueueStatus submits the allocated resources of the queue, which are written a moment later.
 func (w *Writer) UpdateQueueStatus(queue *api.QueueInfo) error {
-	w.putQueue(queue.Name, &desiredQueue{allocated: queue.Queue.Status.Allocated})
+	w.PutQueue(queue.Name, queue.Queue.Status.Allocated, nil)
 	return nil
 }
 

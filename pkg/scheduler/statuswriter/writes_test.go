@@ -19,6 +19,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 func phase(p scheduling.PodGroupPhase) func(*scheduling.PodGroupStatus) {
@@ -364,7 +365,7 @@ func TestRootQueueIsWrittenByTheWriter(t *testing.T) {
 		w.cluster.Writes()
 		cpus := func(n string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse(n)} }
 		desire := func(deserved, allocated string) {
-			queues := QueueClient(w.cluster.Volcano, w.Writer).SchedulingV1beta1().Queues()
+			queues := upstream.QueueClient(w.cluster.Volcano, w.PutQueue).SchedulingV1beta1().Queues()
 			queue := schedtest.MakeQueue().Name("root").Obj()
 			queue.Spec.Deserved, queue.Status.Allocated = cpus(deserved), cpus(allocated)
 			queue, err := queues.Update(context.Background(), queue, metav1.UpdateOptions{})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/quantity"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // admitted limits how many gangs of a namespace are admitted at once. In each queue with its child queues, it limits
@@ -24,7 +25,7 @@ import (
 // queue's capability, and at most the cluster's resources, times overcommit-factor if plugin overcommit limits
 // admissions. Without this limit, all gangs would be admitted, because upstream's plugins do not count admitted gangs
 // (framework.QueueUse.BeginVote), and controllers would create all their pods. Nothing is limited if no plugin limits
-// admissions (framework.AdmissionLimiters). A gang is not limited if another gang of its gang group is admitted,
+// admissions (upstream.AdmissionLimiters). A gang is not limited if another gang of its gang group is admitted,
 // because the group is placed only as a whole.
 //
 // A tenant can write the phase and the minResources of a PodGroup. This changes the limit only for its own namespace.
@@ -80,7 +81,7 @@ func (p *plugin) limitAdmitted(ssn *framework.Session) {
 const defaultFactor = 1.2
 
 func limitsAdmissions(option conf.PluginOption) bool {
-	return slices.Contains(framework.AdmissionLimiters[:], option.Name) && option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
+	return slices.Contains(upstream.AdmissionLimiters[:], option.Name) && option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 }
 
 // add records that the gang is admitted.
@@ -107,7 +108,7 @@ func (a *admitted) add(job *api.JobInfo) {
 // leaves out resources that no node has, such as limits.cpu of a quota, because no pod ever holds them. It also leaves
 // out numbers of pods, which upstream does not limit.
 func (a *admitted) asks(job *api.JobInfo) *api.Resource {
-	asked := framework.CountedMinResources(job)
+	asked := upstream.CountedMinResources(job)
 	maps.DeleteFunc(asked.ScalarResources, func(name v1.ResourceName, _ float64) bool {
 		return a.ssn.TotalResource.Get(name) == 0 || api.IsIgnoredScalarResource(name)
 	})

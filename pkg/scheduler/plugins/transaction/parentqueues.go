@@ -11,6 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // hierarchical is the name of upstream's plugin that supports child queues. While any gang is in a queue with children,
@@ -41,7 +42,7 @@ func leaveParents(ssn *framework.Session) map[api.JobID]string {
 			continue
 		}
 		refused[id] = hasChildren(job)
-		framework.CapMinResources(job)
+		upstream.CapMinResources(job)
 		if job.Queue = leafFor(ssn, job, parents); job.Queue == "" {
 			delete(ssn.Jobs, id)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package upstream
 
 import (
 	"slices"
@@ -9,18 +9,16 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
-
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // addingPlugins are upstream's plugins that add up the requests of all tasks when a session opens, and read nothing else of
 // placed tasks at that time.
 var addingPlugins = [...]string{"capacity", "drf", "overcommit", "proportion"}
 
-// summedPlugin wraps an upstream plugin. While the plugin opens, it sees summaries of jobs (snapshot.Summaries): one
-// task with the sum of requests replaces a job's placed tasks. Functions of the plugin that are called later see the
-// complete jobs. A plugin of AdmissionLimiters also opens with stand-ins, so that it counts only the resources that
-// admitted gangs hold (countHeldOnly).
+// summedPlugin wraps an upstream plugin. While the plugin opens, it sees summaries of jobs (Summaries): one task
+// with the sum of requests replaces a job's placed tasks. Functions of the plugin that are called later see the complete
+// jobs. A plugin of AdmissionLimiters also opens with stand-ins, so that it counts only the resources that admitted gangs
+// hold (countHeldOnly).
 type summedPlugin struct {
 	vcframework.Plugin
 	opening *openingJobs
@@ -39,7 +37,7 @@ func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 // places or removes tasks while the plugins open.
 type openingJobs struct {
 	session   *vcframework.Session
-	summaries snapshot.Summaries
+	summaries Summaries
 }
 
 func (o *openingJobs) show(ssn *vcframework.Session) {
@@ -54,13 +52,13 @@ func (o *openingJobs) show(ssn *vcframework.Session) {
 	}
 }
 
-// sumFor wraps the addingPlugins that the tiers name in a summedPlugin, for this and later sessions. A plugin that this
-// project registered under such a name is not wrapped.
-func (r *Registry) sumFor(tiers []conf.Tier) {
+// SumPlugins wraps the addingPlugins that the tiers name in a summedPlugin, for this and later sessions. ours reports
+// whether this project registered a plugin under a name; such a plugin is not wrapped.
+func SumPlugins(tiers []conf.Tier, ours func(name string) bool) {
 	opening := &openingJobs{}
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
-			if _, ours := r.specs[option.Name]; ours || !slices.Contains(addingPlugins[:], option.Name) {
+			if ours(option.Name) || !slices.Contains(addingPlugins[:], option.Name) {
 				continue
 			}
 			build, found := vcframework.GetPluginBuilder(option.Name)
@@ -74,21 +72,23 @@ func (r *Registry) sumFor(tiers []conf.Tier) {
 	}
 }
 
-// closingJobs are the jobs of a session that closes. Once a job's status is written, one task with the sum of requests
-// replaces the job's placed tasks (snapshot.Summaries). Upstream then only adds up the allocated resources of queues,
-// and reads nothing else of jobs. closingJobs is safe for concurrent use.
-type closingJobs struct {
+// ClosingJobs are the jobs of a session that closes. Once a job's status is written, one task with the sum of requests
+// replaces the job's placed tasks (Summaries). Upstream then only adds up the allocated resources of queues, and reads
+// nothing else of jobs. ClosingJobs is safe for concurrent use.
+type ClosingJobs struct {
 	mu        sync.Mutex
-	summaries snapshot.Summaries
+	summaries Summaries
 }
 
-func (c *closingJobs) written(job *api.JobInfo) {
+// Written shows the job's summary, because the job's status is written.
+func (c *ClosingJobs) Written(job *api.JobInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.summaries.Show(job, false)
 }
 
-func (c *closingJobs) closed() {
+// Closed restores the placed tasks of all jobs, because the session has closed.
+func (c *ClosingJobs) Closed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.summaries.Undo()

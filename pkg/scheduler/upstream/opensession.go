@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package snapshot
+package upstream
 
 import (
 	"iter"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/util"
@@ -29,7 +30,8 @@ import (
 //     node stays in the job's index. Sub-jobs keep their index.
 type Deferred struct {
 	nodes map[string]*api.NodeInfo
-	forms NodeForms
+	kube  map[string]fwk.NodeInfo
+	total *api.Resource
 	// names lists the nodes in the cache's order. members maps each HyperNode to its nodes.
 	names   []string
 	members map[string]sets.Set[string]
@@ -37,10 +39,10 @@ type Deferred struct {
 }
 
 // Defer removes the deferred parts, which are the nodes and the jobs' indexes of tasks, from the snapshot, and returns
-// them. forms are the nodes in their other forms.
-func Defer(snapshot *api.ClusterInfo, forms NodeForms) *Deferred {
+// them. kube are the nodes as Kubernetes' plugins read them, and total is the sum of what the nodes have to allocate.
+func Defer(snapshot *api.ClusterInfo, kube map[string]fwk.NodeInfo, total *api.Resource) *Deferred {
 	d := &Deferred{
-		nodes: snapshot.Nodes, forms: forms, names: snapshot.NodeList, members: snapshot.RealNodesSet,
+		nodes: snapshot.Nodes, kube: kube, total: total, names: snapshot.NodeList, members: snapshot.RealNodesSet,
 		indexes: make(map[api.JobID]map[api.TaskStatus]api.TasksMap, len(snapshot.Jobs)),
 	}
 	if !recoversHyperNodes(snapshot) {
@@ -120,8 +122,8 @@ func (d *Deferred) Complete(ssn *vcframework.Session, pods *PlacedPods) {
 			all.Insert(node.Name)
 		}
 		ssn.RealNodesSet[vcframework.ClusterTopHyperNode] = all
-		ssn.TotalResource.Add(d.forms.Total)
+		ssn.TotalResource.Add(d.total)
 	}
-	ssn.NodeMap = d.forms.Kube
+	ssn.NodeMap = d.kube
 	ssn.PodLister = pods.lister(ssn)
 }
