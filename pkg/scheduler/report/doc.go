@@ -3,6 +3,9 @@
 // Package report publishes the state of gangs to users: in conditions of PodGroups and pods, in events, and in PodGroup
 // statuses.
 //
+//   - PendingGangs decides, when a session closes, on one reason for each gang that waits (pendinggangs.go,
+//     pendingreason.go, shortage.go, foreign.go) and how often its text may change (pace.go), and measures how long gangs
+//     wait (pendingtimer.go). Actions and plugins record their reasons in the session.
 //   - SessionDone takes a session's verdict on a gang. It corrects the PodGroup's status from the books (status.go,
 //     ineffective.go). It publishes the verdict to the gang's pods (verdict.go), and again every few minutes
 //     (history.go).
@@ -15,5 +18,5 @@
 //
 // A Reporter reads the books and the PodGroups from the watch. It decides nothing about scheduling, and does not call
 // the cache or the binding engine. The cache and the engine pass their decisions to it as values. Its methods do not
-// block and are safe for concurrent use.
+// block and are safe for concurrent use. PendingGangs reads only sessions.
 package report
