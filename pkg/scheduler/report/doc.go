@@ -10,13 +10,13 @@
 //     ineffective.go). It publishes the verdict to the gang's pods (verdict.go), and again every few minutes
 //     (history.go).
 //   - Failed and Publish report a transaction with members that were not bound (failure.go). Observe reports a member
-//     that waits long (delays.go).
+//     that waits long (delays.go). Evicted reports a victim (eviction.go).
 //   - Unseen reports the gangs that no session sees (unseen.go). ReportQuarantined and Panicked report quarantined
 //     objects (report.go).
 //   - All reports go through an outlet (outlet.go). Events go through package events, which drops repetitions. Statuses
 //     go through package statuswriter, which writes them outside the session loop.
 //
 // A Reporter reads the books and the PodGroups from the watch. It decides nothing about scheduling, and does not call
-// the cache or the binding engine. The cache and the engine pass their decisions to it as values. Its methods do not
-// block and are safe for concurrent use. PendingGangs reads only sessions.
+// the cache or the binding engine. The cache and the engine pass their decisions to it as values. Its methods are
+// safe for concurrent use and do not block, except Evicted. PendingGangs reads only sessions.
 package report
