@@ -57,7 +57,7 @@ func TestAnEarlierTierPermitsAGang(t *testing.T) {
 				s.cycle()
 			}
 			if got := admittedGangs(s); got != want {
-				t.Errorf("%d gangs are admitted, want %d: %v", got, want, s.registry.PendingReasons()["ns/w0"])
+				t.Errorf("%d gangs are admitted, want %d: %v", got, want, s.pending.PendingReasons()["ns/w0"])
 			}
 		})
 	}

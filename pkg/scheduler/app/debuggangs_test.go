@@ -71,7 +71,7 @@ func gangScheduler(t *testing.T, cluster *schedtest.Cluster) (*scheduler, http.H
 	}
 	s := newTestScheduler(t, cluster, cfg)
 	p := &process{registry: s.registry, loader: loader, metrics: s.metrics}
-	p.shown.explanations = s.registry.Explanations()
+	p.shown.pending = s.pending
 	p.show(s)
 	return s, debugHandler(true, false, &p.shown), p.shown.gangs.Load()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // Run runs the scheduler until the context ends, and then drains it. It returns an error if the process must exit: the
@@ -29,8 +30,7 @@ func Run(ctx context.Context, opts *Options) error {
 		opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer),
 		watchdog: newWatchdog(), orphanPanics: &orphanPanics{},
 	}
-	p.shown.explanations = p.registry.Explanations()
-	p.registry.Observe(p.metrics)
+	p.shown.pending = report.NewPendingGangs(p.metrics)
 	p.watchdog.waits = p.starting.waitsFor
 	p.orphanPanics.catch()
 	for _, spec := range opts.Plugins {
@@ -140,7 +140,7 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 
 // show makes the gangs of the leading scheduler available to the debug endpoint and the metrics.
 func (p *process) show(s *scheduler) {
-	view := debug.New(s.cache.Books().Jobs, s.cache.Transactions().GroupsInFlight, p.registry.PendingReasons, func() (gangs.Settings, bool) { return gangDefaults(p.loader.Current()) })
+	view := debug.New(s.cache.Books().Jobs, s.cache.Transactions().GroupsInFlight, p.shown.pending.PendingReasons, func() (gangs.Settings, bool) { return gangDefaults(p.loader.Current()) })
 	p.shown.gangs.Store(view)
 	p.metrics.CountGangs(view.Count)
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // timeDriven are upstream's actions and plugins whose results change with time alone. If one is configured, cycles run
@@ -43,6 +44,7 @@ type scheduler struct {
 	opts         *Options
 	registry     *framework.Registry
 	metrics      *metrics.Metrics
+	pending      *report.PendingGangs
 	outage       *outage.Outage
 	starting     *startup
 	cache        *cache.Cache
@@ -63,7 +65,7 @@ type scheduler struct {
 // newScheduler creates the scheduler and its cache. It waits for the API server until ctx ends.
 func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 	s := &scheduler{
-		opts: p.opts, registry: p.registry, metrics: p.metrics,
+		opts: p.opts, registry: p.registry, metrics: p.metrics, pending: p.shown.pending,
 		outage: p.outage, starting: &p.starting, watchdog: p.watchdog, orphanPanics: p.orphanPanics,
 	}
 	s.loop = newLoop(s, p.opts.SchedulePeriod)
@@ -81,6 +83,7 @@ func (s *scheduler) connect(c *cache.Cache) {
 	// After an outage of the API server, calls that failed during the outage are retried.
 	s.outage.WhenOver(c.APIServerBack)
 	s.registry.OnJob(s.watchdog.beat)
+	s.registry.Reporter = s.pending
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictionbackoff.Spec())
 	s.registry.RegisterAction(preempt.New(s.metrics.Evictions.Try))

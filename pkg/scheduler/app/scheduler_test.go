@@ -29,6 +29,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -187,6 +188,7 @@ func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework
 		opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry()),
 		outage: outage.New(t.Context()), starting: &startup{}, watchdog: newWatchdog(), orphanPanics: &orphanPanics{},
 	}
+	s.pending = report.NewPendingGangs(s.metrics)
 	s.loop = newLoop(s, time.Second)
 	c, err := cache.On(cluster.Kube, cluster.Volcano, cache.Settings{
 		Rest: cluster.Devices.RestConfig(), SchedulerNames: []string{schedtest.SchedulerName}, DefaultQueue: schedtest.Queue,

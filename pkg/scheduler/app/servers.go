@@ -22,6 +22,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // Timeouts of the HTTP servers. The write timeout allows for a CPU profile that takes 60 s.
@@ -35,7 +36,7 @@ const (
 
 // debugged is the data that the debug endpoints show.
 type debugged struct {
-	explanations *framework.Explanations
+	pending *report.PendingGangs
 	// gangs is nil while the process does not lead.
 	gangs atomic.Pointer[debug.View]
 }
@@ -100,7 +101,7 @@ func besideOnLoopback(address string) string {
 
 func debugHandler(metrics, profiling bool, shown *debugged) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /debug/nodegroups", func(w http.ResponseWriter, r *http.Request) { explain(w, r, shown.explanations) })
+	mux.HandleFunc("GET /debug/nodegroups", func(w http.ResponseWriter, r *http.Request) { explain(w, r, shown.pending.Explanations()) })
 	mux.HandleFunc("GET /debug/gangs", func(w http.ResponseWriter, r *http.Request) { showGangs(w, r, shown.gangs.Load()) })
 	if metrics {
 		mux.Handle("/metrics", commonutil.PromHandler())
@@ -117,8 +118,8 @@ func debugHandler(metrics, profiling bool, shown *debugged) http.Handler {
 
 // explain responds with the gangs that fit into no node group, and why, according to the last closed session. The query
 // parameters namespace and podgroup select gangs.
-func explain(w http.ResponseWriter, r *http.Request, explanations *framework.Explanations) {
-	gangs := slices.DeleteFunc(explanations.List(), func(e framework.GangExplanation) bool {
+func explain(w http.ResponseWriter, r *http.Request, explanations []framework.GangExplanation) {
+	gangs := slices.DeleteFunc(explanations, func(e framework.GangExplanation) bool {
 		namespace, podGroup := r.URL.Query().Get("namespace"), r.URL.Query().Get("podgroup")
 		return namespace != "" && namespace != e.Namespace || podGroup != "" && podGroup != e.PodGroup
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // TestRegressionWildcardListen is for upstream's defect wildcard-listen (docs/internals/upstream-defects.md): its
@@ -55,7 +55,7 @@ func TestDebugHandler(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			handler := debugHandler(tt.metrics, tt.profiling, &debugged{explanations: &framework.Explanations{}})
+			handler := debugHandler(tt.metrics, tt.profiling, &debugged{pending: report.NewPendingGangs(nil)})
 			for path, want := range tt.want {
 				answer := httptest.NewRecorder()
 				handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
@@ -84,7 +84,7 @@ func TestDefaultServers(t *testing.T) {
 	opts.HealthzBindAddress, opts.ListenAddress = freeAddress(t), freeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := startServers(ctx, opts, newWatchdog(), &debugged{explanations: &framework.Explanations{}}); err != nil {
+	if err := startServers(ctx, opts, newWatchdog(), &debugged{pending: report.NewPendingGangs(nil)}); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := http.Get("http://" + opts.HealthzBindAddress + "/healthz")
@@ -127,7 +127,7 @@ func TestServerErrorsNameTheFlag(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := startServers(t.Context(), &Options{ServerOption: &tt.opts}, newWatchdog(), &debugged{explanations: &framework.Explanations{}})
+			err := startServers(t.Context(), &Options{ServerOption: &tt.opts}, newWatchdog(), &debugged{pending: report.NewPendingGangs(nil)})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error is %v, want one that names %s", err, tt.want)
 			}
@@ -198,7 +198,7 @@ func TestServersRefuseGangsOutsideLoopback(t *testing.T) {
 			}
 			opts := parse(t)
 			opts.EnableHealthz, opts.EnableMetrics, opts.ListenAddress = false, true, net.JoinHostPort(host, port)
-			if err := startServers(t.Context(), opts, newWatchdog(), &debugged{explanations: &framework.Explanations{}}); err != nil {
+			if err := startServers(t.Context(), opts, newWatchdog(), &debugged{pending: report.NewPendingGangs(nil)}); err != nil {
 				t.Fatal(err)
 			}
 			status := func(host, path string) int {
@@ -230,7 +230,7 @@ func TestServersRefuseGangsOutsideLoopback(t *testing.T) {
 func TestListenHandlerRefusesGangsOutsideLoopback(t *testing.T) {
 	opts := parse(t)
 	opts.EnableMetrics = true
-	handler := listenHandler(opts, &debugged{explanations: &framework.Explanations{}})
+	handler := listenHandler(opts, &debugged{pending: report.NewPendingGangs(nil)})
 	ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 8080})
 	for path, want := range map[string]int{
 		"/debug/gangs": http.StatusForbidden, "/debug/nodegroups": http.StatusForbidden, "/metrics": http.StatusOK,

@@ -22,6 +22,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -50,6 +51,7 @@ func newSessions(w *harness, confText string, specs ...framework.PluginSpec) *se
 		w.t.Fatal(err)
 	}
 	s := &sessions{harness: w, registry: framework.NewRegistry()}
+	s.registry.Reporter = report.NewPendingGangs(nil)
 	s.registry.RegisterPlugin(transaction.Spec(w.Cache))
 	for _, spec := range append(specs, ibcluster.Spec()) {
 		s.registry.RegisterPlugin(spec)

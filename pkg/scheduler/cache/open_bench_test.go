@@ -23,6 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -103,6 +104,7 @@ func benchProfile(b *testing.B, c *Cache) (*framework.Registry, *framework.Profi
 		b.Fatal(err)
 	}
 	registry := framework.NewRegistry()
+	registry.Reporter = report.NewPendingGangs(nil)
 	registry.RegisterPlugin(transaction.Spec(c))
 	profile, err := registry.Build(framework.ProfileInput{Tiers: append([]conf.Tier{transaction.Tier(0)}, tiers...), Configurations: configurations}, c.handle)
 	if err != nil {

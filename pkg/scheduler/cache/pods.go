@@ -11,7 +11,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // Names of the indexes of the pod informer: pods by node, by PersistentVolumeClaim, and by ResourceClaim.
@@ -23,7 +23,7 @@ const (
 
 func indexPods(pods cache.SharedIndexInformer, schedulerNames []string) {
 	err := pods.AddIndexers(cache.Indexers{
-		podsByNode: nodeOf, podsByClaim: claimsOf, podsByDeviceClaim: deviceClaimsOf, framework.ForeignPods: foreignTo(schedulerNames),
+		podsByNode: nodeOf, podsByClaim: claimsOf, podsByDeviceClaim: deviceClaimsOf, report.ForeignPods: foreignTo(schedulerNames),
 	})
 	if err != nil {
 		logger().Error(err, "Adding indexes of pods by node and claim failed") // the informer already has the indexes

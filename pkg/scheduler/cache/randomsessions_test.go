@@ -19,6 +19,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 var randomSessions = rounds.Flag("random-sessions", 100, 400, "how many sessions each of the randomized tests of snapshots opens")
@@ -64,6 +65,7 @@ func (p *fickle) OnSessionOpen(ssn *framework.Session) {
 func randomProfile(t *testing.T, w *harness) (*framework.Registry, *framework.Profile) {
 	t.Helper()
 	registry := framework.NewRegistry()
+	registry.Reporter = report.NewPendingGangs(nil)
 	registry.RegisterPlugin(framework.PluginSpec{Name: "fickle", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 		return &fickle{tries: map[string]int{}}, nil
 	}})

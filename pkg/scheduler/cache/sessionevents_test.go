@@ -11,6 +11,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -19,6 +20,7 @@ import (
 func TestSessionsReportPodGroupsOnce(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		registry := framework.NewRegistry()
+		registry.Reporter = report.NewPendingGangs(nil)
 		registry.RegisterPlugin(ibcluster.Spec())
 		_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf("actions: allocate\ntiers:\n- plugins:\n  - name: ibcluster\n")
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -37,6 +38,7 @@ func TestRegressionSharedPodWrite(t *testing.T) {
 				before := shared.DeepCopy()
 
 				registry := framework.NewRegistry()
+				registry.Reporter = report.NewPendingGangs(nil)
 				profile, err := registry.Build(framework.ProfileInput{}, w.handle)
 				if err != nil {
 					t.Fatal(err)

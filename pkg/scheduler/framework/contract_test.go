@@ -468,15 +468,30 @@ func TestTouched(t *testing.T) {
 	}
 }
 
-// TestWaitsOfTheLastSession checks that the pending reasons of a session can be read after it has closed.
-func TestWaitsOfTheLastSession(t *testing.T) {
-	r := NewRegistry()
-	ssn := open(t, r, newRecordingCache(t), ProfileInput{})
-	want := PendingReason{NotEnoughResources, "no room"}
-	ssn.SetPendingReason("ns/g", want)
+// deciding is a PendingReporter with a fixed decision.
+type deciding struct {
+	reasons map[api.JobID]PendingReason
+	shown   map[api.JobID]PendingReason
+}
+
+func (d deciding) Decide(*Session) map[api.JobID]PendingReason { return d.reasons }
+func (d deciding) Show(ssn *Session, job *api.JobInfo) {
+	d.shown[job.UID], _ = ssn.PendingReason(job.UID)
+}
+func (deciding) TimedOut(api.JobID) {}
+
+// TestTheReporterDecides checks that the reasons of the registry's PendingReporter replace the reasons that actions have
+// recorded, before statuses are written.
+func TestTheReporterDecides(t *testing.T) {
+	r, want := NewRegistry(), PendingReason{NotEnoughPods, "1 pod"}
+	reporter := deciding{map[api.JobID]PendingReason{"ns/g": want}, map[api.JobID]PendingReason{}}
+	r.Reporter = reporter
+	r.RegisterPlugin(spec("ours", func(*Session) {}))
+	ssn := open(t, r, newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier("ours", "gang")}})
+	ssn.SetPendingReason("ns/g", PendingReason{NotEnoughResources, "no room"})
 	r.CloseSession(ssn)
-	if diff := cmp.Diff(map[api.JobID]PendingReason{"ns/g": want}, r.PendingReasons()); diff != "" {
-		t.Errorf("waits (-want +got):\n%s", diff)
+	if diff := cmp.Diff(map[api.JobID]PendingReason{"ns/g": want}, reporter.shown); diff != "" {
+		t.Errorf("shown reasons (-want +got):\n%s", diff)
 	}
 }
 

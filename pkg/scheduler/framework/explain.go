@@ -3,7 +3,8 @@
 package framework
 
 import (
-	"sync"
+	"maps"
+	"slices"
 	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -46,45 +47,27 @@ type NodeGroupExplanation struct {
 	Reasons map[string]int `json:"reasons,omitempty"`
 }
 
-// Explanations holds the last explanation of every gang that fits nowhere. It is safe for concurrent use.
-type Explanations struct {
-	mu   sync.Mutex
-	gang map[api.JobID]GangExplanation
-}
-
-// List returns the explanations, in no order.
-func (e *Explanations) List() []GangExplanation {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out := make([]GangExplanation, 0, len(e.gang))
-	for _, explanation := range e.gang {
-		out = append(out, explanation)
-	}
-	return out
-}
-
-func (e *Explanations) replace(explained map[api.JobID]GangExplanation) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.gang = explained
-}
-
 // Explain records the explanation of a gang that was not placed in this session.
 func (ssn *Session) Explain(job api.JobID, explanation GangExplanation) {
-	ssn.explained[job] = explanation
+	ssn.pending.explained[job] = explanation
 }
 
 // Explanation returns the explanation of a gang that was not placed in this session; nil when there is none.
 func (ssn *Session) Explanation(job api.JobID) *GangExplanation {
-	if e, ok := ssn.explained[job]; ok {
+	if e, ok := ssn.pending.explained[job]; ok {
 		return &e
 	}
 	return nil
 }
 
+// Explanations returns the explanations of all gangs that were not placed in this session, in no order.
+func (ssn *Session) Explanations() []GangExplanation {
+	return slices.Collect(maps.Values(ssn.pending.explained))
+}
+
 // Placed drops the explanation and the pending reason that were recorded for the gang in this session, because the gang
 // is now placed.
 func (ssn *Session) Placed(job api.JobID) {
-	delete(ssn.explained, job)
-	delete(ssn.pendingReasons, job)
+	delete(ssn.pending.explained, job)
+	delete(ssn.pending.reasons, job)
 }

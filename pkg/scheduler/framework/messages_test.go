@@ -13,36 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"volcano.sh/apis/pkg/apis/scheduling"
-	"volcano.sh/apis/pkg/apis/scheduling/scheme"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
-
-	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// TestMessages compares the messages of this package that users read on waiting gangs.
+// TestMessages compares the messages of this package about queues.
 func TestMessages(t *testing.T) {
-	const pending, failed = api.Pending, api.Failed
-	lacks := func(group *schedtest.PodGroupBuilder, pods ...*schedtest.PodBuilder) string {
-		job := api.NewJobInfo("ns/g")
-		converted := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
-		if err := scheme.Scheme.Convert(group.Name("g").Obj(), &converted.PodGroup, nil); err != nil {
-			t.Fatal(err)
-		}
-		job.SetPodGroup(converted)
-		for i, pod := range pods {
-			job.AddTaskInfo(api.NewTaskInfo(pod.Name(fmt.Sprint("p", i)).Group("g").Obj()))
-		}
-		reason, _ := lacksPods(job)
-		return reason.Reason + ": " + reason.Message
-	}
-	pod, group := schedtest.MakePod, func(minMember int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().MinMember(minMember) }
-	withFailed, _ := lacksPods(jobOf(t, 3, 0, pending, failed))
-	released := jobOf(t, 2, 0, api.Pipelined, api.Pipelined)
-	releases, _ := awaitsRelease(released)
-	untried, unadmitted := jobOf(t, 1, 0, pending), jobOf(t, 1, 0, pending)
-	untried.PodGroup.Status.Phase, unadmitted.PodGroup.Status.Phase = scheduling.PodGroupInqueue, scheduling.PodGroupPending
-
 	ssn := bare()
 	queue := func(name string, spec scheduling.QueueSpec, state scheduling.QueueState) *api.QueueInfo {
 		info := api.NewQueueInfo(&scheduling.Queue{Spec: spec, Status: scheduling.QueueStatus{State: state}})
@@ -68,37 +44,7 @@ func TestMessages(t *testing.T) {
 		t.Errorf("without plugins that require the state, a queue without a state is not open: %v", reason)
 	}
 
-	gatedFurther := jobOf(t, 1, 2, pending, pending, api.Running)
-	gatedFurther.PodGroup.Status.Phase = scheduling.PodGroupRunning
-	satisfied := jobOf(t, 4, 0, pending, api.Running, api.Running)
-	satisfied.MinAvailable = 2
-	ssn.SetPendingReason(satisfied.UID, PendingReason{NotEnoughResources, "0/1 members fit"})
-	satisfied.PodGroup.Status.Phase = scheduling.PodGroupRunning
-	satisfiedReason := pendingReasonOf(ssn, satisfied)
-	delete(ssn.pendingReasons, satisfied.UID)
-	gatedOfPending := jobOf(t, 2, 1, pending, pending, api.Running, api.Running)
-	gatedOfPending.MinAvailable = 4
-	gatedOfPending.PodGroup.Status.Phase = scheduling.PodGroupRunning
-	furtherReason, pendingReason := pendingReasonOf(ssn, gatedFurther), pendingReasonOf(ssn, gatedOfPending)
-	untriedReason, unadmittedReason := unexplained(untried), unexplained(unadmitted)
 	got := map[string]string{
-		"pods are missing":               lacks(group(4), pod(), pod()),
-		"no pod exists":                  lacks(group(4)),
-		"a pod failed":                   withFailed.Reason + ": " + withFailed.Message,
-		"pods of a role are missing":     lacks(group(2).MinTaskMember("worker", 1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("worker")),
-		"pods of five roles are missing": lacks(group(6).MinTaskMember("a", 1).MinTaskMember("b", 2).MinTaskMember("c", 1).MinTaskMember("d", 1).MinTaskMember("e", 1)),
-		"sub-groups are missing":         lacks(group(2).SubGroups("racks", "sub", 3, 2), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b")),
-		"sub-groups of four policies are missing": lacks(group(2).SubGroups("a", "sub", 3, 2).SubGroups("b", "sub", 3, 2).SubGroups("c", "sub", 3, 2).SubGroups("d", "sub", 3, 2),
-			pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b")),
-		"pods have gates":                    lacks(group(3), pod(), pod().Gate("example.com/quota"), pod().Gate("example.com/quota")),
-		"a pod of a role has a gate":         lacks(group(1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("launcher").Gate("quota")),
-		"a pod of a sub-group has a gate":    lacks(group(2).SubGroups("racks", "sub", 2, 1), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b").Gate("quota")),
-		"room is being made":                 releases.Reason + ": " + releases.Message,
-		"members are bound one by one":       satisfiedReason.Reason + ": " + satisfiedReason.Message,
-		"only gated pods wait":               furtherReason.Reason + ": " + furtherReason.Message,
-		"too few pending pods have no gate":  pendingReason.Reason + ": " + pendingReason.Message,
-		"no action tried it":                 untriedReason.Reason + ": " + untriedReason.Message,
-		"enqueue did not admit it yet":       unadmittedReason.Reason + ": " + unadmittedReason.Message,
 		"the queue is closed":                notOpenText.Reason + ": " + notOpenText.Message,
 		"the queue has no state":             noState.Reason + ": " + noState.Message,
 		"the queue is at its capability":     ssn.QueueUse.PendingReason(capped, asks, refused).Message,
@@ -106,23 +52,6 @@ func TestMessages(t *testing.T) {
 		"a reservation exceeds the share":    fmt.Sprint(ssn.QueueUse.FitsShare(deserves, asks)),
 	}
 	want := map[string]string{
-		"pods are missing":               "NotEnoughTasks: minMember is 4 and there are 2 pods",
-		"no pod exists":                  "NotEnoughTasks: minMember is 4 and there is no pod",
-		"a pod failed":                   "NotEnoughTasks: minMember is 3 and there is 1 pod (and 1 failed)",
-		"pods of a role are missing":     `NotEnoughPodsOfTask: minTaskMember of "launcher" is 1 and there is no such pod`,
-		"pods of five roles are missing": `NotEnoughTasks: minMember is 6 and there is no pod; minTaskMember of "a" is 1 and there is no such pod; minTaskMember of "b" is 2 and there is no such pod; minTaskMember of "c" is 1 and there is no such pod; 2 more roles without enough pods`,
-		"sub-groups are missing":         `NotEnoughPodsOfTask: sub-group policy "ns/g/racks" requires 3 complete sub-groups and has 1`,
-		"sub-groups of four policies are missing": `NotEnoughPodsOfTask: sub-group policy "ns/g/a" requires 3 complete sub-groups and has 1; sub-group policy "ns/g/b" requires 3 complete sub-groups and has 0; ` +
-			`sub-group policy "ns/g/c" requires 3 complete sub-groups and has 0; 1 more sub-group policy without enough complete sub-groups`,
-		"pods have gates":                    "SchedulingGated: 2 of 3 pods wait for scheduling gates: example.com/quota; minMember is 3",
-		"a pod of a role has a gate":         `SchedulingGated: 1 of 1 pod of role "launcher" waits for scheduling gates: quota; minTaskMember of "launcher" is 1`,
-		"a pod of a sub-group has a gate":    `SchedulingGated: 1 of 3 pods waits for scheduling gates: quota; sub-group policy "ns/g/racks" requires 2 complete sub-groups and has 1 without gated pods`,
-		"room is being made":                 "NotEnoughResources: 2 of its members wait for resources that are being released",
-		"members are bound one by one":       "NotEnoughResources: 0/1 members fit",
-		"only gated pods wait":               "SchedulingGated: 2 of 2 pending pods wait for scheduling gates: quota",
-		"too few pending pods have no gate":  "SchedulingGated: 1 of 2 pending pods waits for scheduling gates: quota; only pending pods count for the minimum, by the gang's match policy or because earlier pods have ended",
-		"no action tried it":                 "NotEnoughResources: not tried by any action yet; if this lasts, check that the scheduler's configuration has action allocate",
-		"enqueue did not admit it yet":       "NotEnqueued: not admitted by action enqueue yet; if this lasts, check that the scheduler's configuration has actions enqueue and allocate",
 		"the queue is closed":                "QueueNotOpen: queue closed is Closed and accepts no pods; have it opened, or use another queue",
 		"the queue has no state":             "QueueNotOpen: queue capped has no state yet, and plugin proportion accepts no pods until it is Open; if this lasts, check that Volcano's controller manager runs, which sets the state",
 		"the queue is at its capability":     "queue capped has reached its capability: cpu 4 of 8 in use, 5 requested",

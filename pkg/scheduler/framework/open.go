@@ -5,7 +5,6 @@ package framework
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -154,9 +153,7 @@ func (c *sessionCache) RegisterBinder(name string, binder any) {
 // UpdateJobStatus writes the gang's status at the end of the session. For a gang that waits, the status contains the
 // reason.
 func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
-	if reason, ok := c.session.pendingReasons[job.UID]; ok {
-		reason.show(job, c.session.UID)
-	}
+	c.session.Reporter.Show(c.session, job)
 	if c.staging == nil { // otherwise upstream still reads each task's devices, so no task with the sum of requests (upstream.Summaries) may replace the tasks
 		defer c.closing.Written(job)
 	}
@@ -177,7 +174,10 @@ func (c *sessionCache) OnSessionClose() {
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder)
 	ssn.cache, ssn.infeasibilityCheckers, ssn.Signers.explained = cache, p.infeasibilityCheckers(), p.explained
-	ssn.waits, ssn.currentJob.begins = r.waits, r.jobBegins
+	ssn.pending.categories, ssn.currentJob.begins = r.categories, r.jobBegins
+	if r.Reporter != nil {
+		ssn.Reporter = r.Reporter
+	}
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evictions.send = cache.Evict
 	if p.known {
@@ -217,17 +217,14 @@ func (r *Registry) CloseSession(ssn *Session) {
 	ssn.evictions.flush()
 	ssn.seal()
 	ssn.QueueUse.evicted = ssn.evictions.defers != nil
-	explainPending(ssn, r.lastReports)
-	ssn.waits.timers.tick(ssn, time.Now())
+	ssn.pending.reasons = ssn.Reporter.Decide(ssn)
 	undoPlacements(ssn)
 	vcframework.CloseSession(ssn.Session)
-	r.explanations.replace(ssn.explained)
 	r.mu.Lock()
 	if snapshotter, ok := ssn.cache.(Snapshotter); ok && r.profile.known {
 		snapshotter.TrustSession(ssn.touched)
 		r.pods.Keep()
 	}
-	r.pendingReasons = ssn.pendingReasons
 	delete(r.views, ssn.Session)
 	r.mu.Unlock()
 }
@@ -250,7 +247,7 @@ func (ssn *Session) seal() {
 		if job == nil {
 			continue
 		}
-		delete(ssn.pendingReasons, gang)
+		delete(ssn.pending.reasons, gang)
 		for _, uid := range tasks {
 			task := job.Tasks[uid]
 			if task == nil || !ssn.committed[uid] { // a session that panicked handed the task over, so it has no placement in this session

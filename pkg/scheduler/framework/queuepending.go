@@ -20,10 +20,10 @@ import (
 // they may refuse a gang that they admitted before, so other plugins are called first.
 var counting = []string{"capacity", "proportion", "resourcequota"}
 
-// notEnqueued returns the reason why the PodGroup is Pending: its queue is not open, or a plugin refuses to admit it.
-// It returns false if there is no such reason. To find the plugin, it repeats the plugins' votes. recorded are the
-// reasons that plugins recorded when they voted.
-func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingReason) (PendingReason, bool) {
+// NotAdmitted returns the reason why the PodGroup is Pending: its queue is not open, or a plugin refuses to admit it.
+// It returns false if there is no such reason. To find the plugin, it repeats the plugins' votes. recorded returns the
+// reason that a plugin recorded when it voted.
+func (u *QueueUse) NotAdmitted(job *api.JobInfo, recorded func(api.JobID) (PendingReason, bool)) (PendingReason, bool) {
 	queue := u.upstream.Queues[job.Queue]
 	if queue == nil {
 		return PendingReason{}, false
@@ -39,7 +39,7 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 	if plugin == "" {
 		return PendingReason{}, false
 	}
-	if reason, ok := recorded[job.UID]; ok && reason.Reason != NotEnoughResources && reason.Reason != NotTried { // the plugin has recorded a reason
+	if reason, ok := recorded(job.UID); ok && reason.Reason != NotEnoughResources && reason.Reason != NotTried { // the plugin has recorded a reason
 		return reason, true
 	}
 	request := job.GetMinResources()

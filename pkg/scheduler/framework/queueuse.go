@@ -194,3 +194,8 @@ func textOf(request *api.Resource, of func(name string) string) string {
 	}
 	return text
 }
+
+// maxNamed bounds how many resources a message lists.
+const maxNamed = 3
+
+func named(names []string) []string { return names[:min(len(names), maxNamed)] }

@@ -11,7 +11,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
-	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -25,10 +24,10 @@ type Registry struct {
 	specs   map[string]PluginSpec
 	actions map[string]Action
 
-	explanations Explanations
-	// lastReports are the reasons that were last reported to waiting gangs. They are updated when a session closes.
-	lastReports lastReports
-	waits       *waitRecords
+	// Reporter is the PendingReporter of all sessions; nil reports nothing. It is set before the first session opens.
+	Reporter PendingReporter
+	// categories maps pending reasons to their categories, as the specs of all plugins declare them.
+	categories map[string]PendingCategory
 	// jobBegins is called each time a session begins to work on a job.
 	jobBegins func()
 	// switches are the arguments that enable kinds of devices in the first configuration that was built. Later
@@ -47,19 +46,16 @@ type Registry struct {
 	pods upstream.PlacedPods
 	// last is the session that was opened last.
 	last *Session
-	// pendingReasons are the reasons why gangs waited when the last session closed.
-	pendingReasons map[api.JobID]PendingReason
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
 	return &Registry{
-		specs:       map[string]PluginSpec{},
-		actions:     map[string]Action{},
-		lastReports: lastReports{},
-		waits:       newWaitRecords(),
-		jobBegins:   func() {},
-		views:       map[*vcframework.Session]*Session{},
+		specs:      map[string]PluginSpec{},
+		actions:    map[string]Action{},
+		categories: map[string]PendingCategory{},
+		jobBegins:  func() {},
+		views:      map[*vcframework.Session]*Session{},
 	}
 }
 
@@ -67,7 +63,7 @@ func NewRegistry() *Registry {
 // before.
 func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	r.specs[spec.Name] = spec
-	maps.Copy(r.waits.categories, spec.PendingCategories)
+	maps.Copy(r.categories, spec.PendingCategories)
 	vcframework.RegisterPluginBuilder(spec.Name, func(vcframework.Arguments) vcframework.Plugin {
 		return &pluginAdapter{registry: r, name: spec.Name}
 	})
@@ -79,19 +75,6 @@ func (r *Registry) RegisterAction(action Action) {
 	r.actions[action.Name()] = action
 	vcframework.RegisterAction(&actionAdapter{registry: r, action: action})
 }
-
-// Observe sets the observer of gangs. It is called before the first session is opened.
-func (r *Registry) Observe(observer GangObserver) { r.waits.observer = observer }
-
-// PendingReasons returns the reasons why gangs waited when the last session closed. The map is read-only.
-func (r *Registry) PendingReasons() map[api.JobID]PendingReason {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.pendingReasons
-}
-
-// Explanations returns the explanations of the session that was closed last.
-func (r *Registry) Explanations() *Explanations { return &r.explanations }
 
 // Profile is a configuration that is ready to run: its plugins are built.
 type Profile struct {

@@ -22,6 +22,8 @@ type Session struct {
 	// Pauses decides which gangs may not hold idle resources, because they have held idle resources for too long; nil if
 	// the conf does not name action allocate.
 	Pauses Pauses
+	// Reporter reports why gangs wait.
+	Reporter PendingReporter
 	// currentJob is the job that the session is working on.
 	currentJob *currentJob
 
@@ -34,11 +36,7 @@ type Session struct {
 	// stagedAnnotations holds, for each annotation that StageAnnotation has set, its value before that; nil for an
 	// annotation that did not exist.
 	stagedAnnotations map[api.TaskID]map[string]*string
-	// explained are the explanations of gangs that were not placed.
-	explained      map[api.JobID]GangExplanation
-	pendingReasons map[api.JobID]PendingReason
-	// waits are the registry's records of how long gangs have waited.
-	waits *waitRecords
+	pending           pending
 	// QueueUse knows how many resources queues use, and their limits.
 	QueueUse QueueUse
 	// infeasibilityCheckers are the plugins that detect admitted gangs that never fit.
@@ -61,15 +59,13 @@ type Pauses interface {
 
 func newSession(order []string) *Session {
 	ssn := &Session{
+		Reporter:          unreported{},
 		currentJob:        &currentJob{begins: func() {}},
 		Signers:           newSigners(),
 		stagedAnnotations: map[api.TaskID]map[string]*string{},
-
-		explained:      map[api.JobID]GangExplanation{},
-		pendingReasons: map[api.JobID]PendingReason{},
-		committed:      map[api.TaskID]bool{},
-		waits:          newWaitRecords(),
-		chain:          newChain(order),
+		pending:           pending{reasons: map[api.JobID]PendingReason{}, explained: map[api.JobID]GangExplanation{}},
+		committed:         map[api.TaskID]bool{},
+		chain:             newChain(order),
 	}
 	paused := func(job *api.JobInfo) bool { return ssn.Pauses != nil && ssn.Pauses.Paused(job) }
 	ssn.evictions = evictions{placements: &ssn.Placements, paused: paused, cancelled: map[api.JobID][]*api.TaskInfo{}}

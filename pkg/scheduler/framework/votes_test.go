@@ -120,6 +120,14 @@ func testAdmittedGangsCountOnlyWhatTheyHold(t *testing.T, plugin, resource strin
 	noStandIns("after a panic")
 }
 
+// asking is a PendingReporter that decides only why gang ns/w is not admitted.
+type asking struct{ unreported }
+
+func (asking) Decide(ssn *Session) map[api.JobID]PendingReason {
+	reason, _ := ssn.QueueUse.NotAdmitted(ssn.Jobs["ns/w"], ssn.PendingReason)
+	return map[api.JobID]PendingReason{"ns/w": reason}
+}
+
 // TestNoPluginThatMiscountsEvictionsVotesAgain checks that plugin capacity does not vote again when a session with
 // evictions closes. After evictions, capacity and proportion would subtract resources that elastic gangs have already
 // lost.
@@ -132,6 +140,7 @@ func TestNoPluginThatMiscountsEvictionsVotesAgain(t *testing.T) {
 			k.AddPod(schedtest.MakePod().Name("runs").Group("runs").Req(schedtest.Resources{"cpu": "2"}).Node("n").Obj())
 			votes, yes := 0, true
 			r := NewRegistry()
+			r.Reporter = asking{}
 			ssn := open(t, r, k, ProfileInput{Tiers: []conf.Tier{{Plugins: []conf.PluginOption{{Name: "capacity", EnabledJobEnqueued: &yes}}}}})
 			ssn.AddJobEnqueueableFn("capacity", func(any) int {
 				votes++
@@ -149,7 +158,7 @@ func TestNoPluginThatMiscountsEvictionsVotesAgain(t *testing.T) {
 			if (votes == 0) != evicts {
 				t.Errorf("the plugin voted %d times", votes)
 			}
-			if got, want := r.PendingReasons()["ns/w"].Message, "not admitted by plugin capacity: minResources asks for cpu 1; the cluster has "; !strings.HasPrefix(got, want) {
+			if got, want := ssn.pending.reasons["ns/w"].Message, "not admitted by plugin capacity: minResources asks for cpu 1; the cluster has "; !strings.HasPrefix(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})

@@ -5,7 +5,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,19 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// evictTimeout bounds each call of an eviction.
+// evictTimeout bounds each attempt to delete a pod.
 const evictTimeout = 15 * time.Second
 
-// Evictor evicts pods: it writes the cause into the pod's status, and deletes the pod. From before the first write
+// Evictor evicts pods: it has the cause reported on the pod, and deletes the pod. From before the first write
 // until the watch shows the pod's end, the pod's task has status Releasing in the books. Other changes that the watch
 // shows do not alter this status.
 type Evictor struct {
@@ -57,50 +53,14 @@ func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 	return nil
 }
 
-// evict writes the cause of the eviction and deletes the pod. If it returns an error, the pod was not deleted.
+// evict reports the cause of the eviction and deletes the pod. If it returns an error, the pod was not deleted.
 func (e *Evictor) evict(pod *v1.Pod, reason string) error {
-	message := brief.Text("Evicted: " + reason)
-	e.reports.Evicted(pod, message)
-	if err := e.explain(pod, reason, message); err != nil {
-		logger().Error(err, "Writing the conditions of an evicted pod failed", "pod", pod.Namespace+"/"+pod.Name)
-	}
+	e.reports.Evicted(pod, reason)
 	if err := e.delete(pod); err != nil {
 		e.books.Pods.Spare(pod)
 		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
-}
-
-// explain writes the pod conditions by which users and controllers distinguish an evicted pod from a failed one. It
-// retries a write that conflicts with another client's.
-func (e *Evictor) explain(pod *v1.Pod, reason, message string) error {
-	why := "evicted to free resources for other pods"
-	if action, _, _ := strings.Cut(reason, " "); action != "preempt" && action != "reclaim" {
-		why = "evicted: " + reason
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
-	defer cancel()
-	client := e.kube.CoreV1().Pods(pod.Namespace)
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		live, err := client.Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil || live.UID != pod.UID || !setEvicted(live, why, message) {
-			return err
-		}
-		_, err = client.UpdateStatus(ctx, live, metav1.UpdateOptions{})
-		return err
-	})
-}
-
-// setEvicted sets the conditions of an evicted pod in its status, and reports whether one of them changed.
-func setEvicted(live *v1.Pod, why, message string) (changed bool) {
-	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
-		Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "Evict", Message: message,
-	})
-	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-		Message: brief.Text(live.Spec.SchedulerName + ": " + why),
-	}) || changed
-	return changed
 }
 
 // isGone reports whether the pod, by UID, no longer exists. It returns false if the API server does not answer.

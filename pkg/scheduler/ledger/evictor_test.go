@@ -12,81 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
-
-// TestPodWithTheNameOfAVictimGetsNoCondition checks that a newer pod with the name of a victim gets no condition,
-// because it has another UID.
-func TestPodWithTheNameOfAVictimGetsNoCondition(t *testing.T) {
-	withHarness(t, func(t *testing.T, w *harness) {
-		w.gangOf(1, 1)
-		victim := w.cluster.Pod("p0")
-		w.cluster.Put(pod(0).UID("new").Obj())
-		if err := NewEvictor(w.cluster.Kube, w.books, w.reports).explain(victim, "reason", "message"); err != nil {
-			t.Error(err)
-		}
-		if got := w.cluster.Pod("p0").Status.Conditions; len(got) > 0 {
-			t.Errorf("the other pod has conditions %v", got)
-		}
-	})
-}
-
-func TestDisruptionTargetOfAnEvictedPod(t *testing.T) {
-	for reason, want := range map[string]string{
-		"preempt": "volcano: evicted to free resources for other pods",
-		"reclaim": "volcano: evicted to free resources for other pods",
-		"the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)": "volcano: evicted: the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)",
-	} {
-		withHarness(t, func(t *testing.T, w *harness) {
-			w.gangOf(1, 1)
-			if err := NewEvictor(w.cluster.Kube, w.books, w.reports).explain(w.cluster.Pod("p0"), reason, "message"); err != nil {
-				t.Fatal(err)
-			}
-			_, got := podutil.GetPodCondition(&w.cluster.Pod("p0").Status, v1.DisruptionTarget)
-			if got == nil || got.Message != want {
-				t.Errorf("evicted for %q: condition %v, want the message %q", reason, got, want)
-			}
-		})
-	}
-}
-
-// TestAnEvictedPodGetsItsConditionsAfterAConflict checks that an eviction whose status write meets another client's
-// write is still explained on the pod: a Job that ignores evicted pods must not count it as failed.
-func TestAnEvictedPodGetsItsConditionsAfterAConflict(t *testing.T) {
-	withHarness(t, func(t *testing.T, w *harness) {
-		victim := pod(0).Node("n").Phase(v1.PodRunning).Obj()
-		kube := fake.NewClientset(victim)
-		var updates, deletions int
-		var written *v1.Pod
-		kube.PrependReactor("update", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
-			if updates++; updates == 1 {
-				return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
-			}
-			written = action.(kubetesting.UpdateAction).GetObject().(*v1.Pod)
-			return false, nil, nil
-		})
-		kube.PrependReactor("delete", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
-			deletions++
-			return false, nil, nil
-		})
-		w.add(victim)
-		if err := NewEvictor(kube, w.books, w.reports).evict(victim, "preempt"); err != nil {
-			t.Fatal(err)
-		}
-		if written == nil {
-			t.Fatal("the conditions were not written")
-		}
-		if _, got := podutil.GetPodCondition(&written.Status, v1.DisruptionTarget); got == nil {
-			t.Errorf("the conditions are %v, want one of type DisruptionTarget", written.Status.Conditions)
-		}
-		if deletions != 1 {
-			t.Errorf("the pod was deleted %d times, want once", deletions)
-		}
-	})
-}
 
 func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 	broken := apierrors.NewInternalError(errBroken)
@@ -121,12 +49,7 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 				w.gangOf(1, 1)
 				victim := pod(0).Node("n").Phase(v1.PodRunning).Obj()
 				victim.Status.Conditions = tt.before
-				live := victim
-				if tt.replaced {
-					live = pod(0).UID("new").Obj()
-				}
-				kube := fake.NewClientset(live)
-				deletions := 0
+				kube, deletions := w.cluster.Kube, 0
 				kube.PrependReactor("delete", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
 					deletions++
 					if on := action.(kubetesting.DeleteActionImpl).DeleteOptions.Preconditions; on == nil || on.UID == nil || *on.UID != victim.UID {
@@ -143,6 +66,9 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 				w.add(victim)
 				if _, _, err := w.books.Pods.Evict(api.NewTaskInfo(victim)); err != nil {
 					t.Fatal(err)
+				}
+				if tt.replaced {
+					w.cluster.Put(pod(0).UID("new").Obj())
 				}
 				err := NewEvictor(kube, w.books, w.reports).evict(victim, "preempt")
 				if (err != nil) != tt.wantErr {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // GangCounts are the numbers of gangs by state, and the number of gang groups in flight. Every state must have an
@@ -59,7 +60,7 @@ func newGangs(registry prometheus.Registerer) gangMetrics {
 }
 
 // GangWaited records how long a gang waited for a reason, when the wait has ended.
-func (g *gangMetrics) GangWaited(reason framework.PendingCategory, end framework.PendingEnd, waited time.Duration) {
+func (g *gangMetrics) GangWaited(reason framework.PendingCategory, end report.PendingEnd, waited time.Duration) {
 	g.waited.WithLabelValues(string(reason), string(end)).Observe(waited.Seconds())
 }
 

@@ -8,9 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // Metrics are the scheduler's own metrics. They cover bind transactions, gangs and node reservations.
@@ -31,9 +30,8 @@ type Metrics struct {
 }
 
 var (
-	_ binding.Observer          = (*Metrics)(nil)
-	_ framework.GangObserver    = (*Metrics)(nil)
-	_ gangs.ReservationObserver = (*Metrics)(nil)
+	_ binding.Observer    = (*Metrics)(nil)
+	_ report.GangObserver = (*Metrics)(nil)
 )
 
 // New registers the metrics with the registry and returns them.

@@ -15,6 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // values gathers the registry: counters and gauges by value, histograms by the number of observations.
@@ -105,8 +106,8 @@ func TestMetricsCountResults(t *testing.T) {
 			"volcano_scheduling_cycles_total result=idle":       1,
 		}},
 		"gangs": {func(m *Metrics) {
-			m.GangWaited(framework.PendingResources, framework.EndBound, time.Minute)
-			m.GangWaited(framework.PendingGroup, framework.EndTimedOut, time.Minute)
+			m.GangWaited(framework.PendingResources, report.EndBound, time.Minute)
+			m.GangWaited(framework.PendingGroup, report.EndTimedOut, time.Minute)
 			m.GangTimedOut()
 			m.Reservations(2)
 			m.Reservations(1)

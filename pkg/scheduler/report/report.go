@@ -17,7 +17,6 @@ import (
 	vclisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
@@ -30,8 +29,6 @@ const (
 	statusRejected = "StatusRejected"
 	// hyperNodeInvalid is the reason of the event on a HyperNode that sessions leave out because it is invalid.
 	hyperNodeInvalid = "HyperNodeInvalid"
-	// evicted is the reason of the events that report an eviction.
-	evicted = "Evict"
 )
 
 // Config holds the dependencies of a Reporter.
@@ -126,16 +123,6 @@ func (r *Reporter) Stop(ctx context.Context) {
 // Bound records an event that the pod is bound to the node.
 func (r *Reporter) Bound(pod *v1.Pod, node string) {
 	r.outlet.recorder.Eventf(pod, v1.EventTypeNormal, "Scheduled", "Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, node)
-}
-
-// Evicting records an event on the PodGroup that one of the gang's pods is being evicted.
-func (r *Reporter) Evicting(group *api.PodGroup, reason string) {
-	r.outlet.gangEvent(group, v1.EventTypeNormal, evicted, brief.Text(reason))
-}
-
-// Evicted records an event on the pod that the pod is evicted.
-func (r *Reporter) Evicted(pod *v1.Pod, message string) {
-	r.outlet.recorder.Event(pod, v1.EventTypeWarning, evicted, message)
 }
 
 // ReportQuarantined reports on the PodGroup that the gang is quarantined: sessions leave it out from now on.

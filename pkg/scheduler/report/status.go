@@ -11,7 +11,6 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 
@@ -108,7 +107,7 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 		}
 	} else {
 		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
-		nothingWaits := !beingBound && !framework.HasPending(job) && status.Phase != scheduling.PodGroupCompleted
+		nothingWaits := !beingBound && !hasPending(job) && status.Phase != scheduling.PodGroupCompleted
 		if isScheduled(status) && !isUnschedulable(status) && !beingBound || nothingWaits {
 			// Upstream considers the gang scheduled, because it compares only minMember with the number of members. It ignores
 			// the minima of roles and sub-groups. But the gang is below its whole minimum, so it is unschedulable.
@@ -124,10 +123,10 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 			status.Phase = scheduling.PodGroupInqueue
 		}
 	}
-	if status.Phase == scheduling.PodGroupCompleted && !framework.HasPending(job) {
+	if status.Phase == scheduling.PodGroupCompleted && !hasPending(job) {
 		conditions.Drop(status, scheduling.PodGroupUnschedulableType) // nothing waits: upstream reports that fewer members succeeded than the minimum
 	}
-	if status.Phase == scheduling.PodGroupCompleted && framework.HasPending(job) && len(job.TaskStatusIndex[api.Succeeded])+len(job.TaskStatusIndex[api.Failed]) == 0 {
+	if status.Phase == scheduling.PodGroupCompleted && hasPending(job) && len(job.TaskStatusIndex[api.Succeeded])+len(job.TaskStatusIndex[api.Failed]) == 0 {
 		status.Phase = waitingPhase(job) // upstream sets phase Completed for a gang without members
 	}
 	return short == nil

@@ -97,7 +97,7 @@ func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Ver
 		case job.PodGroup == nil && len(job.TaskStatusIndex[api.Pending]) == 0:
 			continue
 		case job.PodGroup == nil:
-		case !framework.HasPending(job):
+		case !hasPending(job):
 			continue
 		case r.books.Tables.Queues[job.Queue] == nil:
 			gang.reason = framework.QueueNotFound

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -53,6 +54,23 @@ func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 		delay = 0
 	}
 	w.queue.AddAfter(key, delay)
+}
+
+// WritePod changes the status of the pod, by UID, and writes it before it returns. It reads the pod from the API server,
+// and retries a write that conflicts with another client's. It writes nothing if change reports that the status is the
+// same. WritePod is for pods that have a node, for which the workers write nothing.
+func (w *Writer) WritePod(pod *v1.Pod, change func(live *v1.Pod) (changed bool)) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	client := w.deps.Kube.CoreV1().Pods(pod.Namespace)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := client.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil || live.UID != pod.UID || !change(live) {
+			return err
+		}
+		_, err = client.UpdateStatus(ctx, live, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 // nomination returns the node to which a session nominated the pod. It returns an empty name for the node in the pod's

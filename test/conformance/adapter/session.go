@@ -20,6 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 const (
@@ -74,6 +75,7 @@ func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurat
 		return vcframework.OpenSession(upstream, tiers, configurations)
 	}
 	registry := framework.NewRegistry()
+	registry.Reporter = report.NewPendingGangs(nil)
 	if _, ok := vcframework.GetPluginBuilder(nodeorder.Name); ok {
 		registry.RegisterPlugin(nodeorder.Spec())
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // observed records the values that the plugin reports to metrics.
@@ -23,7 +24,7 @@ type observed struct {
 	ended    map[gangs.ReservationEnd]int
 }
 
-func (o *observed) GangWaited(reason framework.PendingCategory, end framework.PendingEnd, waited time.Duration) {
+func (o *observed) GangWaited(reason framework.PendingCategory, end report.PendingEnd, waited time.Duration) {
 	o.waited[fmt.Sprintf("%s %s", reason, end)] += waited.Round(time.Second)
 }
 func (o *observed) GangTimedOut()                             { o.timeOuts++ }
@@ -34,7 +35,7 @@ func (o *observed) Reservations(now int)                      { o.reserved = now
 func (w *simulation) observe() *observed {
 	o := &observed{waited: map[string]time.Duration{}, ended: map[gangs.ReservationEnd]int{}}
 	w.lead()
-	w.registry.Observe(o)
+	w.registry.Reporter = report.NewPendingGangs(o)
 	return o
 }
 

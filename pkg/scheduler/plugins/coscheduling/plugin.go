@@ -178,7 +178,7 @@ func (p *plugin) Name() string { return Name }
 
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
-	p.observer, _ = ssn.Observer().(gangs.ReservationObserver)
+	p.observer, _ = ssn.Reporter.(gangs.ReservationObserver)
 	s := p.open(ssn)
 	p.session = s
 	s.noteSatisfied()

@@ -309,7 +309,7 @@ func (s *session) timeOut(l *admissionDeadline, first *gang, waited time.Duratio
 	for _, g := range l.gangs {
 		s.setLimit(g, timedOut, message, now)
 		g.returnToPending()
-		s.ssn.TimedOut(g.UID)
+		s.ssn.Reporter.TimedOut(g.UID)
 		s.ssn.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, timedOut, message)
 	}
 }

@@ -179,7 +179,7 @@ func TestAdmittedGangsLimitTheirNamespace(t *testing.T) {
 					t.Errorf("the gang is admitted: %t, want %t", got, tt.want == "")
 				}
 			})
-			if got := c.registry.PendingReasons()[asks]; tt.want != "" && (got.Reason != framework.NotEnqueued || got.Message != tt.want) {
+			if got := c.pending.PendingReasons()[asks]; tt.want != "" && (got.Reason != framework.NotEnqueued || got.Message != tt.want) {
 				t.Errorf("got  %v,\nwant %q", got, tt.want)
 			}
 			if len(job.Tasks) > 0 {

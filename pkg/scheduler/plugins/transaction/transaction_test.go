@@ -19,6 +19,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -39,6 +40,8 @@ type fakeCache struct {
 	reload  func()
 	// registry is the registry of the sessions.
 	registry *framework.Registry
+	// pending has the reasons why gangs waited when the last session closed.
+	pending *report.PendingGangs
 	// part implements interfaces of the framework for the other plugins; nil means none.
 	part any
 	// opens is called when the other plugins open; it may be nil.
@@ -120,7 +123,8 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 			return plugin, nil
 		}})
 	}
-	c.registry = registry
+	c.registry, c.pending = registry, report.NewPendingGangs(nil)
+	registry.Reporter = c.pending
 	var profile *framework.Profile
 	c.reload = func() {
 		t.Helper()

@@ -6,6 +6,7 @@ import (
 	vcscheduler "volcano.sh/volcano/pkg/scheduler"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
 // Scheduler opens several sessions with the same plugins, as in production. It must be closed.
@@ -16,11 +17,14 @@ type Scheduler struct {
 }
 
 // Scheduler builds the plugins of the conf and returns a Scheduler with them. The registry must contain this project's
-// plugins that the conf names.
+// plugins that the conf names. If it has no Reporter, it gets one as in production.
 func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Scheduler {
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
 	if err != nil {
 		panic(err)
+	}
+	if registry.Reporter == nil {
+		registry.Reporter = report.NewPendingGangs(nil)
 	}
 	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c.Handle())
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package report
 
 import (
 	"fmt"
@@ -46,7 +46,8 @@ func servedNames() string {
 	if options.ServerOpts == nil || len(options.ServerOpts.SchedulerNames) == 0 {
 		return ""
 	}
-	return "; this scheduler places pods with schedulerName " + quoted(named(options.ServerOpts.SchedulerNames))
+	served := options.ServerOpts.SchedulerNames
+	return "; this scheduler places pods with schedulerName " + quoted(served[:min(len(served), maxNamed)])
 }
 
 func quoted(names []string) string {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package report
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // maxNamed bounds how many roles, sub-group policies, scheduling gates or other names a message lists.
@@ -17,15 +18,15 @@ const maxNamed = 3
 
 // lacksPods reports whether pods that the gang's minimum needs do not exist or have scheduling gates. The reason names
 // the missing or gated pods.
-func lacksPods(job *api.JobInfo) (PendingReason, bool) {
+func lacksPods(job *api.JobInfo) (framework.PendingReason, bool) {
 	spec := &job.PodGroup.Spec
 	if binding.ShortOf(job, spec, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) }) == nil {
-		return PendingReason{}, false
+		return framework.PendingReason{}, false
 	}
 	if binding.ShortOf(job, spec, exists) != nil {
 		return missingPods(job), true
 	}
-	return PendingReason{SchedulingGated, gatesText(job)}, true
+	return framework.PendingReason{Reason: framework.SchedulingGated, Message: gatesText(job)}, true
 }
 
 // exists reports whether the task can count for the gang's minimum, now or once the task is placed.
@@ -41,7 +42,7 @@ func exists(task *api.TaskInfo) bool {
 func gated(task *api.TaskInfo) bool { return task.Status == api.Pending && task.SchGated }
 
 // missingPods lists the minima that the gang has too few pods for.
-func missingPods(job *api.JobInfo) PendingReason {
+func missingPods(job *api.JobInfo) framework.PendingReason {
 	var total, failed int32
 	roles := map[string]int32{}
 	for _, task := range job.Tasks {
@@ -54,10 +55,10 @@ func missingPods(job *api.JobInfo) PendingReason {
 		}
 	}
 	spec := &job.PodGroup.Spec
-	reason := PendingReason{Reason: NotEnoughPodsOfTask}
+	reason := framework.PendingReason{Reason: framework.NotEnoughPodsOfTask}
 	var parts []string
 	if total < spec.MinMember {
-		reason.Reason = NotEnoughPods
+		reason.Reason = framework.NotEnoughPods
 		part := fmt.Sprintf("minMember is %d and there %s", spec.MinMember, number(total, "pod"))
 		if failed > 0 {
 			part += fmt.Sprintf(" (and %d failed)", failed)
@@ -186,25 +187,23 @@ func gateNames(gates map[string]bool) string {
 }
 
 // lacksPendingPods returns why a gang that has all its pods waits, if pods that have nodes do not count for its minimum.
-func lacksPendingPods(job *api.JobInfo, reason string) PendingReason {
+func lacksPendingPods(job *api.JobInfo, reason string) framework.PendingReason {
 	least, pending := job.PodGroup.Spec.MinMember, int32(countPending(job))
 	text := fmt.Sprintf("minMember is %d and there %s", least, number(pending, "pending pod"))
 	if pending >= least {
 		text = "the minima of roles need more pending pods"
 	}
-	return PendingReason{reason, text + "; " + pendingCount}
+	return framework.PendingReason{Reason: reason, Message: text + "; " + pendingCount}
 }
 
 // awaitsRelease reports whether the gang's minimum will fit once the resources that are being released are free.
-func awaitsRelease(job *api.JobInfo) (PendingReason, bool) {
+func awaitsRelease(job *api.JobInfo) (framework.PendingReason, bool) {
 	pipelined := len(job.TaskStatusIndex[api.Pipelined])
 	if pipelined == 0 || !job.IsPipelined() {
-		return PendingReason{}, false
+		return framework.PendingReason{}, false
 	}
-	return PendingReason{NotEnoughResources, fmt.Sprintf("%d of its members %s for resources that are being released", pipelined, wait(pipelined))}, true
+	return framework.PendingReason{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("%d of its members %s for resources that are being released", pipelined, wait(pipelined))}, true
 }
-
-func named(names []string) []string { return names[:min(len(names), maxNamed)] }
 
 func number(n int32, noun string) string {
 	switch n {

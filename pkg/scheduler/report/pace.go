@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package report
 
 import (
 	"hash/maphash"
@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // An explanation contains numbers that change with other users' workloads, and each reported text is written to the
@@ -31,7 +33,7 @@ type lastReports map[api.JobID]lastReport
 // lastReport holds the reason that was last reported to a gang, the state of the gang at that time, and for each kind
 // of reason the pause before another text of this kind is reported.
 type lastReport struct {
-	reason PendingReason
+	reason framework.PendingReason
 	at     time.Time
 	gang   gangFingerprint
 	pauses map[string]pause
@@ -49,7 +51,7 @@ type pause struct {
 // Each kind of reason has its own pause, because in a nearly full cluster a gang's reason may alternate with each pod
 // of other users (alternates). A reason of any other kind has ended when another kind follows, so the new reason is held
 // back only until firstPause has passed since the last report.
-func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
+func (t lastReports) pace(job *api.JobInfo, found framework.PendingReason) framework.PendingReason {
 	last, known := t[job.UID]
 	if known && last.reason == found {
 		return found
@@ -74,10 +76,10 @@ func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 }
 
 // alternates are the kinds of reasons that change with pods of other users.
-var alternates = map[string]bool{NotEnoughResources: true, QueueFull: true, NotEnqueued: true, NotTried: true}
+var alternates = map[string]bool{framework.NotEnoughResources: true, framework.QueueFull: true, framework.NotEnqueued: true, framework.NotTried: true}
 
 // keep drops the reports of gangs that no longer wait. waiting are the gangs that still wait.
-func (t lastReports) keep(waiting map[api.JobID]PendingReason) {
+func (t lastReports) keep(waiting map[api.JobID]framework.PendingReason) {
 	maps.DeleteFunc(t, func(gang api.JobID, _ lastReport) bool {
 		_, waits := waiting[gang]
 		return !waits

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package framework
+package report
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
@@ -35,10 +36,10 @@ func TestChangedCountsDoNotEndAPause(t *testing.T) {
 			job.Allocated = api.NewResource(v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")})
 			upstream.CapMinResources(job)
 			lastReports := lastReports{}
-			lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "1 node short of cpu"})
+			lastReports.pace(job, framework.PendingReason{Reason: framework.NotEnoughResources, Message: "1 node short of cpu"})
 			job.Allocated = api.EmptyResource()
 			upstream.CapMinResources(job)
-			if got := lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
+			if got := lastReports.pace(job, framework.PendingReason{Reason: framework.NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
 				t.Errorf("the reason is %q, want %q", got.Message, tc.want)
 			}
 		})
@@ -48,7 +49,7 @@ func TestChangedCountsDoNotEndAPause(t *testing.T) {
 // TestAReasonOfAnotherKindIsNotHeldBackForLong checks how long a paused kind of reason is held back while the last
 // report has a reason of another kind. Kinds that alternate with pods of other users are held back for their pause.
 func TestAReasonOfAnotherKindIsNotHeldBackForLong(t *testing.T) {
-	for between, want := range map[string]time.Duration{QueueNotOpen: firstPause, QueueFull: 4 * firstPause} {
+	for between, want := range map[string]time.Duration{framework.QueueNotOpen: firstPause, framework.QueueFull: 4 * firstPause} {
 		t.Run(between, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				job := api.NewJobInfo("ns/g")
@@ -56,20 +57,20 @@ func TestAReasonOfAnotherKindIsNotHeldBackForLong(t *testing.T) {
 				reports, n := lastReports{}, 0
 				report := func(reason string) string {
 					n++
-					return reports.pace(job, PendingReason{reason, fmt.Sprint(n)}).Reason
+					return reports.pace(job, framework.PendingReason{Reason: reason, Message: fmt.Sprint(n)}).Reason
 				}
-				report(NotEnoughResources)
+				report(framework.NotEnoughResources)
 				for pause := firstPause; pause <= 2*firstPause; pause *= 2 { // the next pause is four times firstPause
 					time.Sleep(pause)
-					report(NotEnoughResources)
+					report(framework.NotEnoughResources)
 				}
 				report(between)
 				began := time.Now()
-				for report(NotEnoughResources) != NotEnoughResources {
+				for report(framework.NotEnoughResources) != framework.NotEnoughResources {
 					time.Sleep(time.Second)
 				}
 				if took := time.Since(began); took != want {
-					t.Errorf("%s followed %s after %v, want %v", NotEnoughResources, between, took, want)
+					t.Errorf("%s followed %s after %v, want %v", framework.NotEnoughResources, between, took, want)
 				}
 			})
 		})
