@@ -19,13 +19,13 @@ import (
 )
 
 // bindings returns the start of a rule for Bindings of the pods that match the regular expression.
-func (w *testEnv) bindings(pods string) faultproxy.Rule {
-	return faultproxy.Rule{Method: http.MethodPost, Path: "/namespaces/" + w.name + "/pods/(" + pods + ")/binding$"}
+func bindings(namespace, pods string) faultproxy.Rule {
+	return faultproxy.Rule{Method: http.MethodPost, Path: "/namespaces/" + namespace + "/pods/(" + pods + ")/binding$"}
 }
 
 // bindingsTo returns bindings with an action that is taken limit times. Zero means always.
 func (w *testEnv) bindingsTo(pods string, limit int, action faultproxy.Action) faultproxy.Rule {
-	rule := w.bindings(pods)
+	rule := bindings(w.name, pods)
 	rule.Limit, rule.Action = limit, action
 	return rule
 }
@@ -40,9 +40,9 @@ var bindingPath = regexp.MustCompile(`/pods/([^/]+)/binding$`)
 
 // tallyAt returns a tally of the Bindings that reach the proxy. It must be called first, because its rule must be the
 // proxy's first.
-func (w *testEnv) tallyAt(proxy *faultproxy.Proxy) *tally {
+func tallyAt(namespace string, proxy *faultproxy.Proxy) *tally {
 	t := &tally{times: map[string][]time.Time{}}
-	rule := w.bindings(".*")
+	rule := bindings(namespace, ".*")
 	rule.Match = func(r faultproxy.Request) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -63,8 +63,8 @@ func (t *tally) of(pod string) []time.Time {
 var _ = Describe("A bind", func() {
 	It("that the API server may yet accept is sent again, and an unclear one is settled by a read", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "transient", 1, "8")
-		proxy := w.proxy()
-		seen := w.tallyAt(proxy)
+		proxy := startProxy()
+		seen := tallyAt(w.name, proxy)
 		g := gang{name: "g", size: 6, min: 6}
 		const maxWait = 2 * time.Second
 		proxy.Add(w.bindingsTo(g.member(0), 1, faultproxy.Answer(http.StatusInternalServerError, 0)))
@@ -74,10 +74,10 @@ var _ = Describe("A bind", func() {
 		proxy.Add(w.bindingsTo(g.member(4), 1, faultproxy.DropBefore()))
 		w.startBehind(ctx, proxy, w.conf("first"))
 		w.submit(ctx, g)
-		w.eventuallyBound(g, 6)
-		w.eventuallyRunning(g)
+		w.seen.eventuallyBound(g, 6)
+		w.seen.eventuallyRunning(g)
 		for _, pod := range g.pods() {
-			Expect(w.journalOf(pod)).To(Equal([]string{"prebind first"}), "calls for pod %s", pod)
+			Expect(w.plugins.journalOf(pod)).To(Equal([]string{"prebind first"}), "calls for pod %s", pod)
 		}
 		Expect(seen.of(g.member(0))).To(HaveLen(2))
 		Expect(seen.of(g.member(2))).To(HaveLen(1), "the Binding that took place is not sent again")
@@ -86,39 +86,39 @@ var _ = Describe("A bind", func() {
 		Expect(patient[1].Sub(patient[0])).To(BeNumerically(">=", maxWait), "Retry-After")
 		Expect(len(seen.of(g.member(4)))).To(BeNumerically(">=", 2))
 		Expect(seen.of(g.member(5))).To(HaveLen(1))
-		w.expectStagedAtomically(g, "first")
-		w.expectNoLeaks(ctx, "first")
+		w.seen.expectStagedAtomically(g, "first")
+		w.seen.expectNoLeaks(ctx, "first")
 	})
 
 	It("[stuck-binding] that the API server rejects for good is rolled back, and tried again later", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "refused", 1, "5")
-		proxy := w.proxy()
+		proxy := startProxy()
 		g := gang{name: "g", size: 5, min: 4}
 		refused := proxy.Add(w.bindingsTo(g.member(2), 0, faultproxy.Answer(http.StatusUnprocessableEntity, 0)))
 		w.startBehind(ctx, proxy, w.conf("first", "second"))
 		w.submit(ctx, g)
-		w.eventuallyBound(g, 4)
-		w.eventuallyRunning(g)
-		Eventually(func() int { return w.eventCount("Pod", g.member(2), "BindFailed") }).Should(Equal(1))
-		Expect(w.journalOf(g.member(2))[:4]).To(Equal([]string{"prebind first", "prebind second", "rollback second", "rollback first"}))
-		w.expectNoLeaks(ctx, "first", "second")
+		w.seen.eventuallyBound(g, 4)
+		w.seen.eventuallyRunning(g)
+		Eventually(func() int { return w.seen.eventCount("Pod", g.member(2), "BindFailed") }).Should(Equal(1))
+		Expect(w.plugins.journalOf(g.member(2))[:4]).To(Equal([]string{"prebind first", "prebind second", "rollback second", "rollback first"}))
+		w.seen.expectNoLeaks(ctx, "first", "second")
 
 		By("freeing the room it had")
 		other := gang{name: "other", size: 1, min: 1}
 		w.submit(ctx, other)
-		w.eventuallyBound(other, 1)
+		w.seen.eventuallyBound(other, 1)
 		w.deleteGang(ctx, other)
 
 		By("being bound when it is let")
 		refused.Remove()
 		w.touch(ctx, g)
-		w.eventuallyBound(g, 5)
-		w.expectNoLeaks(ctx, "first", "second")
+		w.seen.eventuallyBound(g, 5)
+		w.seen.expectNoLeaks(ctx, "first", "second")
 	})
 
 	It("[running-while-pending] that is under way, or refused, keeps a PodGroup under its minimum from being Running", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "not-running", 1, "12")
-		proxy := w.proxy()
+		proxy := startProxy()
 		slow := gang{name: "slow", size: 3, min: 3}
 		g := gang{ // Two are enough for minMember, but one role would be missing.
 			name: "g", size: 3, min: 2,
@@ -132,45 +132,45 @@ var _ = Describe("A bind", func() {
 		twoRun := func(g gang) {
 			GinkgoHelper()
 			for _, pod := range []string{g.member(1), g.member(2)} {
-				Eventually(func() bool { return w.Pod(pod) != nil && w.Pod(pod).Status.Phase == corev1.PodRunning }).Should(BeTrue(), pod)
+				Eventually(func() bool { return w.seen.Pod(pod) != nil && w.seen.Pod(pod).Status.Phase == corev1.PodRunning }).Should(BeTrue(), pod)
 			}
-			Consistently(func() v1beta1.PodGroupPhase { return w.phase(g) }).ShouldNot(Equal(v1beta1.PodGroupRunning))
-			Expect(w.bound(g)).To(Equal(2))
+			Consistently(func() v1beta1.PodGroupPhase { return w.seen.phase(g) }).ShouldNot(Equal(v1beta1.PodGroupRunning))
+			Expect(w.seen.bound(g)).To(Equal(2))
 		}
 		// A PodGroup that was admitted before its pods existed needs no other write when they are placed.
 		w.submitGroup(ctx, slow)
-		Eventually(func() v1beta1.PodGroupPhase { return w.phase(slow) }).Should(Equal(v1beta1.PodGroupInqueue))
+		Eventually(func() v1beta1.PodGroupPhase { return w.seen.phase(slow) }).Should(Equal(v1beta1.PodGroupInqueue))
 		w.submitPods(ctx, slow, 0, slow.size)
 		twoRun(slow)
 		for _, g := range []gang{g, plain} {
 			w.submit(ctx, g)
 			twoRun(g)
-			Expect(w.eventCount("PodGroup", g.name, "PartiallyBound")).To(Equal(1))
+			Expect(w.seen.eventCount("PodGroup", g.name, "PartiallyBound")).To(Equal(1))
 		}
 
 		By("writing nothing at each try that is refused again")
-		Eventually(func() int32 { return w.PodGroup(plain.name).Status.Running }).Should(Equal(int32(2)))
-		told := w.verdicts(plain)
-		Consistently(func() []string { return w.verdicts(plain) }, 4*time.Second).Should(Equal(told))
+		Eventually(func() int32 { return w.seen.PodGroup(plain.name).Status.Running }).Should(Equal(int32(2)))
+		told := w.seen.verdicts(plain)
+		Consistently(func() []string { return w.seen.verdicts(plain) }, 4*time.Second).Should(Equal(told))
 
 		By("being Running when all are bound")
 		held.Release()
 		refused.Remove()
 		for _, g := range []gang{slow, g, plain} {
 			w.touch(ctx, g)
-			w.eventuallyBound(g, 3)
-			w.eventuallyRunning(g)
-			w.expectRunningOnlyWhole(g)
+			w.seen.eventuallyBound(g, 3)
+			w.seen.eventuallyRunning(g)
+			w.seen.expectRunningOnlyWhole(g)
 		}
 	})
 
 	It("[scale-up-partial] of a gang that grew is held against the new minimum, though the watch lags behind", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "scale-up", 1, "3")
-		proxy := w.proxy()
+		proxy := startProxy()
 		scheduler := w.startBehind(ctx, proxy, w.conf("first"))
 		g := gang{name: "g", size: 2, min: 2}
 		w.submit(ctx, g)
-		w.eventuallyRunning(g)
+		w.seen.eventuallyRunning(g)
 
 		By("making the scheduler's picture of PodGroups stale")
 		Expect(scheduler.Kill9()).To(Succeed())
@@ -184,26 +184,26 @@ var _ = Describe("A bind", func() {
 		w.grow(ctx, grown)
 		w.submitPods(ctx, grown, 2, 4) // There is room for one of them.
 		Eventually(func() int {
-			return w.calls(control.PreBind, "first", grown.member(2)) + w.calls(control.PreBind, "first", grown.member(3))
+			return w.plugins.calls(control.PreBind, "first", grown.member(2)) + w.plugins.calls(control.PreBind, "first", grown.member(3))
 		}).Should(BeNumerically(">", 0), "the stale minimum lets a session place a member")
-		Consistently(func() int { return w.everBound(grown) }).Should(Equal(2))
+		Consistently(func() int { return w.seen.everBound(grown) }).Should(Equal(2))
 
 		By("letting the scheduler see, and making room")
 		stale.Release()
-		Consistently(func() int { return w.everBound(grown) }).Should(Equal(2))
+		Consistently(func() int { return w.seen.everBound(grown) }).Should(Equal(2))
 		w.addNodes(ctx, 1, 1, "3")
-		w.eventuallyBound(grown, 4)
-		w.expectNoLeaks(ctx, "first")
+		w.seen.eventuallyBound(grown, 4)
+		w.seen.expectNoLeaks(ctx, "first")
 	})
 })
 
 // expectRunningOnlyWhole expects that no version of the PodGroup was Running before all pods were bound.
-func (w *testEnv) expectRunningOnlyWhole(g gang) {
+func (o observed) expectRunningOnlyWhole(g gang) {
 	GinkgoHelper()
-	for _, version := range w.PodGroupVersions(g.name) {
+	for _, version := range o.PodGroupVersions(g.name) {
 		if version.Status.Phase == v1beta1.PodGroupRunning {
 			for _, pod := range g.pods() {
-				at, ok := w.BoundAt(pod)
+				at, ok := o.BoundAt(pod)
 				Expect(ok && at < history.Version(version)).To(BeTrue(), "pod %s was not bound when its PodGroup ran", pod)
 			}
 		}

@@ -18,9 +18,9 @@ var _ = Describe("Under random faults", func() {
 	It("20 gangs of 20 end with nothing leaked and no partial gang", func(ctx SpecContext) {
 		const gangs, size = 20, 20
 		w := newTestEnv(ctx, "chaos", 20, "20")
-		proxy := w.proxy()
-		faults := w.randomFaults(proxy)
-		w.order("first", control.Anything, control.Random)
+		proxy := startProxy()
+		faults := randomFaults(w.name, proxy)
+		w.plugins.order("first", control.Anything, control.Random)
 		arguments := fmt.Sprintf("      failPercent: 10\n      seed: %d\n", GinkgoRandomSeed())
 		w.startBehind(ctx, proxy, w.confWith("enqueue, allocate, backfill", arguments, "first"))
 		all := make([]gang, gangs)
@@ -32,7 +32,7 @@ var _ = Describe("Under random faults", func() {
 		By("letting every gang fail or be bound while faults last")
 		Eventually(func() (untried int) {
 			for _, g := range all {
-				if w.bound(g) < size && w.unschedulable(g) == nil {
+				if w.seen.bound(g) < size && w.seen.unschedulable(g) == nil {
 					untried++
 				}
 			}
@@ -43,30 +43,30 @@ var _ = Describe("Under random faults", func() {
 			hits += fault.Hits()
 			fault.Remove()
 		}
-		w.revoke("first", control.Anything, control.Random)
+		w.plugins.revoke("first", control.Anything, control.Random)
 		AddReportEntry("faults at the proxy", hits)
 
 		By("trying again without faults")
 		for _, g := range all {
-			if w.bound(g) < size {
+			if w.seen.bound(g) < size {
 				w.touch(ctx, g)
 			}
 		}
 		for _, g := range all {
-			Eventually(func() int { return w.bound(g) }, time.Minute).Should(Equal(size), "bound pods of gang %s", g.name)
-			w.expectStagedAtomically(g, "first")
-			w.expectOnceEach(g)
+			Eventually(func() int { return w.seen.bound(g) }, time.Minute).Should(Equal(size), "bound pods of gang %s", g.name)
+			w.seen.expectStagedAtomically(g, "first")
+			w.plugins.expectOnceEach(g)
 		}
 		for _, g := range all {
-			w.eventuallyRunning(g)
+			w.seen.eventuallyRunning(g)
 		}
-		w.expectNoLeaks(ctx, "first")
+		w.seen.expectNoLeaks(ctx, "first")
 	})
 
 	It("10 gangs of 10 end with nothing leaked and no partial gang when the scheduler is killed again and again", func(ctx SpecContext) {
 		const gangs, size = 10, 10
 		w := newTestEnv(ctx, "killed", 10, "10")
-		proxy := w.proxy()
+		proxy := startProxy()
 		all := make([]gang, gangs)
 		for i := range all {
 			all[i] = gang{name: fmt.Sprintf("g%d", i), size: size, min: size}
@@ -83,23 +83,23 @@ var _ = Describe("Under random faults", func() {
 			rule.Path, rule.Action = "/namespaces/"+w.name+"/.*"+rule.Path, faultproxy.Hold()
 			gate := proxy.Add(rule)
 			scheduler := w.startBehind(ctx, proxy, w.conf("first"))
-			Eventually(func() bool { return gate.Hits() > 0 || w.allBound(all) }).Should(BeTrue())
+			Eventually(func() bool { return gate.Hits() > 0 || allBound(w.seen, all) }).Should(BeTrue())
 			Expect(scheduler.Kill9()).To(Succeed())
 			gate.Release()
 		}
 		w.start(ctx, w.conf("first"))
 		for _, g := range all {
-			w.eventuallyBound(g, size)
-			w.eventuallyRunning(g)
-			w.expectStagedAtomically(g, "first")
+			w.seen.eventuallyBound(g, size)
+			w.seen.eventuallyRunning(g)
+			w.seen.expectStagedAtomically(g, "first")
 		}
-		w.expectNoLeaks(ctx, "first")
+		w.seen.expectNoLeaks(ctx, "first")
 	})
 })
 
-func (w *testEnv) allBound(gangs []gang) bool {
+func allBound(o observed, gangs []gang) bool {
 	for _, g := range gangs {
-		if w.bound(g) < g.size {
+		if o.bound(g) < g.size {
 			return false
 		}
 	}
@@ -108,7 +108,7 @@ func (w *testEnv) allBound(gangs []gang) bool {
 
 // randomFaults breaks a tenth of the calls for objects of the namespace, reads and writes, each in one of five ways.
 // Lists and watches of the whole cluster are not affected.
-func (w *testEnv) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule {
+func randomFaults(namespace string, proxy *faultproxy.Proxy) []*faultproxy.ActiveRule {
 	var rules []*faultproxy.ActiveRule
 	for _, action := range []faultproxy.Action{
 		faultproxy.Answer(http.StatusInternalServerError, 0),
@@ -117,16 +117,16 @@ func (w *testEnv) randomFaults(proxy *faultproxy.Proxy) []*faultproxy.ActiveRule
 		faultproxy.DropBefore(),
 		faultproxy.DropAfter(),
 	} {
-		rules = append(rules, proxy.Add(faultproxy.Rule{Path: "/namespaces/" + w.name + "/", Probability: 0.02, Action: action}))
+		rules = append(rules, proxy.Add(faultproxy.Rule{Path: "/namespaces/" + namespace + "/", Probability: 0.02, Action: action}))
 	}
 	return rules
 }
 
 // expectOnceEach expects, for each pod and one plugin, that each step that began was rolled back successfully exactly
 // once before the next step began. The last step, after which the pod is bound, must not be rolled back.
-func (w *testEnv) expectOnceEach(g gang) {
+func (p testPlugins) expectOnceEach(g gang) {
 	GinkgoHelper()
-	journal, err := w.Journal()
+	journal, err := p.Journal()
 	Expect(err).NotTo(HaveOccurred())
 	prepared := map[string]bool{}
 	for _, entry := range journal {

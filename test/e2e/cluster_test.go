@@ -29,22 +29,26 @@ const specLabel = "e2e.volcano-prebind.io/world"
 // testEnv has the objects of one spec.
 type testEnv struct {
 	// name is the name of the namespace and of the pods' scheduler, and the beginning of the nodes' names.
-	name string
-	control.Dir
-	*history.History
+	name       string
+	plugins    testPlugins
+	seen       observed
 	schedulers []*controlplane.Scheduler
 }
+
+// testPlugins are the test's plugins and its provisioner, which read their orders in the directory and write a journal
+// there.
+type testPlugins struct{ control.Dir }
 
 // newTestEnv creates a namespace, and nodes with this number of CPUs. They are deleted after the spec.
 func newTestEnv(ctx context.Context, name string, nodes int, cpu string) *testEnv {
 	GinkgoHelper()
-	w := &testEnv{name: "e2e-" + name, Dir: control.Dir(GinkgoT().TempDir())}
+	w := &testEnv{name: "e2e-" + name, plugins: testPlugins{control.Dir(GinkgoT().TempDir())}}
 	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.end)
 	recording, stop := context.WithCancel(context.Background())
 	DeferCleanup(stop)
-	w.History = history.Start(recording, kube, vc, w.name)
+	w.seen = observed{w.name, history.Start(recording, kube, vc, w.name)}
 	w.addNodes(ctx, 0, nodes, cpu)
 	Eventually(func() error {
 		_, err := kube.CoreV1().ServiceAccounts(w.name).Get(ctx, "default", metav1.GetOptions{})
@@ -91,8 +95,8 @@ func (w *testEnv) startWith(ctx context.Context, opts controlplane.SchedulerOpti
 	return scheduler
 }
 
-// proxy starts a fault proxy that ends with the spec.
-func (w *testEnv) proxy() *faultproxy.Proxy {
+// startProxy starts a fault proxy that ends with the spec.
+func startProxy() *faultproxy.Proxy {
 	GinkgoHelper()
 	proxy, err := cp.StartFaultProxy()
 	Expect(err).NotTo(HaveOccurred())
@@ -114,7 +118,7 @@ func (w *testEnv) confWith(actions, arguments string, plugins ...string) string 
 		conf += "- plugins:\n"
 	}
 	for _, plugin := range plugins {
-		conf += fmt.Sprintf("  - name: %s\n    arguments:\n      control: %s\n%s", plugin, w.Dir, arguments)
+		conf += fmt.Sprintf("  - name: %s\n    arguments:\n      control: %s\n%s", plugin, w.plugins.Dir, arguments)
 	}
 	return conf
 }
@@ -152,15 +156,15 @@ func (w *testEnv) printState() {
 			}
 		}
 	}
-	if w.History == nil {
+	if w.seen.History == nil {
 		return
 	}
-	pods := w.Pods()
+	pods := w.seen.Pods()
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return int(history.Version(a)) - int(history.Version(b)) })
 	for _, pod := range pods {
 		fmt.Fprintf(GinkgoWriter, "pod %s on %q, %s, %v\n", pod.Name, pod.Spec.NodeName, pod.Status.Phase, pod.Annotations)
 	}
-	journal, err := w.Journal()
+	journal, err := w.plugins.Journal()
 	fmt.Fprintf(GinkgoWriter, "journal (%d entries, %v):\n", len(journal), err)
 	for _, entry := range journal[max(0, len(journal)-60):] {
 		fmt.Fprintln(GinkgoWriter, entry)
@@ -168,14 +172,14 @@ func (w *testEnv) printState() {
 }
 
 // order gives an order to a plugin of the test.
-func (w *testEnv) order(plugin, object string, verb control.Verb) {
+func (p testPlugins) order(plugin, object string, verb control.Verb) {
 	GinkgoHelper()
-	Expect(w.Order(plugin, object, verb)).To(Succeed())
+	Expect(p.Order(plugin, object, verb)).To(Succeed())
 }
 
-func (w *testEnv) revoke(plugin, object string, verb control.Verb) {
+func (p testPlugins) revoke(plugin, object string, verb control.Verb) {
 	GinkgoHelper()
-	Expect(w.Revoke(plugin, object, verb)).To(Succeed())
+	Expect(p.Revoke(plugin, object, verb)).To(Succeed())
 }
 
 // seconds formats a duration for a scheduler's flag.

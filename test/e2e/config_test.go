@@ -22,7 +22,7 @@ var _ = Describe("The configuration", func() {
 	// staged returns the plugins whose steps ran for the gang.
 	staged := func(w *testEnv, g gang) []string {
 		var plugins []string
-		for key := range w.Pod(g.member(0)).Annotations {
+		for key := range w.seen.Pod(g.member(0)).Annotations {
 			if plugin, ok := strings.CutPrefix(key, control.StagedPrefix); ok {
 				plugins = append(plugins, plugin)
 			}
@@ -44,7 +44,7 @@ var _ = Describe("The configuration", func() {
 				GinkgoHelper()
 				g := gang{name: name, size: 1, min: 1}
 				w.submit(ctx, g)
-				w.eventuallyBound(g, 1)
+				w.seen.eventuallyBound(g, 1)
 				Expect(staged(w, g)).To(ConsistOf(plugins))
 			}
 			bind("a", "first")
@@ -57,7 +57,7 @@ var _ = Describe("The configuration", func() {
 			Expect(scheduler.ReplaceConf(bad)).To(Succeed())
 			Eventually(reloads("error")).Should(Equal("1"))
 			bind("c", "first", "second")
-			Eventually(func() string { return w.refusals(ctx) }).Should(And(
+			Eventually(func() string { return refusals(ctx, w.name) }).Should(And(
 				ContainSubstring("line "), ContainSubstring(`th1rd`), ContainSubstring(`third`)))
 
 			Expect(scheduler.ReplaceConf(w.conf("third"))).To(Succeed())
@@ -73,15 +73,15 @@ var _ = Describe("The configuration", func() {
 		w := newTestEnv(ctx, "conf-gone", 1, "8")
 		scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf("first"), Layout: controlplane.ConfFile})
 		Expect(os.Remove(scheduler.ConfPath())).To(Succeed())
-		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("no such file"))
+		Eventually(func() string { return refusals(ctx, w.name) }).Should(ContainSubstring("no such file"))
 		Expect(syscall.Mkfifo(scheduler.ConfPath(), 0o600)).To(Succeed())
-		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("not a regular file"))
+		Eventually(func() string { return refusals(ctx, w.name) }).Should(ContainSubstring("not a regular file"))
 		text, err := scheduler.Metrics(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(metric(string(text), `volcano_scheduler_conf_reloads_total{result="error"}`)).To(Equal("2"))
 		g := gang{name: "g", size: 1, min: 1}
 		w.submit(ctx, g)
-		w.eventuallyBound(g, 1)
+		w.seen.eventuallyBound(g, 1)
 		Expect(staged(w, g)).To(ConsistOf("first"))
 
 		Expect(scheduler.ReplaceConf(w.conf("second"))).To(Succeed())
@@ -132,13 +132,13 @@ func metric(text, name string) string {
 }
 
 // refusals returns the messages of the events about rejected configurations.
-func (w *testEnv) refusals(ctx SpecContext) string {
+func refusals(ctx SpecContext, schedulerName string) string {
 	GinkgoHelper()
 	events, err := kube.CoreV1().Events(controlplane.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ConfigRejected"})
 	Expect(err).NotTo(HaveOccurred())
 	var messages []string
 	for _, event := range events.Items {
-		if event.InvolvedObject.Kind == "Lease" && event.InvolvedObject.Name == w.name && event.Type == corev1.EventTypeWarning {
+		if event.InvolvedObject.Kind == "Lease" && event.InvolvedObject.Name == schedulerName && event.Type == corev1.EventTypeWarning {
 			messages = append(messages, event.Message)
 		}
 	}

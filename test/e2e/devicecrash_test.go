@@ -19,13 +19,13 @@ import (
 var _ = Describe("A device that a gang shares", func() {
 	It("is allocated once, and its members are where it is", func(ctx SpecContext) {
 		w := newDeviceEnv(ctx, "dra-shared", 2, 1)
-		proxy := w.proxy()
+		proxy := startProxy()
 		writes := proxy.Add(faultproxy.Rule{Method: http.MethodPut, Path: "/resourceclaims/shared-[ab]/status"})
 		w.schedule(ctx, controlplane.SchedulerOptions{Server: proxy.URL()})
 		a, b := w.submitSharing(ctx, "a", 3), w.submitSharing(ctx, "b", 3)
 		for _, g := range []gang{a, b} {
-			w.eventuallyBound(g, 3)
-			w.eventuallyRunning(g)
+			w.seen.eventuallyBound(g, 3)
+			w.seen.eventuallyRunning(g)
 			w.expectDevicesOf(ctx, g)
 			Expect(w.deviceClaim(ctx, "shared-"+g.name).Status.ReservedFor).To(HaveLen(3))
 		}
@@ -34,24 +34,24 @@ var _ = Describe("A device that a gang shares", func() {
 
 		By("waiting while all are taken, and following when one is free")
 		c := w.submitSharing(ctx, "c", 3)
-		w.eventuallyFailed(c, "NotEnoughResources", `claim "shared-c"`, `request "gpu"`, "without a free device")
+		w.seen.eventuallyFailed(c, "NotEnoughResources", `claim "shared-c"`, `request "gpu"`, "without a free device")
 		w.deleteGang(ctx, a)
-		w.eventuallyBound(c, 3)
+		w.seen.eventuallyBound(c, 3)
 		w.expectDevicesOf(ctx, c)
 	})
 
 	It("keeps no gang of which a member cannot reserve it, and is free again", func(ctx SpecContext) {
 		w := newDeviceEnv(ctx, "dra-refused", 1, 1)
-		proxy := w.proxy()
+		proxy := startProxy()
 		// The first write allocates the claim, and the next two add members.
 		refused := proxy.Add(faultproxy.Rule{
 			Method: http.MethodPut, Path: "/resourceclaims/shared-g/status", Skip: 1, Action: faultproxy.Answer(http.StatusForbidden, 0), Limit: 1,
 		})
 		w.schedule(ctx, controlplane.SchedulerOptions{Server: proxy.URL()})
 		g := w.submitSharing(ctx, "g", 3)
-		w.eventuallyFailed(g, "PreBindFailed", `claim "shared-g"`)
+		w.seen.eventuallyFailed(g, "PreBindFailed", `claim "shared-g"`)
 		Expect(refused.Hits()).To(Equal(1))
-		w.eventuallyBound(g, 3)
+		w.seen.eventuallyBound(g, 3)
 		w.expectDevicesOf(ctx, g)
 	})
 })
@@ -59,7 +59,7 @@ var _ = Describe("A device that a gang shares", func() {
 var _ = Describe("After a kill -9 of the scheduler, devices", func() {
 	It("that were allocated to pods that were not bound yet are those of the pods that the next one binds", func(ctx SpecContext) {
 		w := newDeviceEnv(ctx, "dra-kill-bind", 2, 2)
-		proxy := w.proxy()
+		proxy := startProxy()
 		held := proxy.Add(w.bindingsTo(".*", 0, faultproxy.Hold()))
 		scheduler := w.schedule(ctx, controlplane.SchedulerOptions{Server: proxy.URL()})
 		g := withDevice(gang{name: "g", size: 4, min: 4, cpu: "500m"})
@@ -67,15 +67,15 @@ var _ = Describe("After a kill -9 of the scheduler, devices", func() {
 		Eventually(held.Hits).Should(Equal(4))
 		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
-		Expect(w.everBound(g)).To(BeZero())
+		Expect(w.seen.everBound(g)).To(BeZero())
 		w.schedule(ctx, controlplane.SchedulerOptions{})
-		w.eventuallyBound(g, 4)
+		w.seen.eventuallyBound(g, 4)
 		w.expectDevicesOf(ctx, g)
 	})
 
 	It("that were allocated to a part of a gang are taken back when the gang finds no room any more", func(ctx SpecContext) {
 		w := newDeviceEnv(ctx, "dra-kill-part", 2, 2)
-		proxy := w.proxy()
+		proxy := startProxy()
 		held := proxy.Add(faultproxy.Rule{
 			Method: http.MethodPut, Path: "/resourceclaims/g-3-" + deviceTemplate + "-[a-z0-9]+/status", Action: faultproxy.Hold(),
 		})
@@ -85,13 +85,13 @@ var _ = Describe("After a kill -9 of the scheduler, devices", func() {
 		Eventually(held.Hits).Should(Equal(1))
 		Eventually(func() int { return len(w.nodesOfClaims(ctx)) }).WithPolling(pollVolumes).Should(Equal(3), "claims that are allocated")
 		Expect(scheduler.Kill9()).To(Succeed())
-		w.patchNode(ctx, w.node(0), `{"spec":{"unschedulable":true}}`)
+		patchNode(ctx, w.node(0), `{"spec":{"unschedulable":true}}`)
 		w.schedule(ctx, controlplane.SchedulerOptions{})
-		w.eventuallyFailed(g, "NotEnoughResources")
+		w.seen.eventuallyFailed(g, "NotEnoughResources")
 		Eventually(func() []string { return w.leftOf(ctx) }).WithPolling(pollVolumes).Should(BeEmpty())
 
-		w.patchNode(ctx, w.node(0), `{"spec":{"unschedulable":null}}`)
-		w.eventuallyBound(g, 4)
+		patchNode(ctx, w.node(0), `{"spec":{"unschedulable":null}}`)
+		w.seen.eventuallyBound(g, 4)
 		w.expectDevicesOf(ctx, g)
 	})
 })

@@ -128,13 +128,13 @@ func devicesOf(pod *corev1.Pod) map[string][]given {
 func (w boardEnv) expectSwitches(g gang) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
-		devices := devicesOf(w.Pod(name))
+		devices := devicesOf(w.seen.Pod(name))
 		Expect(devices["gpu"]).To(HaveLen(2), "GPUs of pod %s", name)
 		Expect(devices["rdma"]).To(HaveLen(1), "NICs of pod %s", name)
 		first, nic := devices["gpu"][0].Minor, devices["rdma"][0].Minor
 		Expect([]int{first % 2, devices["gpu"][1].Minor, nic}).To(Equal([]int{0, first + 1, first/2 + 1}), "GPUs %v and NIC %d of pod %s", devices["gpu"], nic, name)
 		for _, gpu := range devices["gpu"] {
-			Expect(gpu.ID).To(Equal(fmt.Sprintf("GPU-%s-%d", w.Pod(name).Spec.NodeName, gpu.Minor)))
+			Expect(gpu.ID).To(Equal(fmt.Sprintf("GPU-%s-%d", w.seen.Pod(name).Spec.NodeName, gpu.Minor)))
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (w boardEnv) expectNoDeviceTwice(ctx context.Context) {
 func (w boardEnv) expectDevicesWithNode(g gang) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
-		for _, pod := range w.PodVersions(name) {
+		for _, pod := range w.seen.PodVersions(name) {
 			Expect(devicesOf(pod) != nil).To(Equal(pod.Spec.NodeName != ""), "pod %s at version %s is on %q", name, pod.ResourceVersion, pod.Spec.NodeName)
 		}
 	}

@@ -20,30 +20,30 @@ import (
 var _ = Describe("A gang with a device each", func() {
 	It("is bound with claims that were made from a template, or nothing of it is left allocated or reserved", func(ctx SpecContext) {
 		w := newDeviceEnv(ctx, "dra", 2, 2)
-		proxy := w.proxy()
+		proxy := startProxy()
 		refused := proxy.Add(faultproxy.Rule{
 			Method: http.MethodPut, Path: "/resourceclaims/g-1-" + deviceTemplate + "-[a-z0-9]+/status", Action: faultproxy.Answer(http.StatusForbidden, 0),
 		})
 		w.schedule(ctx, controlplane.SchedulerOptions{Server: proxy.URL()})
 		g := withDevice(gang{name: "g", size: 3, min: 3, cpu: "500m"})
 		w.submit(ctx, g)
-		w.eventuallyFailed(g, "PreBindFailed", `claim "g-1-`, `request "gpu"`, `class "`+w.name+`"`)
+		w.seen.eventuallyFailed(g, "PreBindFailed", `claim "g-1-`, `request "gpu"`, `class "`+w.name+`"`)
 		Expect(refused.Hits()).NotTo(BeZero())
 		Eventually(func() []string { return w.leftOf(ctx) }).WithPolling(pollVolumes).Should(BeEmpty())
-		Expect(w.everBound(g)).To(BeZero())
+		Expect(w.seen.everBound(g)).To(BeZero())
 
 		By("being bound once the claim can be written")
 		proxy.Clear()
-		w.eventuallyBound(g, 3)
-		w.eventuallyRunning(g)
+		w.seen.eventuallyBound(g, 3)
+		w.seen.eventuallyRunning(g)
 		w.expectDevicesOf(ctx, g)
 
 		By("saying which claims there is no device for, until there is one")
 		next := withDevice(gang{name: "next", size: 2, min: 2, cpu: "500m"})
 		w.submit(ctx, next)
-		w.eventuallyFailed(next, "NotEnoughResources", `claim "next-`, `request "gpu"`, `class "`+w.name+`"`, "without a free device")
+		w.seen.eventuallyFailed(next, "NotEnoughResources", `claim "next-`, `request "gpu"`, `class "`+w.name+`"`, "without a free device")
 		w.deleteGang(ctx, g)
-		w.eventuallyBound(next, 2)
+		w.seen.eventuallyBound(next, 2)
 		w.expectDevicesOf(ctx, next)
 	})
 })
@@ -146,6 +146,6 @@ func (w deviceEnv) expectDevicesOf(ctx context.Context, g gang) {
 		}
 	}
 	for _, pod := range g.pods() {
-		Expect(has).To(HaveKey(pod + " on " + w.Pod(pod).Spec.NodeName))
+		Expect(has).To(HaveKey(pod + " on " + w.seen.Pod(pod).Spec.NodeName))
 	}
 }

@@ -19,14 +19,14 @@ var _ = Describe("Upstream's actions", func() {
 		w.start(ctx, w.confWith("enqueue, allocate, preempt, backfill", "", "first"))
 		low := gang{name: "low", size: 4, min: 1, priority: "e2e-low"}
 		w.submit(ctx, low)
-		w.eventuallyBound(low, 4)
-		w.eventuallyRunning(low)
+		w.seen.eventuallyBound(low, 4)
+		w.seen.eventuallyRunning(low)
 		high := gang{name: "high", size: 2, min: 2, priority: "e2e-high"}
 		w.submit(ctx, high)
-		w.eventuallyBound(high, 2)
-		w.eventuallyRunning(high)
-		Expect(w.bound(low)).To(Equal(2))
-		w.expectStagedAtomically(high, "first")
+		w.seen.eventuallyBound(high, 2)
+		w.seen.eventuallyRunning(high)
+		Expect(w.seen.bound(low)).To(Equal(2))
+		w.seen.expectStagedAtomically(high, "first")
 	})
 
 	It("preempt: whole gangs take the room of whole gangs, and only if it suffices", func(ctx SpecContext) {
@@ -37,25 +37,25 @@ var _ = Describe("Upstream's actions", func() {
 		middle, low := gang{name: "middle", size: 4, min: 4, priority: "e2e-middle"}, gang{name: "low", size: 4, min: 4, priority: "e2e-low"}
 		for _, g := range []gang{middle, low} {
 			w.submit(ctx, g)
-			w.eventuallyBound(g, 4)
-			w.eventuallyRunning(g)
+			w.seen.eventuallyBound(g, 4)
+			w.seen.eventuallyRunning(g)
 		}
 		tooLarge := gang{name: "large", size: 9, min: 9, priority: "e2e-high"}
 		w.submit(ctx, tooLarge)
-		w.eventuallyFailed(tooLarge, "QueueFull", "preemption cannot help: the cluster has room for 8 of 9 members even without the pods that may be evicted")
+		w.seen.eventuallyFailed(tooLarge, "QueueFull", "preemption cannot help: the cluster has room for 8 of 9 members even without the pods that may be evicted")
 		w.deleteGang(ctx, tooLarge)
 		high := gang{name: "high", size: 2, min: 2, priority: "e2e-high"}
 		w.submit(ctx, high)
-		w.eventuallyBound(high, 2)
-		w.eventuallyRunning(high)
-		Expect(w.bound(middle)).To(Equal(4), "the gang of middle priority is untouched")
-		Expect(w.bound(low)).To(BeZero(), "the gang of low priority is evicted whole")
-		w.expectStagedAtomically(high, "first")
+		w.seen.eventuallyBound(high, 2)
+		w.seen.eventuallyRunning(high)
+		Expect(w.seen.bound(middle)).To(Equal(4), "the gang of middle priority is untouched")
+		Expect(w.seen.bound(low)).To(BeZero(), "the gang of low priority is evicted whole")
+		w.seen.expectStagedAtomically(high, "first")
 	})
 
 	It("preempt: a victim whose deletion fails at first is deleted all the same, and no other in its place", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "evict-fails", 1, "4")
-		proxy := w.proxy()
+		proxy := startProxy()
 		broken := proxy.Add(faultproxy.Rule{
 			Method: http.MethodDelete, Path: "/namespaces/" + w.name + "/pods/low-", Limit: 2,
 			Action: faultproxy.Answer(http.StatusInternalServerError, 0),
@@ -63,14 +63,14 @@ var _ = Describe("Upstream's actions", func() {
 		w.startBehind(ctx, proxy, w.confWith("enqueue, allocate, preempt, backfill", "", "first"))
 		low := gang{name: "low", size: 4, min: 1, priority: "e2e-low"}
 		w.submit(ctx, low)
-		w.eventuallyBound(low, 4)
-		w.eventuallyRunning(low)
+		w.seen.eventuallyBound(low, 4)
+		w.seen.eventuallyRunning(low)
 		high := gang{name: "high", size: 2, min: 2, priority: "e2e-high"}
 		w.submit(ctx, high)
-		w.eventuallyBound(high, 2)
-		w.eventuallyRunning(high)
+		w.seen.eventuallyBound(high, 2)
+		w.seen.eventuallyRunning(high)
 		Expect(broken.Hits()).To(Equal(2))
-		Expect(w.bound(low)).To(Equal(2))
+		Expect(w.seen.bound(low)).To(Equal(2))
 	})
 
 	DescribeTable("reclaim: a queue gets back what it deserves", func(ctx SpecContext, name, configurations string) {
@@ -94,13 +94,13 @@ var _ = Describe("Upstream's actions", func() {
 		w.start(ctx, w.confWith("enqueue, allocate, reclaim, backfill", "", "first")+configurations)
 		borrowed := gang{name: "borrowed", size: 4, min: 1, queue: lender}
 		w.submit(ctx, borrowed)
-		w.eventuallyBound(borrowed, 4)
-		w.eventuallyRunning(borrowed)
+		w.seen.eventuallyBound(borrowed, 4)
+		w.seen.eventuallyRunning(borrowed)
 		own := gang{name: "own", size: 2, min: 2, queue: owner}
 		w.submit(ctx, own)
-		w.eventuallyBound(own, 2)
-		w.eventuallyRunning(own)
-		Expect(w.bound(borrowed)).To(Equal(2))
+		w.seen.eventuallyBound(own, 2)
+		w.seen.eventuallyRunning(own)
+		Expect(w.seen.bound(borrowed)).To(Equal(2))
 	},
 		Entry("by upstream's action", "reclaim", ""),
 		Entry("by this project's action", "reclaim-gangs", "configurations:\n- name: reclaim\n  arguments: {wholeGangs: true}\n"),

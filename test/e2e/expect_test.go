@@ -19,11 +19,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/test/e2e/history"
 )
 
+// observed is the namespace of a spec in the API server, with all versions of its pods and PodGroups.
+type observed struct {
+	namespace string
+	*history.History
+}
+
 // bound returns the number of the gang's pods that are on a node now.
-func (w *testEnv) bound(g gang) int {
+func (o observed) bound(g gang) int {
 	n := 0
 	for _, name := range g.pods() {
-		if pod := w.Pod(name); pod != nil && pod.Spec.NodeName != "" {
+		if pod := o.Pod(name); pod != nil && pod.Spec.NodeName != "" {
 			n++
 		}
 	}
@@ -31,8 +37,8 @@ func (w *testEnv) bound(g gang) int {
 }
 
 // everBound returns the number of the gang's pods that were on a node at any time.
-func (w *testEnv) everBound(g gang) int {
-	ever := w.EverBound()
+func (o observed) everBound(g gang) int {
+	ever := o.EverBound()
 	n := 0
 	for _, name := range g.pods() {
 		if _, ok := ever[name]; ok {
@@ -43,27 +49,27 @@ func (w *testEnv) everBound(g gang) int {
 }
 
 // eventuallyBound waits until n of the gang's pods are bound.
-func (w *testEnv) eventuallyBound(g gang, n int) {
+func (o observed) eventuallyBound(g gang, n int) {
 	GinkgoHelper()
-	Eventually(func() int { return w.bound(g) }).Should(Equal(n), "bound pods of gang %s", g.name)
+	Eventually(func() int { return o.bound(g) }).Should(Equal(n), "bound pods of gang %s", g.name)
 }
 
 // phase returns the PodGroup's phase.
-func (w *testEnv) phase(g gang) v1beta1.PodGroupPhase {
-	if group := w.PodGroup(g.name); group != nil {
+func (o observed) phase(g gang) v1beta1.PodGroupPhase {
+	if group := o.PodGroup(g.name); group != nil {
 		return group.Status.Phase
 	}
 	return ""
 }
 
-func (w *testEnv) eventuallyRunning(g gang) {
+func (o observed) eventuallyRunning(g gang) {
 	GinkgoHelper()
-	Eventually(func() v1beta1.PodGroupPhase { return w.phase(g) }).Should(Equal(v1beta1.PodGroupRunning), "phase of gang %s", g.name)
+	Eventually(func() v1beta1.PodGroupPhase { return o.phase(g) }).Should(Equal(v1beta1.PodGroupRunning), "phase of gang %s", g.name)
 }
 
 // unschedulable returns the PodGroup's Unschedulable condition while it is true, or nil.
-func (w *testEnv) unschedulable(g gang) *v1beta1.PodGroupCondition {
-	group := w.PodGroup(g.name)
+func (o observed) unschedulable(g gang) *v1beta1.PodGroupCondition {
+	group := o.PodGroup(g.name)
 	if group == nil {
 		return nil
 	}
@@ -77,10 +83,10 @@ func (w *testEnv) unschedulable(g gang) *v1beta1.PodGroupCondition {
 
 // eventuallyFailed waits until the PodGroup reports that the gang was not bound, for this reason and with all these
 // words.
-func (w *testEnv) eventuallyFailed(g gang, reason string, words ...string) {
+func (o observed) eventuallyFailed(g gang, reason string, words ...string) {
 	GinkgoHelper()
 	Eventually(func() error {
-		condition := w.unschedulable(g)
+		condition := o.unschedulable(g)
 		if condition == nil {
 			return fmt.Errorf("gang %s has no Unschedulable condition", g.name)
 		}
@@ -98,12 +104,12 @@ func (w *testEnv) eventuallyFailed(g gang, reason string, words ...string) {
 
 // leaks returns the plugins' traces for pods that are not bound to the node of the trace, and the missing traces of
 // bound pods.
-func (w *testEnv) leaks(ctx context.Context, plugins ...string) (string, error) {
-	traces, err := kube.CoreV1().ConfigMaps(w.name).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel})
+func (o observed) leaks(ctx context.Context, plugins ...string) (string, error) {
+	traces, err := kube.CoreV1().ConfigMaps(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel})
 	if err != nil {
 		return "", err
 	}
-	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{})
+	pods, err := kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -125,17 +131,17 @@ func (w *testEnv) leaks(ctx context.Context, plugins ...string) (string, error) 
 }
 
 // expectNoLeaks expects that the plugins' traces match the bound pods exactly.
-func (w *testEnv) expectNoLeaks(ctx context.Context, plugins ...string) {
+func (o observed) expectNoLeaks(ctx context.Context, plugins ...string) {
 	GinkgoHelper()
-	Eventually(func() (string, error) { return w.leaks(ctx, plugins...) }).Should(BeEmpty(), "traces (-of bound pods +there)")
+	Eventually(func() (string, error) { return o.leaks(ctx, plugins...) }).Should(BeEmpty(), "traces (-of bound pods +there)")
 }
 
 // expectStagedAtomically expects that no version of any pod had a node without the plugins' annotations, or the
 // annotations without a node.
-func (w *testEnv) expectStagedAtomically(g gang, plugins ...string) {
+func (o observed) expectStagedAtomically(g gang, plugins ...string) {
 	GinkgoHelper()
 	for _, name := range g.pods() {
-		for _, pod := range w.PodVersions(name) {
+		for _, pod := range o.PodVersions(name) {
 			for _, plugin := range plugins {
 				Expect(pod.Annotations[control.StagedPrefix+plugin]).To(Equal(pod.Spec.NodeName),
 					"annotation of plugin %s on pod %s at version %s", plugin, name, pod.ResourceVersion)
@@ -145,9 +151,9 @@ func (w *testEnv) expectStagedAtomically(g gang, plugins ...string) {
 }
 
 // journalOf returns the started calls for the pod in the journal.
-func (w *testEnv) journalOf(pod string) []string {
+func (p testPlugins) journalOf(pod string) []string {
 	GinkgoHelper()
-	journal, err := w.Journal()
+	journal, err := p.Journal()
 	Expect(err).NotTo(HaveOccurred())
 	var calls []string
 	for _, entry := range journal {
@@ -159,10 +165,10 @@ func (w *testEnv) journalOf(pod string) []string {
 }
 
 // calls returns the number of started calls in the journal.
-func (w *testEnv) calls(call control.Call, plugin, pod string) int {
+func (p testPlugins) calls(call control.Call, plugin, pod string) int {
 	GinkgoHelper()
 	n := 0
-	for _, line := range w.journalOf(pod) {
+	for _, line := range p.journalOf(pod) {
 		if line == string(call)+" "+plugin {
 			n++
 		}
@@ -171,13 +177,13 @@ func (w *testEnv) calls(call control.Call, plugin, pod string) int {
 }
 
 // versions returns the resource versions of the gang's PodGroup and pods. Equal ones mean that nothing was written.
-func (w *testEnv) versions(g gang) map[string]uint64 {
+func (o observed) versions(g gang) map[string]uint64 {
 	versions := map[string]uint64{}
-	if group := w.PodGroup(g.name); group != nil {
+	if group := o.PodGroup(g.name); group != nil {
 		versions["podgroup "+g.name] = history.Version(group)
 	}
 	for _, name := range g.pods() {
-		if pod := w.Pod(name); pod != nil {
+		if pod := o.Pod(name); pod != nil {
 			versions["pod "+name] = history.Version(pod)
 		}
 	}
@@ -185,9 +191,9 @@ func (w *testEnv) versions(g gang) map[string]uint64 {
 }
 
 // verdicts returns what each version of the PodGroup reported.
-func (w *testEnv) verdicts(g gang) []string {
+func (o observed) verdicts(g gang) []string {
 	var verdicts []string
-	for _, version := range w.PodGroupVersions(g.name) {
+	for _, version := range o.PodGroupVersions(g.name) {
 		status := version.Status
 		verdict := fmt.Sprintf("%s, %d run", status.Phase, status.Running)
 		for _, condition := range status.Conditions {
@@ -199,9 +205,9 @@ func (w *testEnv) verdicts(g gang) []string {
 }
 
 // eventCount returns how often events about the object with the reason were recorded, including repetitions.
-func (w *testEnv) eventCount(kind, name, reason string) int {
+func (o observed) eventCount(kind, name, reason string) int {
 	n := 0
-	for _, event := range w.Events(kind, name, reason) {
+	for _, event := range o.Events(kind, name, reason) {
 		n += max(1, int(event.Count))
 	}
 	return n

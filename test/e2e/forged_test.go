@@ -23,12 +23,12 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 		scheduler := w.start(ctx, w.conf())
 		g := gang{name: "g", size: 1, min: 1}
 		w.submit(ctx, g)
-		w.eventuallyRunning(g)
+		w.seen.eventuallyRunning(g)
 		Expect(scheduler.Kill9()).To(Succeed())
 
 		// The policy needs a moment to take effect.
-		Eventually(func() error { return w.claimMinimum(ctx, g.member(0), "1000", metav1.DryRunAll) }).Should(refused())
-		Expect(w.claimMinimum(ctx, g.member(0), "1000")).To(refused())
+		Eventually(func() error { return claimMinimum(ctx, w.name, g.member(0), "1000", metav1.DryRunAll) }).Should(refused())
+		Expect(claimMinimum(ctx, w.name, g.member(0), "1000")).To(refused())
 		grow := []byte(`{"spec": {"minMember": 2}}`)
 		_, err := vc.SchedulingV1beta1().PodGroups(w.name).Patch(ctx, g.name, types.MergePatchType, grow, metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -36,9 +36,9 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 		rival := gang{name: "rival", size: 1, min: 1, priority: "e2e-high"}
 		w.submit(ctx, rival)
 		w.start(ctx, w.conf())
-		w.eventuallyBound(rival, 1)
-		Expect(w.bound(g)).To(Equal(1))
-		Expect(w.eventCount("PodGroup", g.name, "PartiallyBound")).To(BeZero())
+		w.seen.eventuallyBound(rival, 1)
+		Expect(w.seen.bound(g)).To(Equal(1))
+		Expect(w.seen.eventCount("PodGroup", g.name, "PartiallyBound")).To(BeZero())
 	})
 
 	It("is left alone on pods that wait for the chart's schedulers, and may be removed", func(ctx SpecContext) {
@@ -57,10 +57,10 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 		w.start(ctx, w.conf())
 		g := gang{name: "g", size: 2, min: 2}
 		w.submit(ctx, g)
-		w.eventuallyRunning(g)
-		minimum := func() string { return w.Pod(g.member(0)).Annotations[binding.MinimumAnnotation] }
+		w.seen.eventuallyRunning(g)
+		minimum := func() string { return w.seen.Pod(g.member(0)).Annotations[binding.MinimumAnnotation] }
 		Expect(minimum()).To(Equal("2"))
-		Expect(w.claimMinimum(ctx, g.member(0), "3")).To(refused())
+		Expect(claimMinimum(ctx, w.name, g.member(0), "3")).To(refused())
 		label := []byte(`{"metadata": {"labels": {"any": "label"}}}`)
 		_, err := kube.CoreV1().Pods(w.name).Patch(ctx, g.member(0), types.MergePatchType, label, metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred(), "other changes go through")
@@ -68,7 +68,7 @@ var _ = Describe("The minimum that a pod was bound for", func() {
 		_, err = kube.CoreV1().Pods(w.name).Patch(ctx, g.member(0), types.MergePatchType, remove, metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(minimum).Should(BeEmpty())
-		Expect(w.claimMinimum(ctx, g.member(0), "2")).To(refused())
+		Expect(claimMinimum(ctx, w.name, g.member(0), "2")).To(refused())
 	})
 })
 
@@ -80,11 +80,11 @@ var _ = Describe("The group that a pod was bound with", func() {
 		w.start(ctx, w.conf())
 		bare := gang{name: "bare", size: 1, min: 1}
 		w.submit(ctx, bare)
-		group := w.together([]gang{{name: "x", size: 1, min: 1}, {name: "y", size: 1, min: 1}})
+		group := together(w.name, []gang{{name: "x", size: 1, min: 1}, {name: "y", size: 1, min: 1}})
 		w.submit(ctx, group[0])
 		w.submit(ctx, group[1])
-		w.eventuallyRunning(bare)
-		w.eventuallyRunning(group[0])
+		w.seen.eventuallyRunning(bare)
+		w.seen.eventuallyRunning(group[0])
 		annotate := func(pod, annotation, value string) error {
 			patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, annotation, value))
 			_, err := kube.CoreV1().Pods(w.name).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
@@ -104,7 +104,7 @@ var _ = Describe("The group that a pod was bound with", func() {
 
 			Expect(annotate(bare.member(0), annotation, `"2"`)).To(MatchError(ContainSubstring(annotation)))
 			member := group[0].member(0)
-			Expect(w.Pod(member).Annotations).To(HaveKey(annotation))
+			Expect(w.seen.Pod(member).Annotations).To(HaveKey(annotation))
 			Expect(annotate(member, annotation, `"3"`)).To(refused())
 			Expect(annotate(member, "any", `"note"`)).To(Succeed(), "other changes go through")
 			Expect(annotate(member, annotation, "null")).To(Succeed(), "it may be removed")
@@ -145,16 +145,16 @@ var _ = Describe("The devices that a pod was given", func() {
 		w.start(ctx, w.conf())
 		g := gang{name: "g", size: 1, min: 1}
 		w.submit(ctx, g)
-		w.eventuallyRunning(g)
+		w.seen.eventuallyRunning(g)
 		Expect(annotate(g.member(0), `"{}"`)).To(refused())
 		Expect(annotate(g.member(0), "null")).To(Succeed(), "what is not there")
 	})
 })
 
 // claimMinimum annotates a pod as if it had been bound with that minimum.
-func (w *testEnv) claimMinimum(ctx context.Context, pod, minimum string, dryRun ...string) error {
+func claimMinimum(ctx context.Context, namespace, pod, minimum string, dryRun ...string) error {
 	patch := []byte(fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, binding.MinimumAnnotation, minimum))
-	_, err := kube.CoreV1().Pods(w.name).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
+	_, err := kube.CoreV1().Pods(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
 	return err
 }
 

@@ -28,13 +28,13 @@ var _ = Describe("A gang", func() {
 		w.start(ctx, w.conf("first", "second"))
 		g := gang{name: "g", size: 4, min: 4}
 		w.submit(ctx, g)
-		w.eventuallyBound(g, 4)
-		w.eventuallyRunning(g)
-		w.expectStagedAtomically(g, "first", "second")
-		w.expectNoLeaks(ctx, "first", "second")
+		w.seen.eventuallyBound(g, 4)
+		w.seen.eventuallyRunning(g)
+		w.seen.expectStagedAtomically(g, "first", "second")
+		w.seen.expectNoLeaks(ctx, "first", "second")
 		for _, pod := range g.pods() {
-			Expect(w.journalOf(pod)).To(Equal([]string{"prebind first", "prebind second"}))
-			Eventually(func() int { return w.eventCount("Pod", pod, "Scheduled") }).Should(Equal(1))
+			Expect(w.plugins.journalOf(pod)).To(Equal([]string{"prebind first", "prebind second"}))
+			Eventually(func() int { return w.seen.eventCount("Pod", pod, "Scheduled") }).Should(Equal(1))
 		}
 	})
 
@@ -44,12 +44,12 @@ var _ = Describe("A gang", func() {
 		w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf(), Args: []string{"--schedule-period=1h"}})
 		warm := gang{name: "warm", size: 1, min: 1}
 		w.submit(ctx, warm)
-		w.eventuallyRunning(warm)
+		w.seen.eventuallyRunning(warm)
 		for _, name := range []string{"a", "b", "c"} {
 			g := gang{name: name, size: 4, min: 4}
 			w.submit(ctx, g)
 			submitted := time.Now()
-			w.eventuallyBound(g, g.size)
+			w.seen.eventuallyBound(g, g.size)
 			AddReportEntry("bound after the last pod was created", time.Since(submitted))
 		}
 	})
@@ -71,18 +71,18 @@ var _ = Describe("A gang", func() {
 			},
 		}
 		// Three workers pass, as many as minMember, but no parameter server does.
-		w.order("first", g.member(0), control.Fail)
+		w.plugins.order("first", g.member(0), control.Fail)
 		w.submit(ctx, g)
-		w.eventuallyFailed(g, "PreBindFailed", "first", g.member(0), w.node(0), `minTaskMember 1 of "ps"`)
-		Expect(w.everBound(g)).To(BeZero())
-		w.revoke("first", g.member(0), control.Fail)
+		w.seen.eventuallyFailed(g, "PreBindFailed", "first", g.member(0), w.node(0), `minTaskMember 1 of "ps"`)
+		Expect(w.seen.everBound(g)).To(BeZero())
+		w.plugins.revoke("first", g.member(0), control.Fail)
 		// One worker may be missing, but not a second one.
-		w.order("first", g.member(1), control.Fail)
+		w.plugins.order("first", g.member(1), control.Fail)
 		w.touch(ctx, g)
-		w.eventuallyBound(g, 3)
-		w.revoke("first", g.member(1), control.Fail)
-		w.eventuallyBound(g, 4)
-		w.expectNoLeaks(ctx, "first")
+		w.seen.eventuallyBound(g, 3)
+		w.plugins.revoke("first", g.member(1), control.Fail)
+		w.seen.eventuallyBound(g, 4)
+		w.seen.expectNoLeaks(ctx, "first")
 	})
 
 	It("reaches the minimum of whole sub-groups or no pod is bound", func(ctx SpecContext) {
@@ -100,13 +100,13 @@ var _ = Describe("A gang", func() {
 			},
 			pod: func(i int, pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, replica, string(rune('a'+i/2))) },
 		}
-		w.order("first", g.member(3), control.Fail)
+		w.plugins.order("first", g.member(3), control.Fail)
 		w.submit(ctx, g)
-		w.eventuallyFailed(g, "PreBindFailed", "first", g.member(3), "sub-group")
-		Expect(w.everBound(g)).To(BeZero())
-		w.revoke("first", g.member(3), control.Fail)
-		w.eventuallyBound(g, 4)
-		w.expectNoLeaks(ctx, "first")
+		w.seen.eventuallyFailed(g, "PreBindFailed", "first", g.member(3), "sub-group")
+		Expect(w.seen.everBound(g)).To(BeZero())
+		w.plugins.revoke("first", g.member(3), control.Fail)
+		w.seen.eventuallyBound(g, 4)
+		w.seen.expectNoLeaks(ctx, "first")
 	})
 
 	It("[startup-race] that needs every node is not judged before the first cycle has seen every node", func(ctx SpecContext) {
@@ -115,18 +115,18 @@ var _ = Describe("A gang", func() {
 		g := gang{name: "g", size: nodes, min: nodes}
 		w.submit(ctx, g)
 		scheduler := w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.conf()})
-		w.eventuallyBound(g, nodes)
+		w.seen.eventuallyBound(g, nodes)
 		log, err := os.ReadFile(scheduler.LogPath())
 		Expect(err).NotTo(HaveOccurred())
 		first := firstSnapshot.FindStringSubmatch(string(log))
 		Expect(first).To(HaveLen(3), "the log line about a snapshot")
 		Expect(first[1:]).To(Equal([]string{"1", strconv.Itoa(nodes)}), "jobs and nodes of the first cycle")
-		for _, version := range w.PodGroupVersions(g.name) {
+		for _, version := range w.seen.PodGroupVersions(g.name) {
 			for _, condition := range version.Status.Conditions {
 				Expect(condition.Type).NotTo(Equal(v1beta1.PodGroupUnschedulableType), condition.Message)
 			}
 		}
-		Expect(w.Events("PodGroup", g.name, "Unschedulable")).To(BeEmpty())
-		Expect(w.Events("Pod", g.member(0), "FailedScheduling")).To(BeEmpty())
+		Expect(w.seen.Events("PodGroup", g.name, "Unschedulable")).To(BeEmpty())
+		Expect(w.seen.Events("Pod", g.member(0), "FailedScheduling")).To(BeEmpty())
 	})
 })

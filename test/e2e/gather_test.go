@@ -37,10 +37,10 @@ spec:
 var _ = Describe("A gang that is gathered in the network", func() {
 	It("lies in one block by the ranks of its members, or waits and says what blocks take", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "gather", 0, "1")
-		w.addBlock(ctx, "s1", "b1", 0, "3")
-		w.addBlock(ctx, "s1", "b2", 2, "3")
-		w.addBlock(ctx, "s2", "b3", 4, "4")
-		w.startControllers(ctx, "")
+		addBlock(ctx, w, "s1", "b1", 0, "3")
+		addBlock(ctx, w, "s1", "b2", 2, "3")
+		addBlock(ctx, w, "s2", "b3", 4, "4")
+		startControllers(ctx, w.name, "")
 		w.start(ctx, w.conf())
 
 		By("waiting for the network to be told")
@@ -49,22 +49,22 @@ var _ = Describe("A gang that is gathered in the network", func() {
 			pod.Annotations[gangs.TopologyIndexAnnotation] = fmt.Sprint(5 - i)
 		}
 		w.submit(ctx, first)
-		w.eventuallyFailed(first, "NotEnoughResources", "ClusterNetworkTopology default, which defines the layers of the network, does not exist")
-		Expect(w.everBound(first)).To(BeZero())
+		w.seen.eventuallyFailed(first, "NotEnoughResources", "ClusterNetworkTopology default, which defines the layers of the network, does not exist")
+		Expect(w.seen.everBound(first)).To(BeZero())
 
 		By("lying in the tightest block, neighbours in rank on one node")
 		Expect(cp.Apply(ctx, []byte(spinesAndBlocks))).To(Succeed())
 		DeferCleanup(removeTopology)
-		w.eventuallyBound(first, 6)
-		Expect(w.nodesOf(first)).To(Equal([]string{w.node(1), w.node(1), w.node(1), w.node(0), w.node(0), w.node(0)}))
+		w.seen.eventuallyBound(first, 6)
+		Expect(w.seen.nodesOf(first)).To(Equal([]string{w.node(1), w.node(1), w.node(1), w.node(0), w.node(0), w.node(0)}))
 
 		By("waiting as a whole where two blocks would have room, and no block has")
 		none := gathered(gang{name: "none", size: 9, min: 9}, inOneBlock)
 		w.submit(ctx, none)
-		w.eventuallyFailed(none, "NotEnoughResources", "no domain of layer Block fits the 9 members: s2/b3 8, s1/b2 6, s1/b1 0")
-		Eventually(func() string { return w.eventMessages("PodGroup", none.name) }).Should(ContainSubstring("s2/b3 8"))
+		w.seen.eventuallyFailed(none, "NotEnoughResources", "no domain of layer Block fits the 9 members: s2/b3 8, s1/b2 6, s1/b1 0")
+		Eventually(func() string { return w.seen.eventMessages("PodGroup", none.name) }).Should(ContainSubstring("s2/b3 8"))
 		for _, pod := range none.pods() {
-			Eventually(func() string { return w.scheduled(pod).Message }).Should(ContainSubstring("s2/b3 8"), "condition of pod %s", pod)
+			Eventually(func() string { return w.seen.scheduled(pod).Message }).Should(ContainSubstring("s2/b3 8"), "condition of pod %s", pod)
 		}
 
 		By("lying in one block when it is written in its pods' annotations")
@@ -72,18 +72,18 @@ var _ = Describe("A gang that is gathered in the network", func() {
 			gangs.NameAnnotation: "pods", gangs.MinAvailableAnnotation: "8", gangs.TopologyAnnotation: inOneBlock,
 		})}
 		w.submitPods(ctx, pods, 0, 8)
-		w.eventuallyBound(pods, 8)
-		for _, node := range w.nodesOf(pods) {
+		w.seen.eventuallyBound(pods, 8)
+		for _, node := range w.seen.nodesOf(pods) {
 			Expect(node).To(BeElementOf(w.node(4), w.node(5)))
 		}
 
 		By("taking a member that replaces one into the block of the others, though there is room elsewhere")
 		w.deletePod(ctx, pods.member(3))
-		Eventually(func() *corev1.Pod { return w.Pod(pods.member(3)) }).Should(BeNil())
+		Eventually(func() *corev1.Pod { return w.seen.Pod(pods.member(3)) }).Should(BeNil())
 		w.submitPods(ctx, pods, 3, 4)
-		w.eventuallyBound(pods, 8)
-		Expect(w.Pod(pods.member(3)).Spec.NodeName).To(BeElementOf(w.node(4), w.node(5)))
-		Expect(w.everBound(none)).To(BeZero())
+		w.seen.eventuallyBound(pods, 8)
+		Expect(w.seen.Pod(pods.member(3)).Spec.NodeName).To(BeElementOf(w.node(4), w.node(5)))
+		Expect(w.seen.everBound(none)).To(BeZero())
 	})
 })
 
@@ -94,7 +94,7 @@ func removeTopology(ctx SpecContext) {
 }
 
 // addBlock adds two nodes to a block of a spine.
-func (w *testEnv) addBlock(ctx context.Context, spine, block string, first int, cpu string) {
+func addBlock(ctx context.Context, w *testEnv, spine, block string, first int, cpu string) {
 	GinkgoHelper()
 	Expect(cp.CreateNodes(ctx, controlplane.NodeShape{
 		Count: 2, First: first, Prefix: w.name + "-", CPU: cpu, Labels: map[string]string{specLabel: w.name, spineLabel: spine, blockLabel: block},
@@ -111,10 +111,10 @@ func gathered(g gang, spec string) gang {
 }
 
 // nodesOf returns the nodes of the gang's pods, in order.
-func (w *testEnv) nodesOf(g gang) []string {
+func (o observed) nodesOf(g gang) []string {
 	var nodes []string
 	for _, name := range g.pods() {
-		nodes = append(nodes, w.Pod(name).Spec.NodeName)
+		nodes = append(nodes, o.Pod(name).Spec.NodeName)
 	}
 	return nodes
 }

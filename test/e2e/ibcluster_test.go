@@ -46,21 +46,21 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		scheduler := w.start(ctx, w.conf()+inClusters)
 		large := required(gang{name: "large", size: 7, min: 7})
 		w.submit(ctx, large)
-		w.eventuallyIn(large, 7, "c")
+		w.seen.eventuallyIn(large, 7, "c")
 
 		By("taking the tightest of two clusters")
 		small := required(gang{name: "small", size: 3, min: 3})
 		w.submit(ctx, small)
-		w.eventuallyIn(small, 3, "a")
+		w.seen.eventuallyIn(small, 3, "a")
 
 		By("waiting for room as a whole when there is room for all in no cluster, but in all of them together")
 		none := required(gang{name: "none", size: 7, min: 7})
 		w.submit(ctx, none)
-		w.eventuallyFailed(none, "NotEnoughResources", "a 1/7", "b 6/7", "c 1/7", "short of cpu")
-		Expect(len(w.unschedulable(none).Message)).To(BeNumerically("<", 1024))
-		Eventually(func() string { return w.eventMessages("PodGroup", none.name) }).Should(ContainSubstring("b 6/7"))
+		w.seen.eventuallyFailed(none, "NotEnoughResources", "a 1/7", "b 6/7", "c 1/7", "short of cpu")
+		Expect(len(w.seen.unschedulable(none).Message)).To(BeNumerically("<", 1024))
+		Eventually(func() string { return w.seen.eventMessages("PodGroup", none.name) }).Should(ContainSubstring("b 6/7"))
 		for _, pod := range none.pods() {
-			Eventually(func() string { return w.scheduled(pod).Message }).Should(ContainSubstring("b 6/7"), "condition of pod %s", pod)
+			Eventually(func() string { return w.seen.scheduled(pod).Message }).Should(ContainSubstring("b 6/7"), "condition of pod %s", pod)
 		}
 
 		By("answering the same in full on the debug endpoint")
@@ -82,14 +82,14 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		Expect(fits).To(Equal(map[string]int{"a": 1, "b": 6, "c": 1}))
 
 		By("writing nothing while nothing changes")
-		versions := w.versions(none)
-		Consistently(func() map[string]uint64 { return w.versions(none) }, 3*time.Second).Should(Equal(versions))
+		versions := w.seen.versions(none)
+		Consistently(func() map[string]uint64 { return w.seen.versions(none) }, 3*time.Second).Should(Equal(versions))
 
 		By("being bound once a cluster has room for all")
 		w.deleteGang(ctx, large)
-		w.eventuallyIn(none, 7, "c")
-		w.eventuallyRunning(none)
-		Eventually(func() any { return w.unschedulable(none) }).Should(BeNil())
+		w.seen.eventuallyIn(none, 7, "c")
+		w.seen.eventuallyRunning(none)
+		Eventually(func() any { return w.seen.unschedulable(none) }).Should(BeNil())
 		Eventually(func() ([]explanation, error) { return explanations(ctx, scheduler) }).Should(BeEmpty())
 	})
 
@@ -98,24 +98,24 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		for i, cluster := range []string{"a", "b", "c"} {
 			w.addCluster(ctx, cluster, 2*i, 2, "4")
 		}
-		w.patchNode(ctx, w.node(0), `{"spec":{"taints":[{"key":"maintenance","effect":"NoSchedule"}]}}`)
-		w.patchNode(ctx, w.node(2), `{"spec":{"unschedulable":true}}`)
+		patchNode(ctx, w.node(0), `{"spec":{"taints":[{"key":"maintenance","effect":"NoSchedule"}]}}`)
+		patchNode(ctx, w.node(2), `{"spec":{"unschedulable":true}}`)
 		w.start(ctx, w.conf()+inClusters)
 		running := gang{name: "running", size: 1, min: 1, cpu: "2", pod: func(_ int, pod *corev1.Pod) {
 			pod.Spec.NodeSelector[corev1.LabelHostname] = w.node(4)
 		}}
 		w.submit(ctx, running)
-		w.eventuallyBound(running, 1)
+		w.seen.eventuallyBound(running, 1)
 		// Each cluster has 4 CPUs or more, on a node with 4 CPUs and one that cannot be used.
 		g := required(gang{name: "g", size: 3, min: 3, cpu: "2"})
 		w.submit(ctx, g)
-		w.eventuallyIn(g, 3, "c")
+		w.seen.eventuallyIn(g, 3, "c")
 		next := required(gang{name: "next", size: 3, min: 3, cpu: "2"})
 		w.submit(ctx, next)
-		w.eventuallyFailed(next, "NotEnoughResources", `a 2/3: 1 node tainted "maintenance", 1 filled by its members (cpu)`, "b 2/3: 1 node cordoned, 1 filled by its members (cpu)", "c 0/3: 2 nodes short of cpu")
-		Expect(w.everBound(next)).To(BeZero())
-		w.patchNode(ctx, w.node(2), `{"spec":{"unschedulable":false}}`)
-		w.eventuallyIn(next, 3, "b")
+		w.seen.eventuallyFailed(next, "NotEnoughResources", `a 2/3: 1 node tainted "maintenance", 1 filled by its members (cpu)`, "b 2/3: 1 node cordoned, 1 filled by its members (cpu)", "c 0/3: 2 nodes short of cpu")
+		Expect(w.seen.everBound(next)).To(BeZero())
+		patchNode(ctx, w.node(2), `{"spec":{"unschedulable":false}}`)
+		w.seen.eventuallyIn(next, 3, "b")
 	})
 
 	It("moves whole to another cluster when its pre-bind fails in the first", func(ctx SpecContext) {
@@ -125,21 +125,21 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		}
 		w.start(ctx, w.conf("first", "second")+inClusters)
 		g := required(gang{name: "g", size: 8, min: 8})
-		w.order("second", w.node(1), control.Fail)
+		w.plugins.order("second", w.node(1), control.Fail)
 		w.submit(ctx, g)
-		w.eventuallyBound(g, 8)
-		Expect(w.clustersOf(g)).To(Or(Equal([]string{"b"}), Equal([]string{"c"})))
-		w.eventuallyRunning(g)
+		w.seen.eventuallyBound(g, 8)
+		Expect(w.seen.clustersOf(g)).To(Or(Equal([]string{"b"}), Equal([]string{"c"})))
+		w.seen.eventuallyRunning(g)
 		for _, pod := range g.pods() {
 			nodes := map[string]bool{}
-			for _, version := range w.PodVersions(pod) {
+			for _, version := range w.seen.PodVersions(pod) {
 				nodes[version.Spec.NodeName] = true
 			}
 			delete(nodes, "")
 			Expect(nodes).To(HaveLen(1), "nodes that pod %s was bound to", pod)
 		}
-		w.expectStagedAtomically(g, "first", "second")
-		w.expectNoLeaks(ctx, "first", "second")
+		w.seen.expectStagedAtomically(g, "first", "second")
+		w.seen.expectNoLeaks(ctx, "first", "second")
 	})
 
 	It("is not bound to a node that leaves its cluster before the bind, and goes whole where it still can", func(ctx SpecContext) {
@@ -149,31 +149,31 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		w.start(ctx, w.conf("first")+inClusters)
 		// Four of its members fill a node, so both nodes of the tighter cluster get some.
 		g := required(gang{name: "g", size: 6, min: 6, cpu: "2"})
-		w.order("first", g.member(0), control.Hang)
+		w.plugins.order("first", g.member(0), control.Hang)
 		w.submit(ctx, g)
-		Eventually(func() int { return w.calls(control.PreBind, "first", g.member(0)) }).Should(Equal(1))
-		w.patchNode(ctx, w.node(1), fmt.Sprintf(`{"metadata":{"labels":{%q:"z"}}}`, clusterLabel))
+		Eventually(func() int { return w.plugins.calls(control.PreBind, "first", g.member(0)) }).Should(Equal(1))
+		patchNode(ctx, w.node(1), fmt.Sprintf(`{"metadata":{"labels":{%q:"z"}}}`, clusterLabel))
 
 		By("waiting until the scheduler has seen it")
 		probe := gang{name: "probe", size: 1, min: 1, cpu: "100m", podGroup: func(pg *v1beta1.PodGroup) {
 			metav1.SetMetaDataAnnotation(&pg.ObjectMeta, clustersAnnotation, "z")
 		}}
 		w.submit(ctx, probe)
-		w.eventuallyIn(probe, 1, "z")
-		Expect(w.everBound(g)).To(BeZero())
+		w.seen.eventuallyIn(probe, 1, "z")
+		Expect(w.seen.everBound(g)).To(BeZero())
 
 		By("going on")
-		w.revoke("first", g.member(0), control.Hang)
-		Eventually(func() string { return w.eventMessages("PodGroup", g.name) }).Should(
+		w.plugins.revoke("first", g.member(0), control.Hang)
+		Eventually(func() string { return w.seen.eventMessages("PodGroup", g.name) }).Should(
 			And(ContainSubstring("plugin ibcluster"), ContainSubstring("moved from a to z (by its label "+clusterLabel+") after the gang was placed")))
-		w.eventuallyIn(g, 6, "b")
-		w.eventuallyRunning(g)
+		w.seen.eventuallyIn(g, 6, "b")
+		w.seen.eventuallyRunning(g)
 		for _, pod := range g.pods() {
-			for _, version := range w.PodVersions(pod) {
+			for _, version := range w.seen.PodVersions(pod) {
 				Expect(version.Spec.NodeName).To(Or(BeEmpty(), Equal(w.node(2)), Equal(w.node(3))), "node of pod %s", pod)
 			}
 		}
-		w.expectNoLeaks(ctx, "first")
+		w.seen.expectNoLeaks(ctx, "first")
 	})
 
 	It("grows in the cluster where it runs, and waits there when that is full", func(ctx SpecContext) {
@@ -188,35 +188,35 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 			pod.Spec.NodeSelector[corev1.LabelHostname] = w.node(2)
 		}}
 		w.submit(ctx, filler)
-		w.eventuallyBound(filler, 1)
+		w.seen.eventuallyBound(filler, 1)
 		w.submitPods(ctx, g, 0, 4)
-		w.eventuallyIn(g, 4, "a")
-		w.eventuallyRunning(g)
+		w.seen.eventuallyIn(g, 4, "a")
+		w.seen.eventuallyRunning(g)
 		// Now b is the emptier one.
 		w.deleteGang(ctx, filler)
 
 		By("adding members beyond the minimum")
 		w.submitPods(ctx, g, 4, 6)
-		w.eventuallyIn(g, 6, "a")
+		w.seen.eventuallyIn(g, 6, "a")
 
 		By("keeping members waiting that the cluster has no room for, though others have")
 		more := g
 		more.size = 8
 		w.submitPods(ctx, more, 6, 8)
 		for _, pod := range []string{more.member(6), more.member(7)} {
-			Eventually(func() string { return w.scheduled(pod).Message }).Should(
+			Eventually(func() string { return w.seen.scheduled(pod).Message }).Should(
 				And(ContainSubstring("2 further members wait: a: "), ContainSubstring("the gang's pods are in a")), "condition of pod %s", pod)
 		}
-		Consistently(func() int { return w.bound(more) }).Should(Equal(6))
-		Expect(w.phase(g)).To(Equal(v1beta1.PodGroupRunning))
+		Consistently(func() int { return w.seen.bound(more) }).Should(Equal(6))
+		Expect(w.seen.phase(g)).To(Equal(v1beta1.PodGroupRunning))
 
 		By("putting them where a member has left")
 		w.deletePod(ctx, g.member(0))
 		w.deletePod(ctx, g.member(1))
 		for _, pod := range []string{more.member(6), more.member(7)} {
-			Eventually(func() string { return w.Pod(pod).Spec.NodeName }).ShouldNot(BeEmpty(), "node of pod %s", pod)
+			Eventually(func() string { return w.seen.Pod(pod).Spec.NodeName }).ShouldNot(BeEmpty(), "node of pod %s", pod)
 		}
-		Expect(w.clustersOf(more)).To(Equal([]string{"a"}))
+		Expect(w.seen.clustersOf(more)).To(Equal([]string{"a"}))
 	})
 
 	It("reports what is wrong with its annotations, and waits until they are right", func(ctx SpecContext) {
@@ -227,12 +227,12 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 			metav1.SetMetaDataAnnotation(&pg.ObjectMeta, modeAnnotation, "requierd")
 		}}
 		w.submit(ctx, g)
-		Eventually(func() string { return w.eventMessages("PodGroup", g.name) }).Should(And(ContainSubstring(modeAnnotation), ContainSubstring(`"requierd"`)))
-		Consistently(func() int { return w.everBound(g) }).Should(BeZero())
+		Eventually(func() string { return w.seen.eventMessages("PodGroup", g.name) }).Should(And(ContainSubstring(modeAnnotation), ContainSubstring(`"requierd"`)))
+		Consistently(func() int { return w.seen.everBound(g) }).Should(BeZero())
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"required"}}}`, modeAnnotation)
 		_, err := vc.SchedulingV1beta1().PodGroups(w.name).Patch(ctx, g.name, types.MergePatchType, patch, metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		w.eventuallyIn(g, 2, "a")
+		w.seen.eventuallyIn(g, 2, "a")
 	})
 })
 
@@ -245,8 +245,8 @@ var _ = Describe("A gang that should share an InfiniBand cluster", func() {
 		w.start(ctx, w.conf()+inClusters)
 		g := withMode(gang{name: "g", size: 10, min: 10}, "preferred")
 		w.submit(ctx, g)
-		w.eventuallyBound(g, 10)
-		Expect(w.clustersOf(g)).To(HaveLen(2))
+		w.seen.eventuallyBound(g, 10)
+		Expect(w.seen.clustersOf(g)).To(HaveLen(2))
 	})
 })
 
@@ -258,7 +258,7 @@ func (w *testEnv) addCluster(ctx context.Context, name string, first, count int,
 	})).To(Succeed())
 }
 
-func (w *testEnv) patchNode(ctx context.Context, name, patch string) {
+func patchNode(ctx context.Context, name, patch string) {
 	GinkgoHelper()
 	_, err := kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -273,21 +273,21 @@ func withMode(g gang, mode string) gang {
 }
 
 // clustersOf returns the clusters of the nodes with the gang's pods, sorted.
-func (w *testEnv) clustersOf(g gang) []string {
+func (o observed) clustersOf(g gang) []string {
 	GinkgoHelper()
 	var nodes []string
 	for _, name := range g.pods() {
-		if pod := w.Pod(name); pod != nil && pod.Spec.NodeName != "" {
+		if pod := o.Pod(name); pod != nil && pod.Spec.NodeName != "" {
 			nodes = append(nodes, pod.Spec.NodeName)
 		}
 	}
-	return w.clustersOfNodes(nodes)
+	return o.clustersOfNodes(nodes)
 }
 
 // clustersOfNodes returns the clusters of the nodes, sorted.
-func (w *testEnv) clustersOfNodes(names []string) []string {
+func (o observed) clustersOfNodes(names []string) []string {
 	GinkgoHelper()
-	nodes, err := kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{LabelSelector: specLabel + "=" + w.name})
+	nodes, err := kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{LabelSelector: specLabel + "=" + o.namespace})
 	Expect(err).NotTo(HaveOccurred())
 	var clusters []string
 	for _, node := range nodes.Items {
@@ -300,16 +300,16 @@ func (w *testEnv) clustersOfNodes(names []string) []string {
 }
 
 // eventuallyIn waits until n of the gang's pods are bound, and expects all of them in the cluster.
-func (w *testEnv) eventuallyIn(g gang, n int, cluster string) {
+func (o observed) eventuallyIn(g gang, n int, cluster string) {
 	GinkgoHelper()
-	w.eventuallyBound(g, n)
-	Expect(w.clustersOf(g)).To(Equal([]string{cluster}), "clusters of gang %s", g.name)
+	o.eventuallyBound(g, n)
+	Expect(o.clustersOf(g)).To(Equal([]string{cluster}), "clusters of gang %s", g.name)
 }
 
 // eventMessages returns the messages of all events about an object.
-func (w *testEnv) eventMessages(kind, name string) string {
+func (o observed) eventMessages(kind, name string) string {
 	var b strings.Builder
-	for _, event := range w.Events(kind, name, "") {
+	for _, event := range o.Events(kind, name, "") {
 		fmt.Fprintf(&b, "%s: %s\n", event.Reason, event.Message)
 	}
 	return b.String()

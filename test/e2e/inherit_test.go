@@ -33,24 +33,24 @@ var _ = Describe("A workload without a PodGroup of its own", func() {
 		})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(controllers.Kill9)
-		DeferCleanup(w.deleteWorkloads)
+		DeferCleanup(func(ctx SpecContext) { deleteWorkloads(ctx, w.name) })
 		w.start(ctx, w.conf()+inClusters)
 
 		By("spreading over both when nothing is said")
-		w.createDeployment(ctx, w.workload("free", nil, nil))
-		Eventually(func() []string { return w.clustersOfWorkload("free") }, time.Minute).Should(Equal([]string{"a", "b"}))
-		w.deleteWorkloads(ctx)
+		newWorkload(w.name, "free", nil, nil).createDeployment(ctx)
+		Eventually(func() []string { return clustersOfWorkload(w.seen, "free") }, time.Minute).Should(Equal([]string{"a", "b"}))
+		deleteWorkloads(ctx, w.name)
 
 		required := map[string]string{modeAnnotation: "required"}
-		for kind, create := range map[string]func(context.Context, workload){
-			"deployment": w.createDeployment, "statefulset": w.createStatefulSet, "job": w.createJob,
+		for kind, create := range map[string]func(workload, context.Context){
+			"deployment": workload.createDeployment, "statefulset": workload.createStatefulSet, "job": workload.createJob,
 		} {
 			By("reading the annotations of a " + kind)
-			create(ctx, w.workload(kind, required, nil))
-			Eventually(func() []string { return w.clustersOfWorkload(kind) }, time.Minute).Should(HaveLen(1))
+			create(newWorkload(w.name, kind, required, nil), ctx)
+			Eventually(func() []string { return clustersOfWorkload(w.seen, kind) }, time.Minute).Should(HaveLen(1))
 			By("reading those of the template of a " + kind)
-			create(ctx, w.workload(kind+"-template", nil, required))
-			Eventually(func() []string { return w.clustersOfWorkload(kind + "-template") }, time.Minute).Should(HaveLen(1))
+			create(newWorkload(w.name, kind+"-template", nil, required), ctx)
+			Eventually(func() []string { return clustersOfWorkload(w.seen, kind+"-template") }, time.Minute).Should(HaveLen(1))
 		}
 	})
 })
@@ -62,18 +62,18 @@ type workload struct {
 	template corev1.PodTemplateSpec
 }
 
-// workload returns a workload with annotations on itself and on its template. Its pods are a gang.
-func (w *testEnv) workload(name string, own, ofTemplate map[string]string) workload {
+// newWorkload returns a workload with annotations on itself and on its template. Its pods are a gang.
+func newWorkload(namespace, name string, own, ofTemplate map[string]string) workload {
 	annotations := map[string]string{v1beta1.VolcanoGroupMinMemberAnnotationKey: "12"}
 	maps.Copy(annotations, own)
 	labels := map[string]string{"app": name}
 	return workload{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.name, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Annotations: annotations},
 		selector:   &metav1.LabelSelector{MatchLabels: labels},
 		template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: ofTemplate},
 			Spec: corev1.PodSpec{
-				SchedulerName: w.name, NodeSelector: map[string]string{specLabel: w.name},
+				SchedulerName: namespace, NodeSelector: map[string]string{specLabel: namespace},
 				TerminationGracePeriodSeconds: ptr.To[int64](0),
 				Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
@@ -83,49 +83,49 @@ func (w *testEnv) workload(name string, own, ofTemplate map[string]string) workl
 	}
 }
 
-func (w *testEnv) createDeployment(ctx context.Context, l workload) {
+func (l workload) createDeployment(ctx context.Context) {
 	GinkgoHelper()
-	_, err := kube.AppsV1().Deployments(w.name).Create(ctx, &appsv1.Deployment{ObjectMeta: l.ObjectMeta, Spec: appsv1.DeploymentSpec{
+	_, err := kube.AppsV1().Deployments(l.Namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: l.ObjectMeta, Spec: appsv1.DeploymentSpec{
 		Replicas: ptr.To[int32](replicas), Selector: l.selector, Template: l.template,
 	}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
 
-func (w *testEnv) createStatefulSet(ctx context.Context, l workload) {
+func (l workload) createStatefulSet(ctx context.Context) {
 	GinkgoHelper()
-	_, err := kube.AppsV1().StatefulSets(w.name).Create(ctx, &appsv1.StatefulSet{ObjectMeta: l.ObjectMeta, Spec: appsv1.StatefulSetSpec{
+	_, err := kube.AppsV1().StatefulSets(l.Namespace).Create(ctx, &appsv1.StatefulSet{ObjectMeta: l.ObjectMeta, Spec: appsv1.StatefulSetSpec{
 		Replicas: ptr.To[int32](replicas), Selector: l.selector, Template: l.template, PodManagementPolicy: appsv1.ParallelPodManagement,
 	}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
 
-func (w *testEnv) createJob(ctx context.Context, l workload) {
+func (l workload) createJob(ctx context.Context) {
 	GinkgoHelper()
 	l.template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	_, err := kube.BatchV1().Jobs(w.name).Create(ctx, &batchv1.Job{ObjectMeta: l.ObjectMeta, Spec: batchv1.JobSpec{
+	_, err := kube.BatchV1().Jobs(l.Namespace).Create(ctx, &batchv1.Job{ObjectMeta: l.ObjectMeta, Spec: batchv1.JobSpec{
 		Parallelism: ptr.To[int32](replicas), Completions: ptr.To[int32](replicas), Template: l.template,
 	}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// deleteWorkloads deletes all workloads of the testEnv, and waits until their pods do not exist.
-func (w *testEnv) deleteWorkloads(ctx context.Context) {
+// deleteWorkloads deletes all workloads of the namespace, and waits until their pods do not exist.
+func deleteWorkloads(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	now, everything := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}, metav1.ListOptions{}
-	Expect(kube.AppsV1().Deployments(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
-	Expect(kube.AppsV1().StatefulSets(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
-	Expect(kube.BatchV1().Jobs(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.AppsV1().Deployments(namespace).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.AppsV1().StatefulSets(namespace).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.BatchV1().Jobs(namespace).DeleteCollection(ctx, now, everything)).To(Succeed())
 	Eventually(func() ([]corev1.Pod, error) {
-		pods, err := kube.CoreV1().Pods(w.name).List(ctx, everything)
+		pods, err := kube.CoreV1().Pods(namespace).List(ctx, everything)
 		return pods.Items, err
 	}).Should(BeEmpty())
 }
 
 // clustersOfWorkload returns the clusters of the workload's pods, sorted. It returns none until all of them are
 // bound.
-func (w *testEnv) clustersOfWorkload(app string) []string {
+func clustersOfWorkload(o observed, app string) []string {
 	GinkgoHelper()
-	pods, err := kube.CoreV1().Pods(w.name).List(context.Background(), metav1.ListOptions{LabelSelector: "app=" + app})
+	pods, err := kube.CoreV1().Pods(o.namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "app=" + app})
 	Expect(err).NotTo(HaveOccurred())
 	nodes := make([]string, 0, replicas)
 	for _, pod := range pods.Items {
@@ -136,5 +136,5 @@ func (w *testEnv) clustersOfWorkload(app string) []string {
 	if len(nodes) < replicas {
 		return nil
 	}
-	return w.clustersOfNodes(nodes)
+	return o.clustersOfNodes(nodes)
 }

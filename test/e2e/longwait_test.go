@@ -24,7 +24,7 @@ import (
 
 // starving returns the testEnv's configuration with this value of coscheduling's argument starvationAfter. All nodes
 // may be reserved.
-func (w *testEnv) starving(after string) string {
+func starving(w *testEnv, after string) string {
 	GinkgoHelper()
 	const plugin = "  - name: coscheduling\n"
 	conf := w.conf()
@@ -33,8 +33,8 @@ func (w *testEnv) starving(after string) string {
 }
 
 // shown returns the gang's entry in /debug/gangs.
-func (w *testEnv) shown(ctx context.Context, scheduler *controlplane.Scheduler, gang string) (debug.Gang, error) {
-	url := fmt.Sprintf("%s/debug/gangs?namespace=%s&podgroup=%s", strings.TrimSuffix(scheduler.MetricsURL(), "/metrics"), w.name, gang)
+func shown(ctx context.Context, namespace string, scheduler *controlplane.Scheduler, gang string) (debug.Gang, error) {
+	url := fmt.Sprintf("%s/debug/gangs?namespace=%s&podgroup=%s", strings.TrimSuffix(scheduler.MetricsURL(), "/metrics"), namespace, gang)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return debug.Gang{}, err
@@ -62,10 +62,10 @@ func metricOf(ctx context.Context, scheduler *controlplane.Scheduler, name strin
 	}
 }
 
-// condition returns the reason and the message of a condition of the gang's PodGroup.
-func (w *testEnv) condition(ctx context.Context, g gang, kind string) func() string {
+// conditionOf returns the reason and the message of a condition of the gang's PodGroup.
+func conditionOf(ctx context.Context, namespace string, g gang, kind string) func() string {
 	return func() string {
-		group, err := vc.SchedulingV1beta1().PodGroups(w.name).Get(ctx, g.name, metav1.GetOptions{})
+		group, err := vc.SchedulingV1beta1().PodGroups(namespace).Get(ctx, g.name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -104,20 +104,20 @@ var _ = Describe("A gang that waits for long", func() {
 		other := gang{name: "other", size: 2, min: 2, queue: w.name, podGroup: asksFor("2", "")}
 		w.submitGroup(ctx, late)
 		w.submitPods(ctx, late, 0, 3)
-		Eventually(w.condition(ctx, late, "GangTimeLimit")).Should(HavePrefix("GangAdmitted"))
+		Eventually(conditionOf(ctx, w.name, late, "GangTimeLimit")).Should(HavePrefix("GangAdmitted"))
 		w.submit(ctx, other)
-		Expect(w.bound(other)).To(BeZero())
+		Expect(w.seen.bound(other)).To(BeZero())
 
 		By("sending it back, so that the other passes")
 		told := And(HavePrefix("GangTimedOut: Not scheduled within 1"), ContainSubstring("(timeout 1), retrying after"),
 			ContainSubstring("minMember is 4 and there are 3 pods"))
-		Eventually(w.condition(ctx, late, "GangTimeLimit")).Should(told)
-		Eventually(w.condition(ctx, late, "Unschedulable")).Should(told)
-		w.eventuallyBound(other, 2)
-		Eventually(func() int { return w.eventCount("PodGroup", late.name, "GangTimedOut") }).Should(BeNumerically(">=", 1))
+		Eventually(conditionOf(ctx, w.name, late, "GangTimeLimit")).Should(told)
+		Eventually(conditionOf(ctx, w.name, late, "Unschedulable")).Should(told)
+		w.seen.eventuallyBound(other, 2)
+		Eventually(func() int { return w.seen.eventCount("PodGroup", late.name, "GangTimedOut") }).Should(BeNumerically(">=", 1))
 		Expect(metricOf(ctx, scheduler, "volcano_gang_timeouts_total")()).To(Equal("1"))
 		Expect(metricOf(ctx, scheduler, `volcano_gang_waiting_seconds_count{end="timed_out",reason="incomplete"}`)()).To(Equal("1"))
-		seen, err := w.shown(ctx, scheduler, late.name)
+		seen, err := shown(ctx, w.name, scheduler, late.name)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(seen.Settings.WaitingTime).To(Equal("10s"))
 		Expect(seen.Conditions).To(HaveKeyWithValue("GangTimeLimit", HaveField("Reason", "GangTimedOut")))
@@ -125,19 +125,19 @@ var _ = Describe("A gang that waits for long", func() {
 		By("letting it in again after the backoff, once there is room")
 		w.deleteGang(ctx, other)
 		w.submitPods(ctx, late, 3, 4)
-		w.eventuallyBound(late, 4)
+		w.seen.eventuallyBound(late, 4)
 		Eventually(func() (debug.State, error) {
-			seen, err := w.shown(ctx, scheduler, late.name)
+			seen, err := shown(ctx, w.name, scheduler, late.name)
 			return seen.State, err
 		}).Should(BeElementOf(debug.Bound, debug.Running))
 		Eventually(metricOf(ctx, scheduler, `volcano_gang_waiting_seconds_count{end="bound",reason="backoff"}`)).Should(Equal("1"))
-		Expect(w.condition(ctx, late, "GangTimeLimit")()).To(BeEmpty())
+		Expect(conditionOf(ctx, w.name, late, "GangTimeLimit")()).To(BeEmpty())
 	})
 
 	It("in a PodGroup of Koordinator says so there", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "gang-timeout-theirs", 2, "3")
 		scheduler := w.start(ctx, w.conf())
-		w.startControllers(ctx, "")
+		startControllers(ctx, w.name, "")
 		seconds := int32(10)
 		_, err := ours().PodGroups(w.name).Create(ctx, &v1alpha1.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: v1alpha1.PodGroupSpec{MinMember: 3, ScheduleTimeoutSeconds: &seconds},
@@ -145,10 +145,10 @@ var _ = Describe("A gang that waits for long", func() {
 		Expect(err).NotTo(HaveOccurred())
 		members := gang{name: "g", size: 3, min: 3, cpu: "2", pod: written(map[string]string{gangs.PodGroupLabel: "g"}, nil)}
 		w.submitPods(ctx, members, 0, 3)
-		Eventually(func() string { return w.object(ctx, "g").Annotations[tellAnnotation] }).Should(HavePrefix("NotEnoughResources: 2/3 members fit"))
-		Eventually(func() string { return w.object(ctx, "g").Annotations[tellAnnotation] }).Should(And(
+		Eventually(func() string { return objectOf(ctx, w.name, "g").Annotations[tellAnnotation] }).Should(HavePrefix("NotEnoughResources: 2/3 members fit"))
+		Eventually(func() string { return objectOf(ctx, w.name, "g").Annotations[tellAnnotation] }).Should(And(
 			HavePrefix("GangTimedOut: Not scheduled within 1"), ContainSubstring("(timeout 1)"), ContainSubstring("2/3 members fit")))
-		seen, err := w.shown(ctx, scheduler, "g")
+		seen, err := shown(ctx, w.name, scheduler, "g")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(seen.Source).To(Equal("scheduling.sigs.k8s.io"))
 		Expect(seen.Owner).To(Equal("PodGroup.scheduling.sigs.k8s.io g"))
@@ -158,7 +158,7 @@ var _ = Describe("A gang that waits for long", func() {
 
 	It("for room that small ones take as soon as there is some has nodes reserved for it", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "gang-starves", 2, "2")
-		scheduler := w.start(ctx, w.starving("0s"))
+		scheduler := w.start(ctx, starving(w, "0s"))
 		large := gang{name: "large", size: 2, min: 2, cpu: "2"}
 		made, passed := 0, 0
 		var stream []gang
@@ -171,7 +171,7 @@ var _ = Describe("A gang that waits for long", func() {
 				stream = append(stream, small)
 			}
 			for i, small := range stream {
-				if w.bound(small) == 1 {
+				if w.seen.bound(small) == 1 {
 					w.deleteGang(ctx, small)
 					passed++
 					stream = append(stream[:i:i], stream[i+1:]...)
@@ -182,24 +182,24 @@ var _ = Describe("A gang that waits for long", func() {
 		for passed < 4 {
 			flow()
 		}
-		Eventually(func() int { return w.bound(stream[0]) }).Should(Equal(1))
+		Eventually(func() int { return w.seen.bound(stream[0]) }).Should(Equal(1))
 		w.submit(ctx, large)
 
 		By("starving it without a reservation")
 		for passed < 24 {
 			flow()
-			Expect(w.everBound(large)).To(BeZero())
+			Expect(w.seen.everBound(large)).To(BeZero())
 		}
-		Expect(w.condition(ctx, large, "NodeReservation")()).To(BeEmpty())
+		Expect(conditionOf(ctx, w.name, large, "NodeReservation")()).To(BeEmpty())
 
 		By("reserving nodes for it")
-		Expect(scheduler.ReplaceConf(w.starving("3s"))).To(Succeed())
-		Eventually(func() string { flow(); return w.condition(ctx, large, "NodeReservation")() }).Should(And(HavePrefix("NodesReserved"), ContainSubstring("Reserved 2 nodes")))
+		Expect(scheduler.ReplaceConf(starving(w, "3s"))).To(Succeed())
+		Eventually(func() string { flow(); return conditionOf(ctx, w.name, large, "NodeReservation")() }).Should(And(HavePrefix("NodesReserved"), ContainSubstring("Reserved 2 nodes")))
 		Expect(metricOf(ctx, scheduler, "volcano_gang_node_reservations")()).To(Equal("1"))
-		seen, err := w.shown(ctx, scheduler, large.name)
+		seen, err := shown(ctx, w.name, scheduler, large.name)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(seen.Conditions).To(HaveKeyWithValue("NodeReservation", HaveField("Reason", "NodesReserved")))
-		Eventually(func() int { flow(); return w.bound(large) }).Should(Equal(2))
+		Eventually(func() int { flow(); return w.seen.bound(large) }).Should(Equal(2))
 		Eventually(metricOf(ctx, scheduler, `volcano_gang_node_reservations_ended_total{end="placed"}`)).Should(Equal("1"))
 		Expect(metricOf(ctx, scheduler, "volcano_gang_node_reservations")()).To(Equal("0"))
 

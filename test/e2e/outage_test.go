@@ -60,7 +60,7 @@ var _ = Describe("After an outage of the API server", func() {
 		alone, elected := newTestEnv(ctx, "outage", 10, "40"), newTestEnv(ctx, "outage-elected", 10, "40")
 		alone.start(ctx, alone.conf("first"))
 		elected.startWith(ctx, controlplane.SchedulerOptions{Conf: elected.conf("first"), LeaderElect: true, Env: []string{"POD_UID=the-pod"}})
-		alone.startControllers(ctx, "")
+		startControllers(ctx, alone.name, "")
 		worlds := []*testEnv{alone, elected}
 		// usual is the longest time that a batch of gangs takes without an outage.
 		var usual time.Duration
@@ -69,23 +69,23 @@ var _ = Describe("After an outage of the API server", func() {
 			submit()
 			bound()
 			usual = max(usual, time.Since(began))
-			w.clear(ctx)
+			deleteAllGangs(ctx, w.name)
 		}
 		for _, w := range worlds {
-			w.keepRunning(ctx)
-			measure(w, func() { w.submitGangs(ctx, "g", 10) }, func() { Eventually(w.unbound).WithContext(ctx).Should(BeEmpty()) })
+			keepRunning(ctx, w)
+			measure(w, func() { submitGangs(ctx, w, "g", 10) }, func() { Eventually(unbound).WithContext(ctx).WithArguments(w.name).Should(BeEmpty()) })
 		}
-		measure(alone, func() { alone.submitToControllers(ctx) }, func() {
-			Eventually(alone.boundOfControllers, time.Minute).WithContext(ctx).Should(Equal(2 * madeGangs * 10))
+		measure(alone, func() { submitToControllers(ctx, alone) }, func() {
+			Eventually(boundOfControllers, time.Minute).WithContext(ctx).WithArguments(alone.name).Should(Equal(2 * madeGangs * 10))
 		})
 		soon, made := max(soonAfterOutage, slowdown*usual/2), max(madeAfterOutage, slowdown*usual)
 		for round := range rounds {
 			away := outages[round%len(outages)]
 			for _, w := range worlds {
-				w.prepareGangs(ctx)
+				prepareGangs(ctx, w)
 			}
 			for _, w := range worlds {
-				Expect(w.Revoke("first", control.Anything, control.Hang)).To(Succeed())
+				Expect(w.plugins.Revoke("first", control.Anything, control.Hang)).To(Succeed())
 			}
 			Expect(cp.Kill(controlplane.APIServer)).To(Succeed())
 			select {
@@ -97,10 +97,10 @@ var _ = Describe("After an outage of the API server", func() {
 			var all sync.WaitGroup
 			all.Go(func() {
 				defer GinkgoRecover()
-				alone.submitToControllers(ctx)
+				submitToControllers(ctx, alone)
 				submitted := time.Since(back)
-				Eventually(alone.boundOfControllers, 3*time.Minute, 50*time.Millisecond).WithContext(ctx).Should(Equal(2*madeGangs*10), func() string {
-					return fmt.Sprintf("bound pods in round %d; %s", round, alone.gangsOfControllers(ctx))
+				Eventually(boundOfControllers, 3*time.Minute, 50*time.Millisecond).WithContext(ctx).WithArguments(alone.name).Should(Equal(2*madeGangs*10), func() string {
+					return fmt.Sprintf("bound pods in round %d; %s", round, gangsOfControllers(ctx, alone.name))
 				})
 				took := time.Since(back)
 				told := fmt.Sprintf("round %d, vcjobs and annotated gangs: after %v all are bound in %v, the last was submitted after %v",
@@ -116,9 +116,9 @@ var _ = Describe("After an outage of the API server", func() {
 					if w == elected {
 						kind = "with"
 					}
-					w.submitGangs(ctx, "g", 10)
+					submitGangs(ctx, w, "g", 10)
 					submitted := time.Since(back)
-					Eventually(w.unbound, time.Minute, 50*time.Millisecond).WithContext(ctx).Should(BeEmpty(), "pods that wait in round %d", round)
+					Eventually(unbound, time.Minute, 50*time.Millisecond).WithContext(ctx).WithArguments(w.name).Should(BeEmpty(), "pods that wait in round %d", round)
 					took := time.Since(back)
 					told := fmt.Sprintf("round %d, %s leader election: after %v all are bound in %v, the last was submitted after %v",
 						round, kind, away, took.Round(10*time.Millisecond), submitted.Round(10*time.Millisecond))
@@ -130,14 +130,14 @@ var _ = Describe("After an outage of the API server", func() {
 			}
 			all.Wait()
 			for _, w := range worlds {
-				w.clear(ctx)
+				deleteAllGangs(ctx, w.name)
 			}
 		}
 	})
 })
 
 // keepRunning restarts the testEnv's scheduler whenever it ends, as a kubelet would. It ends with the spec.
-func (w *testEnv) keepRunning(ctx context.Context) {
+func keepRunning(ctx context.Context, w *testEnv) {
 	ctx, stop := context.WithCancel(ctx)
 	var kubelet sync.WaitGroup
 	kubelet.Go(func() {
@@ -168,7 +168,7 @@ func (w *testEnv) keepRunning(ctx context.Context) {
 }
 
 // submitGangs submits gangs of 10 pods, named after the prefix.
-func (w *testEnv) submitGangs(ctx context.Context, prefix string, gangs int) {
+func submitGangs(ctx context.Context, w *testEnv, prefix string, gangs int) {
 	GinkgoHelper()
 	for i := range gangs {
 		w.submit(ctx, gang{name: fmt.Sprintf("%s%d", prefix, i), size: 10, min: 10})
@@ -178,11 +178,11 @@ func (w *testEnv) submitGangs(ctx context.Context, prefix string, gangs int) {
 // prepareGangs submits gangs, and returns once their transactions are in flight: a step of each pod has left its
 // trace and hangs until its order is revoked. An outage of the API server then leaves the gangs in every possible
 // state.
-func (w *testEnv) prepareGangs(ctx context.Context) {
+func prepareGangs(ctx context.Context, w *testEnv) {
 	GinkgoHelper()
 	const gangs = 5
-	Expect(w.Order("first", control.Anything, control.Hang)).To(Succeed())
-	w.submitGangs(ctx, "early", gangs)
+	Expect(w.plugins.Order("first", control.Anything, control.Hang)).To(Succeed())
+	submitGangs(ctx, w, "early", gangs)
 	Eventually(func() (int, error) {
 		traces, err := kube.CoreV1().ConfigMaps(w.name).List(ctx, metav1.ListOptions{LabelSelector: control.PluginLabel + "=first"})
 		return len(traces.Items), err
@@ -191,8 +191,8 @@ func (w *testEnv) prepareGangs(ctx context.Context) {
 
 // unbound returns the names of unbound pods in the API server. The test's own watch needs time to recover after an
 // outage.
-func (w *testEnv) unbound(ctx context.Context) ([]string, error) {
-	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+func unbound(ctx context.Context, namespace string) ([]string, error) {
+	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (w *testEnv) unbound(ctx context.Context) ([]string, error) {
 }
 
 // submitToControllers submits vcjobs, and gangs that are declared in annotations.
-func (w *testEnv) submitToControllers(ctx context.Context) {
+func submitToControllers(ctx context.Context, w *testEnv) {
 	GinkgoHelper()
 	const size = 10
 	for i := range madeGangs {
@@ -226,8 +226,8 @@ func (w *testEnv) submitToControllers(ctx context.Context) {
 }
 
 // boundOfControllers returns the number of their bound pods.
-func (w *testEnv) boundOfControllers(ctx context.Context) (int, error) {
-	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
+func boundOfControllers(ctx context.Context, namespace string) (int, error) {
+	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
 	if err != nil {
 		return 0, err
 	}
@@ -241,9 +241,9 @@ func (w *testEnv) boundOfControllers(ctx context.Context) (int, error) {
 }
 
 // gangsOfControllers returns a description of their state.
-func (w *testEnv) gangsOfControllers(ctx context.Context) string {
+func gangsOfControllers(ctx context.Context, namespace string) string {
 	var all []string
-	podGroups, err := vc.SchedulingV1beta1().PodGroups(w.name).List(ctx, metav1.ListOptions{})
+	podGroups, err := vc.SchedulingV1beta1().PodGroups(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err.Error()
 	}
@@ -252,7 +252,7 @@ func (w *testEnv) gangsOfControllers(ctx context.Context) string {
 			all = append(all, fmt.Sprintf("%s %s", g.Name, g.Status.Phase))
 		}
 	}
-	pods, err := kube.CoreV1().Pods(w.name).List(ctx, metav1.ListOptions{})
+	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err.Error()
 	}
@@ -268,16 +268,16 @@ func ofControllers(pod string) bool {
 	return strings.HasPrefix(pod, jobPrefix) || strings.HasPrefix(pod, notePrefix)
 }
 
-// clear deletes all gangs and waits until they do not exist.
-func (w *testEnv) clear(ctx context.Context) {
+// deleteAllGangs deletes all gangs of the namespace and waits until they do not exist.
+func deleteAllGangs(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	everything, now := metav1.ListOptions{}, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
-	Expect(vc.BatchV1alpha1().Jobs(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
-	Expect(vc.SchedulingV1beta1().PodGroups(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
-	Expect(kube.CoreV1().Pods(w.name).DeleteCollection(ctx, now, everything)).To(Succeed())
-	Expect(kube.CoreV1().ConfigMaps(w.name).DeleteCollection(ctx, now, metav1.ListOptions{LabelSelector: control.PluginLabel})).To(Succeed())
+	Expect(vc.BatchV1alpha1().Jobs(namespace).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(vc.SchedulingV1beta1().PodGroups(namespace).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.CoreV1().Pods(namespace).DeleteCollection(ctx, now, everything)).To(Succeed())
+	Expect(kube.CoreV1().ConfigMaps(namespace).DeleteCollection(ctx, now, metav1.ListOptions{LabelSelector: control.PluginLabel})).To(Succeed())
 	Eventually(func() (int, error) {
-		pods, err := kube.CoreV1().Pods(w.name).List(ctx, everything)
+		pods, err := kube.CoreV1().Pods(namespace).List(ctx, everything)
 		return len(pods.Items), err
 	}).Should(BeZero(), "pods that are left")
 }

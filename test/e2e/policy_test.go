@@ -42,11 +42,11 @@ var _ = Describe("The scheduler that is shipped", func() {
 		w.startWith(ctx, shipped(w.conf()+noQuarantine))
 		g := gang{name: "g", size: 4, min: 4}
 		w.submit(ctx, g)
-		w.eventuallyFailed(g, "PreBindFailed", "bindpolicy", w.node(1), "the node is in quarantine: xid-79")
-		Expect(w.everBound(g)).To(BeZero())
+		w.seen.eventuallyFailed(g, "PreBindFailed", "bindpolicy", w.node(1), "the node is in quarantine: xid-79")
+		Expect(w.seen.everBound(g)).To(BeZero())
 		label("null")
-		w.eventuallyBound(g, 4)
-		w.eventuallyRunning(g)
+		w.seen.eventuallyBound(g, 4)
+		w.seen.eventuallyRunning(g)
 	})
 
 	It("runs a vcjob through the controller manager", func(ctx SpecContext) {
@@ -70,7 +70,7 @@ var _ = Describe("The scheduler that is shipped", func() {
 			}
 			return job.Status.State.Phase, nil
 		}).Should(Equal(batchv1alpha1.Running))
-		Expect(w.EverBound()).To(HaveLen(3))
+		Expect(w.seen.EverBound()).To(HaveLen(3))
 		Expect(vc.BatchV1alpha1().Jobs(w.name).Delete(ctx, "job", metav1.DeleteOptions{})).To(Succeed())
 	})
 })

@@ -44,7 +44,7 @@ func newVolumeEnv(ctx context.Context, name string, clusters ...int) volumeEnv {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	provisioner, err := cp.StartBeside(w.name+"-provisioner", filepath.Join(binaries, "e2e-provisioner"),
-		"--kubeconfig="+cp.Kubeconfig(), "--provisioner="+w.made(), "--control="+string(w.Dir))
+		"--kubeconfig="+cp.Kubeconfig(), "--provisioner="+w.made(), "--control="+string(w.plugins.Dir))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		if CurrentSpecReport().Failed() {
@@ -163,7 +163,7 @@ func (w volumeEnv) volumes(ctx context.Context) []corev1.PersistentVolume {
 }
 
 // eventsOn returns the messages of the events on the volume with the reason.
-func (w volumeEnv) eventsOn(ctx context.Context, volume, reason string) []string {
+func eventsOn(ctx context.Context, volume, reason string) []string {
 	GinkgoHelper()
 	list, err := kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.kind=PersistentVolume,involvedObject.name=" + volume + ",reason=" + reason,
@@ -192,9 +192,9 @@ func nodeOfVolume(v *corev1.PersistentVolume) string {
 }
 
 // provisioned returns the nodes of the provisioner's calls with this phase, by claim.
-func (w volumeEnv) provisioned(phase string) map[string][]string {
+func (p testPlugins) provisioned(phase string) map[string][]string {
 	GinkgoHelper()
-	journal, err := w.Journal()
+	journal, err := p.Journal()
 	Expect(err).NotTo(HaveOccurred())
 	nodes := map[string][]string{}
 	for _, entry := range journal {
@@ -241,7 +241,7 @@ func (w volumeEnv) unsettled(ctx context.Context, gangs ...gang) []string {
 			wrong = append(wrong, fmt.Sprintf("volume %s (%s) is reserved for claim %s, which does not have it", name, v.Status.Phase, ref.Name))
 		}
 	}
-	return append(wrong, w.halfDone(gangs...)...)
+	return append(wrong, halfDone(w.seen, gangs...)...)
 }
 
 func uses(pod *corev1.Pod, claim string) bool {
@@ -251,10 +251,10 @@ func uses(pod *corev1.Pod, claim string) bool {
 }
 
 // halfDone returns the names of the gangs that are neither complete nor wait with a reason.
-func (w volumeEnv) halfDone(gangs ...gang) []string {
+func halfDone(o observed, gangs ...gang) []string {
 	var wrong []string
 	for _, g := range gangs {
-		bound, condition := w.bound(g), w.unschedulable(g)
+		bound, condition := o.bound(g), o.unschedulable(g)
 		if bound == g.size || bound == 0 && condition != nil && condition.Message != "" {
 			continue
 		}

@@ -41,8 +41,8 @@ var _ = Describe("Under random faults while volumes are made", func() {
 			rounds, err = strconv.Atoi(text)
 			Expect(err).NotTo(HaveOccurred(), volumeRounds)
 		}
-		b := &breaker{volumeEnv: newVolumeEnv(ctx, "vol-rounds", 3, 3, 4), nodes: 10, random: rand.New(rand.NewSource(GinkgoRandomSeed()))}
-		b.proxy = b.testEnv.proxy()
+		b := &breaker{env: newVolumeEnv(ctx, "vol-rounds", 3, 3, 4), nodes: 10, random: rand.New(rand.NewSource(GinkgoRandomSeed()))}
+		b.proxy = startProxy()
 		b.live(ctx)
 		for round := range rounds {
 			began := time.Now()
@@ -56,7 +56,7 @@ var _ = Describe("Under random faults while volumes are made", func() {
 
 // breaker causes random faults in a testEnv.
 type breaker struct {
-	volumeEnv
+	env       volumeEnv
 	nodes     int
 	random    *rand.Rand
 	proxy     *faultproxy.Proxy
@@ -67,7 +67,7 @@ type breaker struct {
 // live starts the scheduler.
 func (b *breaker) live(ctx context.Context) {
 	GinkgoHelper()
-	b.scheduler = b.schedule(ctx, shortBinding, controlplane.SchedulerOptions{Server: b.proxy.URL()})
+	b.scheduler = b.env.schedule(ctx, shortBinding, controlplane.SchedulerOptions{Server: b.proxy.URL()})
 }
 
 // round places gangs of every kind while faults happen, and returns a summary of the faults and the gangs.
@@ -89,12 +89,12 @@ func (b *breaker) round(ctx context.Context, name string) string {
 	b.obey()
 
 	for _, g := range gangs {
-		b.touch(ctx, g)
+		b.env.touch(ctx, g)
 	}
 	Eventually(func() []string {
-		wrong := b.unsettled(ctx, gangs...)
+		wrong := b.env.unsettled(ctx, gangs...)
 		for _, g := range whole {
-			if n := b.bound(g); n < g.size {
+			if n := b.env.seen.bound(g); n < g.size {
 				wrong = append(wrong, fmt.Sprintf("%d of %d pods of gang %s are bound", n, g.size, g.name))
 			}
 		}
@@ -102,8 +102,8 @@ func (b *breaker) round(ctx context.Context, name string) string {
 	}, recoveryTime).WithPolling(pollVolumes).Should(BeEmpty(), name)
 	told := fmt.Sprintf("%d faults at the proxy, %d kills", hits, b.kills)
 	for _, g := range gangs {
-		told += fmt.Sprintf(", %s %d/%d", g.name, b.bound(g), g.size)
-		if condition := b.unschedulable(g); condition != nil && b.bound(g) < g.size {
+		told += fmt.Sprintf(", %s %d/%d", g.name, b.env.seen.bound(g), g.size)
+		if condition := b.env.seen.unschedulable(g); condition != nil && b.env.seen.bound(g) < g.size {
 			told += fmt.Sprintf(" (%s: %s)", condition.Reason, condition.Message)
 		}
 	}
@@ -117,7 +117,7 @@ func (b *breaker) round(ctx context.Context, name string) string {
 func (b *breaker) gangs(ctx context.Context, name string) (all, whole []gang) {
 	GinkgoHelper()
 	for i := range b.nodes {
-		b.addVolume(ctx, fmt.Sprintf("%s-%d", name, i), b.node(i))
+		b.env.addVolume(ctx, fmt.Sprintf("%s-%d", name, i), b.env.node(i))
 	}
 	const small = "100m" // Any node has room for all pods: only volumes keep gangs from a node.
 	clustered := required(withClaims(gang{name: name + "-clustered", size: 4, min: 4, cpu: small}))
@@ -125,11 +125,11 @@ func (b *breaker) gangs(ctx context.Context, name string) (all, whole []gang) {
 	local := withClaims(gang{name: name + "-local", size: 4, min: 4, cpu: small})
 	shared := withClaim(gang{name: name + "-shared", size: 3, min: 3, cpu: small}, func(int) string { return name + "-shared" })
 	both := withClaims(gang{name: name + "-both", size: 2, min: 2, cpu: small})
-	b.addClaims(ctx, b.made(), append(append(clustered.pods(), anywhere.pods()...), both.pods()...)...)
-	b.addClaims(ctx, b.made(), name+"-shared")
-	b.addClaims(ctx, b.local(), local.pods()...)
+	b.env.addClaims(ctx, b.env.made(), append(append(clustered.pods(), anywhere.pods()...), both.pods()...)...)
+	b.env.addClaims(ctx, b.env.made(), name+"-shared")
+	b.env.addClaims(ctx, b.env.local(), local.pods()...)
 	second := func(i int) string { return both.member(i) + "-local" }
-	b.addClaims(ctx, b.local(), second(0), second(1))
+	b.env.addClaims(ctx, b.env.local(), second(0), second(1))
 	own := both.pod
 	both.pod = func(i int, pod *corev1.Pod) {
 		own(i, pod)
@@ -139,14 +139,14 @@ func (b *breaker) gangs(ctx context.Context, name string) (all, whole []gang) {
 	}
 	all = []gang{clustered, anywhere, local, shared, both}
 	for _, g := range all {
-		b.submit(ctx, g)
+		b.env.submit(ctx, g)
 	}
 	return all, []gang{anywhere, local, shared}
 }
 
 // faults breaks a tenth of the scheduler's calls for objects of the namespace, and more of the calls for volumes.
 func (b *breaker) faults() []*faultproxy.ActiveRule {
-	rules := b.randomFaults(b.proxy)
+	rules := randomFaults(b.env.name, b.proxy)
 	for _, action := range []faultproxy.Action{
 		faultproxy.Answer(http.StatusInternalServerError, 0), faultproxy.Answer(http.StatusConflict, 0), faultproxy.DropBefore(), faultproxy.DropAfter(),
 	} {
@@ -162,11 +162,11 @@ func (b *breaker) misorder() {
 	for i := range b.nodes {
 		switch b.random.Intn(6) {
 		case 0:
-			b.order(control.Provisioner, b.node(i), control.Fail)
+			b.env.plugins.order(control.Provisioner, b.env.node(i), control.Fail)
 		case 1:
-			b.order(control.Provisioner, b.node(i), control.Hang)
+			b.env.plugins.order(control.Provisioner, b.env.node(i), control.Hang)
 		case 2:
-			b.order(control.Provisioner, b.node(i), control.Reschedule)
+			b.env.plugins.order(control.Provisioner, b.env.node(i), control.Reschedule)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func (b *breaker) obey() {
 	GinkgoHelper()
 	for i := range b.nodes {
 		for _, verb := range []control.Verb{control.Fail, control.Hang, control.Reschedule} {
-			b.revoke(control.Provisioner, b.node(i), verb)
+			b.env.plugins.revoke(control.Provisioner, b.env.node(i), verb)
 		}
 	}
 }
@@ -192,8 +192,8 @@ func (b *breaker) strike(ctx context.Context, gangs []gang) {
 	case 1, 2:
 		g := gangs[b.random.Intn(len(gangs))]
 		i := b.random.Intn(g.size)
-		b.deletePod(ctx, g.member(i))
-		b.submitPods(ctx, g, i, i+1)
+		b.env.deletePod(ctx, g.member(i))
+		b.env.submitPods(ctx, g, i, i+1)
 	case 3:
 		resume := pauseControllers()
 		pause(ctx, blowPause)
@@ -207,14 +207,14 @@ func (b *breaker) strike(ctx context.Context, gangs []gang) {
 func (b *breaker) clear(ctx context.Context, gangs []gang) {
 	GinkgoHelper()
 	for _, g := range gangs {
-		b.deleteGang(ctx, g)
+		b.env.deleteGang(ctx, g)
 	}
-	Expect(kube.CoreV1().PersistentVolumeClaims(b.name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
-	Eventually(func() int { return len(b.claims(ctx)) }, controllersPatience).WithPolling(pollVolumes).Should(BeZero(), "claims")
-	for _, v := range b.volumes(ctx) {
+	Expect(kube.CoreV1().PersistentVolumeClaims(b.env.name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+	Eventually(func() int { return len(b.env.claims(ctx)) }, controllersPatience).WithPolling(pollVolumes).Should(BeZero(), "claims")
+	for _, v := range b.env.volumes(ctx) {
 		Expect(ignoreGone(kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{}))).To(Succeed())
 	}
-	Eventually(func() int { return len(b.volumes(ctx)) }, controllersPatience).WithPolling(pollVolumes).Should(BeZero(), "volumes")
+	Eventually(func() int { return len(b.env.volumes(ctx)) }, controllersPatience).WithPolling(pollVolumes).Should(BeZero(), "volumes")
 }
 
 // ignoreGone returns nil for the error of an object that was deleted already.

@@ -42,90 +42,90 @@ var _ = Describe("A gang with a claim each", func() {
 		}
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{Args: []string{"--schedule-period=1m"}})
 		g := w.submitWithClaims(ctx, w.local(), "g", 4)
-		w.eventuallyIn(g, 4, "b")
-		w.eventuallyRunning(g)
+		w.seen.eventuallyIn(g, 4, "b")
+		w.seen.eventuallyRunning(g)
 
 		By("saying which claims there is no volume for")
 		next := w.submitWithClaims(ctx, w.local(), "next", 4)
-		w.eventuallyFailed(next, "NotEnoughResources", "a 3/4", "b 0/4", "can neither offer nor provision a volume", `claim "next-`, `(storage class "`+w.local()+`")`)
+		w.seen.eventuallyFailed(next, "NotEnoughResources", "a 3/4", "b 0/4", "can neither offer nor provision a volume", `claim "next-`, `(storage class "`+w.local()+`")`)
 		w.expectSettled(ctx, g, next)
 
 		By("being tried again at once when the last volume is there")
 		w.addVolume(ctx, "last", w.node(1))
-		Eventually(func() int { return w.bound(next) }, atOnce).Should(Equal(4))
-		Expect(w.clustersOf(next)).To(Equal([]string{"a"}))
+		Eventually(func() int { return w.seen.bound(next) }, atOnce).Should(Equal(4))
+		Expect(w.seen.clustersOf(next)).To(Equal([]string{"a"}))
 		w.expectSettled(ctx, g, next)
 	})
 
 	It("moves to another cluster when its volumes cannot be made in the first, and nothing is left selected", func(ctx SpecContext) {
 		w := newVolumeEnv(ctx, "vol-move", 2, 3)
 		for _, node := range []int{0, 1} {
-			w.order(control.Provisioner, w.node(node), control.Fail)
+			w.plugins.order(control.Provisioner, w.node(node), control.Fail)
 		}
 		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.made(), "g", 6)
-		w.eventuallyIn(g, 6, "b")
-		w.eventuallyRunning(g)
-		for _, nodes := range w.provisioned(control.OK) {
-			Expect(w.clustersOfNodes(nodes)).To(Equal([]string{"b"}))
+		w.seen.eventuallyIn(g, 6, "b")
+		w.seen.eventuallyRunning(g)
+		for _, nodes := range w.plugins.provisioned(control.OK) {
+			Expect(w.seen.clustersOfNodes(nodes)).To(Equal([]string{"b"}))
 		}
-		Expect(w.provisioned(control.Error)).NotTo(BeEmpty(), "claims that were refused in cluster a")
+		Expect(w.plugins.provisioned(control.Error)).NotTo(BeEmpty(), "claims that were refused in cluster a")
 		w.expectSettled(ctx, g)
 	})
 
 	It("stays in the cluster of the volumes that were made when those of some members cannot be made on their node", func(ctx SpecContext) {
 		w := newVolumeEnv(ctx, "vol-node", 3, 4)
-		w.order(control.Provisioner, w.node(1), control.Fail)
+		w.plugins.order(control.Provisioner, w.node(1), control.Fail)
 		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.made(), "g", 8)
-		w.eventuallyIn(g, 8, "a")
+		w.seen.eventuallyIn(g, 8, "a")
 		w.expectSettled(ctx, g)
 	})
 
 	It("reports what it waits for in the cluster that has some of its volumes, and is placed there once the others can be created", func(ctx SpecContext) {
 		w := newVolumeEnv(ctx, "vol-part", 2, 2)
-		w.order(control.Provisioner, w.node(1), control.Fail)
+		w.plugins.order(control.Provisioner, w.node(1), control.Fail)
 		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.made(), "g", 8)
-		w.eventuallyFailed(g, "PreBindFailed", "node "+w.node(1), `claim "g-`, `storage class "`+w.made()+`"`, "no volume was bound within 2s")
+		w.seen.eventuallyFailed(g, "PreBindFailed", "node "+w.node(1), `claim "g-`, `storage class "`+w.made()+`"`, "no volume was bound within 2s")
 
 		By("saying that the other cluster does not reach the volumes when that one has no room")
-		w.patchNode(ctx, w.node(1), `{"spec":{"unschedulable":true}}`)
-		w.eventuallyFailed(g, "NotEnoughResources", "a 4/8", "b 4/8", "cannot access the volume of claim \"g-", `storage class "`+w.made()+`"`)
-		Expect(w.everBound(g)).To(BeZero())
+		patchNode(ctx, w.node(1), `{"spec":{"unschedulable":true}}`)
+		w.seen.eventuallyFailed(g, "NotEnoughResources", "a 4/8", "b 4/8", "cannot access the volume of claim \"g-", `storage class "`+w.made()+`"`)
+		Expect(w.seen.everBound(g)).To(BeZero())
 		w.expectSettled(ctx, g)
 
-		w.revoke(control.Provisioner, w.node(1), control.Fail)
-		w.patchNode(ctx, w.node(1), `{"spec":{"unschedulable":false}}`)
-		w.eventuallyIn(g, 8, "a")
+		w.plugins.revoke(control.Provisioner, w.node(1), control.Fail)
+		patchNode(ctx, w.node(1), `{"spec":{"unschedulable":false}}`)
+		w.seen.eventuallyIn(g, 8, "a")
 		w.expectSettled(ctx, g)
 	})
 
 	It("is tried on other nodes at once when the provisioner asks for that", func(ctx SpecContext) {
 		w := newVolumeEnv(ctx, "vol-ask", 2, 3)
 		for _, node := range []int{0, 1} {
-			w.order(control.Provisioner, w.node(node), control.Reschedule)
+			w.plugins.order(control.Provisioner, w.node(node), control.Reschedule)
 		}
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.made(), "g", 6)
-		w.eventuallyIn(g, 6, "b")
+		w.seen.eventuallyIn(g, 6, "b")
 		w.expectSettled(ctx, g)
 	})
 
 	It("follows the volumes that are ready after it was rolled back", func(ctx SpecContext) {
 		w := newVolumeEnv(ctx, "vol-late", 4)
-		w.order(control.Provisioner, control.Anything, control.Hang)
+		w.plugins.order(control.Provisioner, control.Anything, control.Hang)
 		w.schedule(ctx, shortBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.made(), "g", 4)
-		w.eventuallyFailed(g, "PreBindFailed", `claim "g-`, `storage class "`+w.made(), "no volume was bound within 2s")
-		begun := w.provisioned(control.Begin)
+		w.seen.eventuallyFailed(g, "PreBindFailed", `claim "g-`, `storage class "`+w.made(), "no volume was bound within 2s")
+		begun := w.plugins.provisioned(control.Begin)
 		Expect(begun).To(HaveLen(4))
 
-		w.revoke(control.Provisioner, control.Anything, control.Hang)
-		w.eventuallyBound(g, 4)
+		w.plugins.revoke(control.Provisioner, control.Anything, control.Hang)
+		w.seen.eventuallyBound(g, 4)
 		for _, pod := range g.pods() {
-			Expect(w.provisioned(control.OK)[pod]).To(Equal(begun[pod][:1]), "nodes that volumes of claim %s were made on", pod)
-			Expect(w.Pod(pod).Spec.NodeName).To(Equal(begun[pod][0]), "node of pod %s", pod)
+			Expect(w.plugins.provisioned(control.OK)[pod]).To(Equal(begun[pod][:1]), "nodes that volumes of claim %s were made on", pod)
+			Expect(w.seen.Pod(pod).Spec.NodeName).To(Equal(begun[pod][0]), "node of pod %s", pod)
 		}
 		w.expectSettled(ctx, g)
 	})
@@ -138,7 +138,7 @@ var _ = Describe("A claim that a gang shares", func() {
 		// A write of the volume controller after the scheduler has read the volume would make the scheduler write
 		// again.
 		w.eventuallyAvailable(ctx, 1)
-		proxy := w.proxy()
+		proxy := startProxy()
 		var mu sync.Mutex
 		var writes []string
 		proxy.Add(faultproxy.Rule{
@@ -156,22 +156,22 @@ var _ = Describe("A claim that a gang shares", func() {
 			w.addClaims(ctx, class, claim)
 			g := withClaim(gang{name: fmt.Sprintf("g%d", i), size: 3, min: 3, cpu: "500m"}, func(int) string { return claim })
 			w.submit(ctx, g)
-			w.eventuallyBound(g, 3)
-			w.eventuallyRunning(g)
+			w.seen.eventuallyBound(g, 3)
+			w.seen.eventuallyRunning(g)
 			w.expectSettled(ctx, g)
 			mu.Lock()
 			written := slices.Clone(writes)
 			mu.Unlock()
-			Expect(written).To(HaveLen(i+1), "writes of claims and volumes; history of the PodGroup: %v", w.verdicts(g))
+			Expect(written).To(HaveLen(i+1), "writes of claims and volumes; history of the PodGroup: %v", w.seen.verdicts(g))
 		}
-		Expect(w.provisioned(control.Begin)["shared-0"]).To(HaveLen(1))
+		Expect(w.plugins.provisioned(control.Begin)["shared-0"]).To(HaveLen(1))
 	})
 })
 
 var _ = Describe("A volume that is reserved for a claim which is deleted", func() {
 	It("stays released when the volume controller has released it, which an event says, and is used again when an administrator frees it", func(ctx SpecContext) {
 		w := newVolumeEnv(ctx, "vol-released", 1)
-		proxy := w.proxy()
+		proxy := startProxy()
 		w.addVolume(ctx, "v", w.node(0))
 		is := func(phase corev1.PersistentVolumePhase, reserved bool) {
 			GinkgoHelper()
@@ -201,7 +201,7 @@ var _ = Describe("A volume that is reserved for a claim which is deleted", func(
 		is(corev1.VolumeReleased, true)
 		away.Remove()
 		name := w.volumes(ctx)[0].Name
-		Eventually(func() []string { return w.eventsOn(ctx, name, "VolumeReleased") }).WithPolling(pollVolumes).Should(
+		Eventually(func() []string { return eventsOn(ctx, name, "VolumeReleased") }).WithPolling(pollVolumes).Should(
 			ConsistOf(SatisfyAll(ContainSubstring("claim "+w.name+"/g-0 was deleted"), ContainSubstring("remove spec.claimRef"))))
 		is(corev1.VolumeReleased, true)
 
@@ -210,7 +210,7 @@ var _ = Describe("A volume that is reserved for a claim which is deleted", func(
 		Expect(err).NotTo(HaveOccurred())
 		is(corev1.VolumeAvailable, false)
 		w.addClaims(ctx, w.local(), "g-0")
-		w.eventuallyBound(g, 1)
+		w.seen.eventuallyBound(g, 1)
 		w.expectSettled(ctx, g)
 	})
 })
@@ -218,28 +218,28 @@ var _ = Describe("A volume that is reserved for a claim which is deleted", func(
 var _ = Describe("After a kill -9 of the scheduler", func() {
 	It("between volumes being bound and pods being bound the next one binds the pods where their volumes are", func(ctx SpecContext) {
 		w := newVolumeEnv(ctx, "vol-kill-bind", 4)
-		proxy := w.proxy()
+		proxy := startProxy()
 		held := proxy.Add(w.bindingsTo(".*", 0, faultproxy.Hold()))
 		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{Server: proxy.URL()})
 		g := w.submitWithClaims(ctx, w.made(), "g", 4)
 		Eventually(held.Hits).Should(Equal(4))
 		// The proxy still holds the requests: a killed scheduler's requests must not arrive.
 		Expect(scheduler.Kill9()).To(Succeed())
-		Expect(w.everBound(g)).To(BeZero())
+		Expect(w.seen.everBound(g)).To(BeZero())
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
-		w.eventuallyBound(g, 4)
-		for claim, nodes := range w.provisioned(control.Begin) {
-			Expect(nodes).To(Equal([]string{w.Pod(claim).Spec.NodeName}), "nodes that claim %s was provisioned on", claim)
+		w.seen.eventuallyBound(g, 4)
+		for claim, nodes := range w.plugins.provisioned(control.Begin) {
+			Expect(nodes).To(Equal([]string{w.seen.Pod(claim).Spec.NodeName}), "nodes that claim %s was provisioned on", claim)
 		}
 		w.expectSettled(ctx, g)
 	})
 
 	It("while volumes are made the next one withdraws what it selected", func(ctx SpecContext) {
 		w := newVolumeEnv(ctx, "vol-kill-made", 4)
-		w.order(control.Provisioner, control.Anything, control.Hang)
+		w.plugins.order(control.Provisioner, control.Anything, control.Hang)
 		scheduler := w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		stays, goes := w.submitWithClaims(ctx, w.made(), "stays", 4), w.submitWithClaims(ctx, w.made(), "goes", 4)
-		Eventually(func() int { return len(w.provisioned(control.Begin)) }).Should(Equal(8))
+		Eventually(func() int { return len(w.plugins.provisioned(control.Begin)) }).Should(Equal(8))
 		Expect(scheduler.Kill9()).To(Succeed())
 		w.deleteGang(ctx, goes)
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
@@ -251,8 +251,8 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 			}
 			return selected
 		}).WithPolling(pollVolumes).ShouldNot(ContainElement(HavePrefix(goes.name)))
-		w.revoke(control.Provisioner, control.Anything, control.Hang)
-		w.eventuallyBound(stays, 4)
+		w.plugins.revoke(control.Provisioner, control.Anything, control.Hang)
+		w.seen.eventuallyBound(stays, 4)
 		w.expectSettled(ctx, stays)
 	})
 
@@ -280,7 +280,7 @@ var _ = Describe("After a kill -9 of the scheduler", func() {
 		Eventually(reserved).WithPolling(pollVolumes).Should(BeZero())
 		resume()
 		next := w.submitWithClaims(ctx, w.local(), "next", 4)
-		w.eventuallyBound(next, 4)
+		w.seen.eventuallyBound(next, 4)
 		w.expectSettled(ctx, next)
 	})
 })

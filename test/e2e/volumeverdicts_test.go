@@ -29,8 +29,8 @@ var _ = Describe("A gang with claims", func() {
 			}})
 		}})
 		w.submit(ctx, g)
-		w.eventuallyBound(g, 3)
-		w.eventuallyRunning(g)
+		w.seen.eventuallyBound(g, 3)
+		w.seen.eventuallyRunning(g)
 		w.expectSettled(ctx, g)
 		Expect(w.claims(ctx)).To(HaveLen(3))
 	})
@@ -46,7 +46,7 @@ var _ = Describe("A gang with claims", func() {
 			g := withClaims(gang{name: name, size: 1, min: 1, cpu: "100m"})
 			w.submit(ctx, g)
 			Eventually(func() string {
-				if condition := w.unschedulable(g); condition != nil {
+				if condition := w.seen.unschedulable(g); condition != nil {
 					return condition.Message
 				}
 				return ""
@@ -57,19 +57,19 @@ var _ = Describe("A gang with claims", func() {
 		By("missing claim")
 		missing := waits("missing", `claim "missing-0"`, "does not exist")
 		w.addClaims(ctx, w.made(), missing.pods()...)
-		w.eventuallyBound(missing, 1)
+		w.seen.eventuallyBound(missing, 1)
 
 		By("missing class")
 		w.addClaims(ctx, w.name+"-later", "classless-0")
 		classless := waits("classless", `claim "classless-0"`, `storage class "`+w.name+`-later"`, "does not exist")
 		w.class(ctx, "later", func(*storagev1.StorageClass) {})
-		w.eventuallyBound(classless, 1)
+		w.seen.eventuallyBound(classless, 1)
 
 		By("a class that binds at once, and has nobody who does")
 		w.addClaims(ctx, w.name+"-now", "immediate-0")
 		immediate := waits("immediate", `claim "immediate-0"`, `storage class "`+w.name+`-now"`, "with Immediate binding to be bound")
 		w.addVolumeOf(ctx, w.name+"-now", "now", w.node(0))
-		w.eventuallyBound(immediate, 1)
+		w.seen.eventuallyBound(immediate, 1)
 
 		By("a class for other nodes")
 		w.addClaims(ctx, w.name+"-zoned", "zoned-0")
@@ -83,7 +83,7 @@ var _ = Describe("A gang with claims", func() {
 			_, err = kube.StorageV1().StorageClasses().Update(ctx, class, metav1.UpdateOptions{})
 			return err
 		}).Should(Succeed())
-		w.eventuallyBound(zoned, 1)
+		w.seen.eventuallyBound(zoned, 1)
 
 		By("a claim that has lost its volume")
 		volume := ""
@@ -108,7 +108,7 @@ var _ = Describe("A gang with claims", func() {
 		Expect(kube.CoreV1().PersistentVolumeClaims(w.name).Delete(ctx, "zoned-0", metav1.DeleteOptions{})).To(Succeed())
 		w.submit(ctx, withClaim(gang{name: "late", size: 1, min: 1, cpu: "100m"}, func(int) string { return "zoned-0" }))
 		Eventually(func() string {
-			if condition := w.unschedulable(gang{name: "late"}); condition != nil {
+			if condition := w.seen.unschedulable(gang{name: "late"}); condition != nil {
 				return condition.Message
 			}
 			return ""
@@ -120,11 +120,11 @@ var _ = Describe("A gang with claims", func() {
 		w.class(ctx, "zoned", func(class *storagev1.StorageClass) { class.AllowedTopologies = hosts(w.node(2), w.node(3)) })
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.name+"-zoned", "g", 8)
-		w.eventuallyIn(g, 8, "b")
+		w.seen.eventuallyIn(g, 8, "b")
 		next := w.submitWithClaims(ctx, w.name+"-zoned", "next", 4)
-		w.eventuallyFailed(next, "NotEnoughResources", "a 0/4", "b 0/4", `can neither offer nor provision a volume for claim "next-`, `storage class "`+w.name+`-zoned"`)
+		w.seen.eventuallyFailed(next, "NotEnoughResources", "a 0/4", "b 0/4", `can neither offer nor provision a volume for claim "next-`, `storage class "`+w.name+`-zoned"`)
 		w.deleteGang(ctx, g)
-		w.eventuallyIn(next, 4, "b")
+		w.seen.eventuallyIn(next, 4, "b")
 		w.expectSettled(ctx, next)
 	})
 
@@ -135,17 +135,17 @@ var _ = Describe("A gang with claims", func() {
 		}
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.local(), "g", 4)
-		w.eventuallyIn(g, 4, "a")
+		w.seen.eventuallyIn(g, 4, "a")
 		w.expectSettled(ctx, g)
 		next := w.submitWithClaims(ctx, w.local(), "next", 1)
-		w.eventuallyFailed(next, "NotEnoughResources", "b 0/1", `can neither offer nor provision a volume for claim "next-0" (storage class "`+w.local()+`")`)
+		w.seen.eventuallyFailed(next, "NotEnoughResources", "b 0/1", `can neither offer nor provision a volume for claim "next-0" (storage class "`+w.local()+`")`)
 		w.deleteGang(ctx, g)
 		for i := range 2 {
-			w.patchNode(ctx, w.node(i), `{"spec":{"unschedulable":true}}`)
+			patchNode(ctx, w.node(i), `{"spec":{"unschedulable":true}}`)
 		}
 		again := required(withClaims(gang{name: "g", size: 4, min: 4}))
 		w.submit(ctx, again)
-		w.eventuallyIn(again, 4, "b")
+		w.seen.eventuallyIn(again, 4, "b")
 		w.expectSettled(ctx, again, next)
 	})
 
@@ -158,19 +158,19 @@ var _ = Describe("A gang with claims", func() {
 				return metric(string(text), `volcano_scheduler_conf_reloads_total{result="`+result+`"}`), err
 			}
 		}
-		w.eventuallyBound(w.submitWithClaims(ctx, w.made(), "before", 1), 1) // by the configuration with which it began
+		w.seen.eventuallyBound(w.submitWithClaims(ctx, w.made(), "before", 1), 1) // by the configuration with which it began
 		Expect(scheduler.ReplaceConf(w.confBinding(shortBinding))).To(Succeed())
 		Eventually(reloads("ok")).Should(Equal("1"))
 		Expect(scheduler.ReplaceConf(w.confBinding(0))).To(Succeed())
 		Eventually(reloads("error")).Should(Equal("1"))
-		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("volumebinding.bindTimeoutSeconds: found 0, want a whole number from 1 to 86400"))
-		w.order(control.Provisioner, control.Anything, control.Hang)
+		Eventually(func() string { return refusals(ctx, w.name) }).Should(ContainSubstring("volumebinding.bindTimeoutSeconds: found 0, want a whole number from 1 to 86400"))
+		w.plugins.order(control.Provisioner, control.Anything, control.Hang)
 		g := w.submitWithClaims(ctx, w.made(), "g", 2)
-		w.eventuallyFailed(g, "PreBindFailed", "no volume was bound within 2s")
+		w.seen.eventuallyFailed(g, "PreBindFailed", "no volume was bound within 2s")
 		Expect(scheduler.ReplaceConf(w.confBinding(longBinding))).To(Succeed())
 		Eventually(reloads("ok")).Should(Equal("2"))
-		w.revoke(control.Provisioner, control.Anything, control.Hang)
-		w.eventuallyBound(g, 2)
+		w.plugins.revoke(control.Provisioner, control.Anything, control.Hang)
+		w.seen.eventuallyBound(g, 2)
 		w.expectSettled(ctx, g)
 	})
 
@@ -186,25 +186,25 @@ var _ = Describe("A gang with claims", func() {
 		})
 		w.class(ctx, "limited", func(class *storagev1.StorageClass) { class.Provisioner = driver })
 		for i, limit := range []int32{1, 2} {
-			w.addDriver(ctx, w.node(i), driver, limit)
+			addDriver(ctx, w.node(i), driver, limit)
 		}
 		w.schedule(ctx, longBinding, controlplane.SchedulerOptions{})
 		g := w.submitWithClaims(ctx, w.name+"-limited", "g", 3)
-		w.eventuallyBound(g, 3)
+		w.seen.eventuallyBound(g, 3)
 		w.expectSettled(ctx, g)
 		next := w.submitWithClaims(ctx, w.name+"-limited", "next", 1)
-		w.eventuallyFailed(next, "NotEnoughResources", "attachable-volumes-csi-"+driver)
+		w.seen.eventuallyFailed(next, "NotEnoughResources", "attachable-volumes-csi-"+driver)
 		Expect(kube.StorageV1().CSINodes().Delete(ctx, w.node(0), metav1.DeleteOptions{})).To(Succeed())
-		w.addDriver(ctx, w.node(0), driver, 3)
-		w.eventuallyBound(next, 1)
-		Expect(w.Pod(next.member(0)).Spec.NodeName).To(Equal(w.node(0)))
+		addDriver(ctx, w.node(0), driver, 3)
+		w.seen.eventuallyBound(next, 1)
+		Expect(w.seen.Pod(next.member(0)).Spec.NodeName).To(Equal(w.node(0)))
 		w.expectSettled(ctx, g, next)
 	})
 
 	It("lies in the zone of a volume that says no more than that", func(ctx SpecContext) {
 		w := newVolumeEnv(ctx, "vol-zone", 2)
 		for i, zone := range []string{"z1", "z2"} {
-			w.patchNode(ctx, w.node(i), `{"metadata":{"labels":{"topology.kubernetes.io/zone":"`+zone+`"}}}`)
+			patchNode(ctx, w.node(i), `{"metadata":{"labels":{"topology.kubernetes.io/zone":"`+zone+`"}}}`)
 		}
 		w.addVolume(ctx, "zoned", w.node(1))
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "g-0"}, Spec: claimSpec(w.local())}
@@ -218,10 +218,10 @@ var _ = Describe("A gang with claims", func() {
 		g := required(withClaims(gang{name: "g", size: 1, min: 1}))
 		w.submit(ctx, g)
 		// The node that reaches the volume is not in its zone.
-		w.eventuallyFailed(g, "NotEnoughResources", "volume zone", "cannot access the volume of claim")
-		w.patchNode(ctx, w.node(1), `{"metadata":{"labels":{"topology.kubernetes.io/zone":"z1"}}}`)
-		w.eventuallyBound(g, 1)
-		Expect(w.Pod("g-0").Spec.NodeName).To(Equal(w.node(1)))
+		w.seen.eventuallyFailed(g, "NotEnoughResources", "volume zone", "cannot access the volume of claim")
+		patchNode(ctx, w.node(1), `{"metadata":{"labels":{"topology.kubernetes.io/zone":"z1"}}}`)
+		w.seen.eventuallyBound(g, 1)
+		Expect(w.seen.Pod("g-0").Spec.NodeName).To(Equal(w.node(1)))
 		w.expectSettled(ctx, g)
 	})
 
@@ -235,18 +235,18 @@ var _ = Describe("A gang with claims", func() {
 		own := func(int) string { return "own" }
 		g := withClaim(gang{name: "g", size: 2, min: 1}, own)
 		w.submit(ctx, g)
-		w.eventuallyBound(g, 1)
-		Consistently(func() int { return w.bound(g) }).Should(Equal(1))
+		w.seen.eventuallyBound(g, 1)
+		Consistently(func() int { return w.seen.bound(g) }).Should(Equal(1))
 		first := g.member(0)
-		if w.Pod(first).Spec.NodeName == "" {
+		if w.seen.Pod(first).Spec.NodeName == "" {
 			first = g.member(1)
 		}
 		w.deletePod(ctx, first)
-		w.eventuallyBound(g, 1)
+		w.seen.eventuallyBound(g, 1)
 		together := withClaim(gang{name: "together", size: 2, min: 2}, own)
 		w.submit(ctx, together)
-		w.eventuallyFailed(together, "NotEnoughResources", "is ReadWriteOncePod and in use by pod")
-		Expect(w.everBound(together)).To(BeZero())
+		w.seen.eventuallyFailed(together, "NotEnoughResources", "is ReadWriteOncePod and in use by pod")
+		Expect(w.seen.everBound(together)).To(BeZero())
 	})
 })
 
@@ -272,7 +272,7 @@ func claimSpec(class string) corev1.PersistentVolumeClaimSpec {
 }
 
 // addDriver sets the number of volumes that the CSI driver can attach to the node.
-func (w volumeEnv) addDriver(ctx context.Context, node, driver string, limit int32) {
+func addDriver(ctx context.Context, node, driver string, limit int32) {
 	GinkgoHelper()
 	_, err := kube.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: node},

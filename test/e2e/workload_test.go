@@ -124,7 +124,7 @@ func (w *testEnv) deletePod(ctx context.Context, name string) {
 // with a volume, their deletion is not the scheduler's task.
 func (w *testEnv) deleteGang(ctx context.Context, g gang) {
 	GinkgoHelper()
-	bound := w.EverBound()
+	bound := w.seen.EverBound()
 	for _, name := range g.pods() {
 		w.deletePod(ctx, name)
 	}
