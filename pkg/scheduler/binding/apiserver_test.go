@@ -5,7 +5,6 @@ package binding
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,13 +17,13 @@ func (w *harness) Bind(ctx context.Context, m *Member) error {
 	var r reply
 	w.at(p, func() {
 		p.log("bind")
-		w.expect(p, !p.running && !p.released && !p.bound, "bind in a wrong state")
-		w.expect(p, p.begun == len(p.steps) && p.well == len(p.steps), "bind after %d steps, %d well", p.begun, p.well)
+		w.expect(p, !p.ran.running && !p.released && !p.bound, "bind in a wrong state")
+		w.expect(p, p.ran.begun == len(p.script.steps) && p.ran.well == len(p.script.steps), "bind after %d steps, %d well", p.ran.begun, p.ran.well)
 		w.expectGoing(p, "bind")
 		w.expect(p, p.cancelled.IsZero() || !p.cancelled.Before(time.Now()), "bind after it was cancelled")
 		w.expectQuorum(p)
-		if p.calls.binds < len(p.binds) {
-			r = p.binds[p.calls.binds]
+		if p.calls.binds < len(p.script.binds) {
+			r = p.script.binds[p.calls.binds]
 		}
 		p.calls.binds++
 	})
@@ -76,7 +75,7 @@ func (w *harness) apply(p *pod) {
 // expectQuorum checks, at the first Binding of a transaction, that the members that passed all steps and were not
 // cancelled reach the minimum of their gang.
 func (w *harness) expectQuorum(p *pod) {
-	tx := w.inProgress[p.Task.Job]
+	tx := w.turns.inProgress[p.Task.Job]
 	if tx == nil || !slices.Contains(tx.Members, p.Member) {
 		w.expect(p, false, "bind outside the transaction's turn")
 		return
@@ -88,7 +87,7 @@ func (w *harness) expectQuorum(p *pod) {
 			return
 		}
 		cancelled := !q.cancelled.IsZero() && q.cancelled.Before(time.Now())
-		if q.well == len(q.steps) && !cancelled {
+		if q.ran.well == len(q.script.steps) && !cancelled {
 			well = append(well, m)
 		}
 	}
@@ -115,8 +114,8 @@ func (w *harness) GetBinding(_ context.Context, m *Member) (fate PodBinding, err
 	w.at(p, func() {
 		p.log("lookup")
 		w.expectGoing(p, "lookup")
-		if p.calls.lookups < len(p.lookups) {
-			err = p.lookups[p.calls.lookups]
+		if p.calls.lookups < len(p.script.lookups) {
+			err = p.script.lookups[p.calls.lookups]
 		}
 		p.calls.lookups++
 		if err == nil {
@@ -187,33 +186,19 @@ func (w *harness) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members 
 			t.Lost[m] = err
 		}
 	}
-	w.queue = append(w.queue, t)
-	w.advance(t.Gangs()...)
+	w.turns.add(t)
 	w.mu.Unlock()
 	err := w.engine.Submit(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		w.queue = slices.DeleteFunc(w.queue, func(q *Transaction) bool { return q == t })
-		w.advance(t.Gangs()...)
+		w.turns.remove(t, t.Gangs())
 		return err
 	}
 	for _, m := range members {
 		w.pods[m.Task.UID].submitted = true
 	}
 	return nil
-}
-
-// advance records the transaction of each gang that may run now. The caller holds mu.
-func (w *harness) advance(gangs ...api.JobID) {
-	for _, gang := range gangs {
-		i := slices.IndexFunc(w.queue, func(t *Transaction) bool { return slices.Contains(t.Gangs(), gang) })
-		if i < 0 {
-			delete(w.inProgress, gang)
-			continue
-		}
-		w.inProgress[gang] = w.queue[i]
-	}
 }
 
 func (w *harness) Bound(m *Member) {
@@ -235,7 +220,7 @@ func (w *harness) Released(m *Member, cause error) {
 		p.log("released(" + kind(cause) + ")")
 		w.expect(p, rollingBack, "released in a gang that is not rolling back")
 		w.expect(p, !p.bound && !p.released, "settled twice")
-		w.expect(p, !p.running, "released while a step runs")
+		w.expect(p, !p.ran.running, "released while a step runs")
 		w.expect(p, !p.landed(), "released and bound")
 		w.expect(p, p.owed() < 0, "released with step %d not rolled back", p.owed())
 		p.released, p.held = true, false
@@ -245,7 +230,7 @@ func (w *harness) Released(m *Member, cause error) {
 func (w *harness) Ended(r Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, m := range w.inProgress[r.Gang].Members {
+	for _, m := range w.turns.inProgress[r.Gang].Members {
 		p := w.pods[m.Task.UID]
 		abandoned := slices.ContainsFunc(r.Abandoned, func(f Failure) bool { return f.Member == m })
 		w.expect(p, p.bound || p.released || abandoned, "not settled at the end")
@@ -256,10 +241,9 @@ func (w *harness) Ended(r Result) {
 	w.expectFair(r)
 	w.results = append(w.results, r)
 	for _, gang := range r.Gangs {
-		w.expect(nil, w.inProgress[gang] == w.inProgress[r.Gang], "ended before a former transaction of gang %s", gang)
+		w.expect(nil, w.turns.inProgress[gang] == w.turns.inProgress[r.Gang], "ended before a former transaction of gang %s", gang)
 	}
-	w.queue = slices.DeleteFunc(w.queue, func(t *Transaction) bool { return t == w.inProgress[r.Gang] })
-	w.advance(r.Gangs...)
+	w.turns.remove(w.turns.inProgress[r.Gang], r.Gangs)
 }
 
 // expectFair checks that members fail for lack of a quorum only if their gang cannot be bound, and that then no
@@ -284,7 +268,7 @@ func (w *harness) expectFair(r Result) {
 // lacks reports whether a gang of the gang group cannot be bound: too few of its members remain without a failure of
 // their own, or it is strict and one of its members failed.
 func (w *harness) lacks(r Result) bool {
-	tx := w.inProgress[r.Gang]
+	tx := w.turns.inProgress[r.Gang]
 	for _, gang := range tx.Gangs() {
 		well, lost := 0, 0
 		for _, f := range slices.Concat(r.Failed, r.Abandoned) {
@@ -305,47 +289,6 @@ func (w *harness) lacks(r Result) bool {
 }
 
 func (e *Engine) going() bool { return e.ctx.Err() == nil }
-
-func (w *harness) StepDone(plugin string, err error, _ time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stepsDone[plugin]++
-}
-
-func (w *harness) RollbackDone(string, error) {}
-
-func (w *harness) Delayed(m *Member, d Delay) {
-	p := w.pod(m)
-	w.at(p, func() {
-		what := fmt.Sprintf("%s in %s", d.Kind, d.Plugin)
-		w.expect(p, (p.delayed == what) == d.Again, "told that it waits (%s) after %q; again: %t", what, p.delayed, d.Again)
-		w.expect(p, !d.Again || d.Err != nil, "told again that it waits, without an error: %s", what)
-		p.delayed = what
-		w.delays = append(w.delays, d.String())
-		w.expect(p, !p.released && !p.bound, "told to wait after the end: %s", what)
-		running := p.running || p.stopped.Equal(time.Now()) // The engine may not know yet that a step stops at this very moment.
-		w.expect(p, d.Kind == RollbackStuck || d.Kind == BindWaits || running, "told that a step runs: %s", what)
-		w.expect(p, d.Kind != BindWaits || p.well == len(p.steps), "told to wait for its bind: %s", what)
-	})
-}
-
-func (w *harness) DelayEnded(m *Member, cause error) {
-	p := w.pod(m)
-	w.at(p, func() {
-		w.expect(p, p.delayed != "", "told that no wait has ended")
-		w.expect(p, cause != nil || !p.released, "told that a wait has ended without why it was released")
-		p.delayed = ""
-		w.delays = append(w.delays, "ended")
-	})
-}
-
-func (w *harness) TransactionDone(Result) {}
-
-func (w *harness) InFlight(n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.inFlight = n
-}
 
 // kind returns the name of the error in a trace.
 func kind(err error) string {

@@ -65,7 +65,7 @@ func TestGangGroup(t *testing.T) {
 				w := newHarness()
 				w.setMinimum(gangX, 0)
 				w.setMinimum(gangY, 0)
-				ran := append(w.of(gangX, "ran-x", make([]script, test.ranX)...), w.of(gangY, "ran-y", make([]script, test.ranY)...)...)
+				ran := append(membersOn(w, gangX, "ran-x", make([]script, test.ranX)...), membersOn(w, gangY, "ran-y", make([]script, test.ranY)...)...)
 				if len(ran) > 0 {
 					if err := w.submitGangGroup(gangX, gangGroupOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY}), ran...); err != nil {
 						t.Fatal(err)
@@ -75,7 +75,7 @@ func TestGangGroup(t *testing.T) {
 				}
 				w.setMinimum(gangX, test.minX)
 				w.setMinimum(gangY, test.minY)
-				members := append(w.of(gangX, "x", test.x...), w.of(gangY, "y", test.y...)...)
+				members := append(membersOn(w, gangX, "x", test.x...), membersOn(w, gangY, "y", test.y...)...)
 				if err := w.submitGangGroup(test.gangGroup.Gangs[0].Gang, test.gangGroup, members...); err != nil {
 					t.Fatal(err)
 				}
@@ -97,8 +97,8 @@ func TestGangGroup(t *testing.T) {
 	}
 }
 
-// of returns members of the gang, one for each script.
-func (w *harness) of(gang api.JobID, name string, scripts ...script) (members []*Member) {
+// membersOn returns members of the gang on one node, one for each script.
+func membersOn(w *harness, gang api.JobID, name string, scripts ...script) (members []*Member) {
 	for i, s := range scripts {
 		members = append(members, w.member(gang, name+string(rune('0'+i)), "n", s))
 	}
@@ -112,7 +112,7 @@ func TestGangGroupsTakeTurns(t *testing.T) {
 		w := newHarness()
 		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
 		group := gangGroupOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY})
-		y1, both, x2 := w.of(gangY, "y1-", slow), append(w.of(gangX, "x1-", slow), w.of(gangY, "y2-", slow)...), w.of(gangX, "x2-", slow)
+		y1, both, x2 := membersOn(w, gangY, "y1-", slow), append(membersOn(w, gangX, "x1-", slow), membersOn(w, gangY, "y2-", slow)...), membersOn(w, gangX, "x2-", slow)
 		for _, submit := range []func() error{
 			func() error { return w.submit(gangY, y1...) },
 			func() error { return w.submitGangGroup(gangX, group, both...) },
@@ -156,7 +156,7 @@ func TestGangGroupLosesAGang(t *testing.T) {
 		w.setMinimum(gangX, 1)
 		w.setMinimum(gangY, 1)
 		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
-		members := append(w.of(gangX, "x", slow), w.of(gangY, "y", slow)...)
+		members := append(membersOn(w, gangX, "x", slow), membersOn(w, gangY, "y", slow)...)
 		if err := w.submitGangGroup(gangX, gangGroupOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY}), members...); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestBindingInfo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness()
-				members := append(w.of(gangX, "x", make([]script, test.x)...), w.of(gangY, "y", make([]script, test.y)...)...)
+				members := append(membersOn(w, gangX, "x", make([]script, test.x)...), membersOn(w, gangY, "y", make([]script, test.y)...)...)
 				if err := w.submitGangGroup(gangX, test.gangGroup, members...); err != nil {
 					t.Fatal(err)
 				}

@@ -34,8 +34,7 @@ type harness struct {
 
 	mu         sync.Mutex
 	pods       map[api.TaskID]*pod
-	queue      []*Transaction
-	inProgress map[api.JobID]*Transaction
+	turns      turns
 	results    []Result
 	delays     []string
 	inFlight   int
@@ -88,19 +87,24 @@ type reply struct {
 	overtaken, here bool
 }
 
-type pod struct {
-	*Member
-	script
-	trace []string
-	// running reports whether a step runs, and stopped is when the last one ended. begun is the number of started
-	// steps, and undone has the steps that were rolled back.
+// stepsRun is what happened to the steps of a pod. running reports whether a step runs, and stopped is when the last one
+// ended. begun is the number of started steps, and well the number of steps that succeeded. undos has the numbers of
+// rollbacks, and undone the steps that were rolled back.
+type stepsRun struct {
 	running bool
 	stopped time.Time
 	begun   int
-	undone  map[int]bool
 	well    int
-	calls   struct{ binds, lookups int }
 	undos   map[int]int
+	undone  map[int]bool
+}
+
+type pod struct {
+	*Member
+	script script
+	trace  []string
+	ran    stepsRun
+	calls  struct{ binds, lookups int }
 	// on is the node to which the pod is bound in the API server, and foreign reports whether another scheduler bound it.
 	on        string
 	foreign   bool
@@ -118,33 +122,34 @@ var (
 	_ Gatekeeper = (*harness)(nil)
 	_ Binder     = (*harness)(nil)
 	_ Ledger     = (*harness)(nil)
-	_ Observer   = (*harness)(nil)
+	_ Observer   = observer{}
 )
 
 func newHarness(opts ...Option) *harness {
 	w := &harness{
 		minimum:    map[api.JobID]int{},
 		pods:       map[api.TaskID]*pod{},
-		inProgress: map[api.JobID]*Transaction{},
+		turns:      turns{inProgress: map[api.JobID]*Transaction{}},
 		stepsBegun: map[string]int{},
 		stepsDone:  map[string]int{},
 	}
-	w.engine = New(w, w, w, w, opts...)
+	w.engine = New(w, w, w, observer{w}, opts...)
 	return w
 }
 
 // member adds a pod of the gang that follows the script.
 func (w *harness) member(gang api.JobID, name, node string, s script) *Member {
 	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
-	p := &pod{script: s, held: true, undone: map[int]bool{}, undos: map[int]int{}}
+	p := &pod{script: s, held: true, ran: stepsRun{undone: map[int]bool{}, undos: map[int]int{}}}
 	var steps []Step
 	for i, a := range s.steps {
-		step := Step{Plugin: a.plugin, Timeout: a.timeout, PreBind: w.preBind(p, i, a), RollbackIfNotRun: a.placed}
+		run := scriptedStep{w, p, i, a}
+		step := Step{Plugin: a.plugin, Timeout: a.timeout, PreBind: run.preBind, RollbackIfNotRun: a.placed}
 		if !a.noUndo {
-			step.Rollback = w.rollback(p, i, a)
+			step.Rollback = run.rollback
 		}
 		if a.notified {
-			step.Bound = w.tell(p, a)
+			step.Bound = run.bound
 		}
 		steps = append(steps, step)
 	}
@@ -154,79 +159,6 @@ func (w *harness) member(gang api.JobID, name, node string, s script) *Member {
 	defer w.mu.Unlock()
 	w.pods[p.Task.UID] = p
 	return p.Member
-}
-
-func (w *harness) preBind(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
-	return func(ctx context.Context, task *api.TaskInfo, node string) error {
-		begin := time.Now()
-		w.at(p, func() {
-			p.log(a.plugin)
-			w.stepsBegun[a.plugin]++
-			w.expect(p, !p.running && !p.bound && !p.released, "step %s began in a wrong state", a.plugin)
-			w.expect(p, p.begun == i, "step %s began after %d others", a.plugin, p.begun)
-			w.expect(p, w.started(p), "step %s began before its transaction's turn", a.plugin)
-			w.expectGoing(p, a.plugin)
-			p.running, p.begun = true, i+1
-			w.busy++
-			w.peak = max(w.peak, w.busy)
-		})
-		task.Pod.Annotations = map[string]string{a.plugin: node}
-		err := spend(ctx, a.takes, a.deaf)
-		w.at(p, func() {
-			p.running, p.stopped = false, time.Now()
-			w.busy--
-			inTime := time.Since(begin) < (&Step{Timeout: a.timeout}).timeout()
-			if err == nil && a.err == nil && !a.panics && inTime {
-				p.well++
-			}
-		})
-		if a.panics {
-			panic("told to")
-		}
-		return errors.Join(err, a.err)
-	}
-}
-
-func (w *harness) tell(p *pod, a act) func(context.Context, *api.TaskInfo, string) {
-	return func(ctx context.Context, _ *api.TaskInfo, node string) {
-		_, bounded := ctx.Deadline()
-		w.at(p, func() {
-			p.log("+" + a.plugin)
-			w.expect(p, p.bound && node == p.Node, "%s is told of a bind to %s that is not", a.plugin, node)
-			w.expect(p, bounded, "%s is told of a bind without a deadline", a.plugin)
-		})
-		if a.notifyPanics {
-			panic("told to")
-		}
-	}
-}
-
-func (w *harness) rollback(p *pod, i int, a act) func(context.Context, *api.TaskInfo, string) error {
-	return func(ctx context.Context, _ *api.TaskInfo, _ string) error {
-		var err error
-		w.at(p, func() {
-			w.expect(p, !p.running, "rollback of %s while a step runs", a.plugin)
-			w.expect(p, !p.bound && !p.released && !p.landed(), "rollback of %s in a wrong state", a.plugin)
-			w.expectGoing(p, "-"+a.plugin)
-			w.expect(p, p.owed() == i, "rollback of %s out of turn, step %d is owed one", a.plugin, p.owed())
-			if n := p.undos[i]; n < len(a.undo) {
-				err = a.undo[n]
-			}
-			p.undos[i]++
-		})
-		if late := spend(ctx, a.undoTakes, true); late != nil {
-			err = late
-		}
-		w.at(p, func() {
-			if err != nil && !apierrors.IsNotFound(err) {
-				p.log("-" + a.plugin + "!")
-				return
-			}
-			p.log("-" + a.plugin)
-			p.undone[i] = true
-		})
-		return err
-	}
 }
 
 // spend waits for the duration, or until ctx ends. It ignores ctx if deaf is set.
@@ -298,8 +230,8 @@ func (w *harness) reportedDelays() []string {
 
 // owed returns the last step that must be rolled back before the pod is released, or -1.
 func (p *pod) owed() int {
-	for i, a := range slices.Backward(p.steps) {
-		if !a.noUndo && !p.undone[i] && (i < p.begun || a.placed) {
+	for i, a := range slices.Backward(p.script.steps) {
+		if !a.noUndo && !p.ran.undone[i] && (i < p.ran.begun || a.placed) {
 			return i
 		}
 	}
@@ -325,15 +257,6 @@ func (w *harness) expect(p *pod, ok bool, format string, args ...any) {
 // expectGoing records a violation if something starts after an Abort.
 func (w *harness) expectGoing(p *pod, what string) {
 	w.expect(p, w.aborted.IsZero() || !time.Now().After(w.aborted), "%s after Abort", what)
-}
-
-// started reports whether the pod's transaction is the one of its gang that may run.
-func (w *harness) started(p *pod) bool {
-	t := w.inProgress[p.Task.Job]
-	if t == nil || !slices.Contains(t.Members, p.Member) {
-		return false
-	}
-	return !slices.ContainsFunc(t.Gangs(), func(gang api.JobID) bool { return w.inProgress[gang] != t })
 }
 
 // traces returns the traces of all pods, sorted by pod name.

@@ -59,7 +59,7 @@ func playSeed(t *testing.T, seed uint64) {
 			fmt.Fprintf(os.Stderr, "seed %d: a transaction does not end: %v\n", seed, err)
 			t.Error(err)
 		}
-		w.checkEnd()
+		checkEnd(w)
 		w.noViolations(t)
 		if t.Failed() {
 			t.Logf("this was -model.seed=%d; traces:", seed)
@@ -133,7 +133,7 @@ func (d dice) gangs(w *harness) {
 			gangGroup = nil
 		}
 		at += 1 + d.span(20*time.Second) // one after the other
-		time.AfterFunc(at, func() { w.submitOrDrop(gangGroup, members) })
+		time.AfterFunc(at, func() { submitOrDrop(w, gangGroup, members) })
 	}
 }
 
@@ -157,7 +157,7 @@ func (d dice) gangGroup(gangs int) *GangGroup {
 }
 
 // submitOrDrop submits the members and ignores that the engine may be draining.
-func (w *harness) submitOrDrop(gangGroup *GangGroup, members []*Member) {
+func submitOrDrop(w *harness, gangGroup *GangGroup, members []*Member) {
 	err := w.submitGangGroup(members[0].Task.Job, gangGroup, members...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,7 +270,7 @@ func (d dice) end(w *harness) error {
 }
 
 // checkEnd checks the harness once all transactions have ended.
-func (w *harness) checkEnd() {
+func checkEnd(w *harness) {
 	time.Sleep(time.Hour) // Late results have arrived, and later submissions were refused.
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -285,7 +285,7 @@ func (w *harness) checkEnd() {
 		w.expect(p, p.submitted || len(p.trace) == 0, "touched and not submitted")
 		w.expect(p, !w.engine.InFlight(p.Task.Job) && !w.engine.Failing(p.Task.Job), "in flight at the end")
 	}
-	if len(w.queue) > 0 {
-		w.violations = append(w.violations, fmt.Sprintf("%d transactions have not ended", len(w.queue)))
+	if len(w.turns.queue) > 0 {
+		w.violations = append(w.violations, fmt.Sprintf("%d transactions have not ended", len(w.turns.queue)))
 	}
 }

@@ -97,7 +97,7 @@ func TestTransactionsGoOnSoonAfterAnOutage(t *testing.T) {
 					if tt.reads {
 						gate = minimum{o}
 					}
-					o.engine = New(gate, o, o, o)
+					o.engine = New(gate, o, o, observer{o.harness})
 					m := o.member(gang, "p0", "n", script{})
 					if tt.steps {
 						m.Steps = []Step{{Plugin: "a", PreBind: o.step, Rollback: o.step}}
@@ -258,7 +258,7 @@ func TestAnAPIServerThatStartsLeavesNoGangPartiallyBound(t *testing.T) {
 					if unread {
 						gate = minimum{s.outage}
 					}
-					s.engine = New(gate, s, s, s)
+					s.engine = New(gate, s, s, observer{s.harness})
 					if err := s.submit(gang, s.members(gang, make([]script, members)...)...); err != nil {
 						t.Fatal(err)
 					}

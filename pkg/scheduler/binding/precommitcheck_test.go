@@ -40,7 +40,7 @@ func TestLastLook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *harness) {
 				var waited atomic.Bool // set when the slowest member is about to pass
-				w.looking(t, tt.minimum, 20*time.Second, func(task *api.TaskInfo) error {
+				looking(t, w, tt.minimum, 20*time.Second, func(task *api.TaskInfo) error {
 					if !waited.Load() {
 						return nil
 					}
@@ -61,7 +61,7 @@ func TestLastLookAfterTheWaitForASlot(t *testing.T) {
 	bubble(t, func(t *testing.T, w *harness) {
 		w.mustSubmit(t, "ns/first", "a", 1, script{binds: []reply{{takes: 10 * time.Second}}})
 		var left atomic.Bool
-		w.looking(t, 3, slotTime/2, func(*api.TaskInfo) error {
+		looking(t, w, 3, slotTime/2, func(*api.TaskInfo) error {
 			if left.Load() {
 				return errStep
 			}
@@ -85,7 +85,7 @@ func refusing(pod string) func(*api.TaskInfo) error {
 
 // looking submits a gang of three members with a step that has the pre-commit check look. The step of the last member
 // takes the duration in slowest.
-func (w *harness) looking(t *testing.T, minimum int, slowest time.Duration, look func(*api.TaskInfo) error) {
+func looking(t *testing.T, w *harness, minimum int, slowest time.Duration, look func(*api.TaskInfo) error) {
 	t.Helper()
 	w.setMinimum(gang, minimum)
 	var members []*Member
