@@ -45,12 +45,12 @@ func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
 					cordoned.Spec.Unschedulable = true
 					w.add(cordoned, nodeOf8(1).Label(v1.LabelHostname, "n00").Obj()) // The gang has to run on another node.
 					s.settle(year, pods...)
-					if got := w.nodeOf("g-0") != ""; got != want {
+					if got := nodeOfPod(w.cluster, "g-0") != ""; got != want {
 						t.Errorf("the gang runs beside its victim: %t, want %t: %s", got, want, s.says())
 					}
 					w.remove(w.cluster.Pod("victim-0"))
 					s.settle(year, pods...)
-					if w.nodeOf("g-0") == "" {
+					if nodeOfPod(w.cluster, "g-0") == "" {
 						t.Error("the gang waits although its victim has ended")
 					}
 				})
@@ -72,13 +72,13 @@ func TestASmallMemberTakesNoRoomOfALargeVictim(t *testing.T) {
 		s.settle(year, pods...)
 		w.add(schedtest.MakePod().Name("g-1").Group("g").Priority(1).Req(schedtest.Resources{"cpu": "63"}).NodeSelector(v1.LabelHostname, "n02").Obj())
 		s.settle(year, pods...)
-		if w.cluster.Pod("victim-0").DeletionTimestamp == nil || w.nodeOf("g-1") != "" {
-			t.Errorf("the victim is evicted: %t, and the gang's pod of 63 cpu has node %q, want that it waits", w.cluster.Pod("victim-0").DeletionTimestamp != nil, w.nodeOf("g-1"))
+		if w.cluster.Pod("victim-0").DeletionTimestamp == nil || nodeOfPod(w.cluster, "g-1") != "" {
+			t.Errorf("the victim is evicted: %t, and the gang's pod of 63 cpu has node %q, want that it waits", w.cluster.Pod("victim-0").DeletionTimestamp != nil, nodeOfPod(w.cluster, "g-1"))
 		}
 		w.remove(w.cluster.Pod("victim-0"))
 		s.settle(year, pods...)
-		if w.nodeOf("g-0") == "" || w.nodeOf("g-1") == "" {
-			t.Errorf("the gang's pods have nodes %q and %q, want that both run", w.nodeOf("g-0"), w.nodeOf("g-1"))
+		if nodeOfPod(w.cluster, "g-0") == "" || nodeOfPod(w.cluster, "g-1") == "" {
+			t.Errorf("the gang's pods have nodes %q and %q, want that both run", nodeOfPod(w.cluster, "g-0"), nodeOfPod(w.cluster, "g-1"))
 		}
 	})
 }

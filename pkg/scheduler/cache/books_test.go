@@ -22,13 +22,12 @@ type entry struct {
 	Status string
 }
 
-// entries returns the tasks of all jobs.
-func (w *harness) entries() []entry {
-	w.t.Helper()
-	w.books.Lock()
-	defer w.books.Unlock()
+// entriesOf returns the tasks of all jobs.
+func entriesOf(c *Cache) []entry {
+	c.books.Lock()
+	defer c.books.Unlock()
 	var all []entry
-	for id, job := range w.books.Jobs.All() {
+	for id, job := range c.books.Jobs.All() {
 		for uid, task := range job.Tasks {
 			all = append(all, entry{id, uid, task.Status.String()})
 		}
@@ -45,15 +44,15 @@ func TestTaskIsFoundInAnyJob(t *testing.T) {
 		m := w.reserved()
 		w.add(pod(0).Group("other").Obj())
 		ahead := w.listed(pod(0).Group("third").Obj())
-		if diff := cmp.Diff(map[api.TaskID]*api.TaskInfo(nil), map[api.TaskID]*api.TaskInfo(w.Snapshot().Jobs["ns/other"].TaskStatusIndex[api.Pending])); diff != "" {
+		if diff := cmp.Diff(map[api.TaskID]*api.TaskInfo(nil), map[api.TaskID]*api.TaskInfo(w.cache.Snapshot().Jobs["ns/other"].TaskStatusIndex[api.Pending])); diff != "" {
 			t.Errorf("tasks that wait while their pod is being bound (-want +got):\n%s", diff)
 		}
-		w.ledger.Released(m, errBroken)
-		if diff := cmp.Diff([]entry{{"ns/other", "ns-p0", "Pending"}}, w.entries()); diff != "" {
+		w.cache.ledger.Released(m, errBroken)
+		if diff := cmp.Diff([]entry{{"ns/other", "ns-p0", "Pending"}}, entriesOf(w.cache)); diff != "" {
 			t.Errorf("books before upstream's cache has heard of the third PodGroup (-want +got):\n%s", diff)
 		}
-		w.Cache.books.Pods.Show(ahead.(*v1.Pod))
-		if diff := cmp.Diff([]entry{{"ns/third", "ns-p0", "Pending"}}, w.entries()); diff != "" {
+		w.cache.books.Pods.Show(ahead.(*v1.Pod))
+		if diff := cmp.Diff([]entry{{"ns/third", "ns-p0", "Pending"}}, entriesOf(w.cache)); diff != "" {
 			t.Errorf("books after it has (-want +got):\n%s", diff)
 		}
 	})
@@ -65,9 +64,9 @@ func TestTaskIsFoundInAnyJob(t *testing.T) {
 func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 	tests := map[string]func(w *harness, m *binding.Member){
 		"seen by a session":         func(*harness, *binding.Member) {},
-		"the other one is released": func(w *harness, m *binding.Member) { w.ledger.Released(m, errBroken) },
-		"the other one was bound":   func(w *harness, m *binding.Member) { w.ledger.Bound(m) },
-		"seen, and it is released":  func(w *harness, m *binding.Member) { w.Snapshot(); w.ledger.Released(m, errBroken) },
+		"the other one is released": func(w *harness, m *binding.Member) { w.cache.ledger.Released(m, errBroken) },
+		"the other one was bound":   func(w *harness, m *binding.Member) { w.cache.ledger.Bound(m) },
+		"seen, and it is released":  func(w *harness, m *binding.Member) { w.cache.Snapshot(); w.cache.ledger.Released(m, errBroken) },
 	}
 	for name, ends := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,15 +75,15 @@ func TestAPodIsNotLostToAnotherOfItsName(t *testing.T) {
 				orphan := pod(0).Obj()
 				delete(orphan.Annotations, v1beta1.KubeGroupNameAnnotationKey)
 				w.add(orphan)
-				w.Snapshot()
+				w.cache.Snapshot()
 				w.remove(orphan)
 				w.add(pod(0).UID("new").Node("n").Obj())
 				ends(w, m)
-				w.Snapshot()
-				if diff := cmp.Diff([]entry{{gang, "new", "Bound"}}, w.entries()); diff != "" {
+				w.cache.Snapshot()
+				if diff := cmp.Diff([]entry{{gang, "new", "Bound"}}, entriesOf(w.cache)); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
-				if got := w.idleCPU("n"); got != 7000 {
+				if got := idleCPU(w.cache, "n"); got != 7000 {
 					t.Errorf("%v milli-cpu are idle, want 7000 with the new pod on its node", got)
 				}
 			})
@@ -99,8 +98,8 @@ func TestABoundPodIsPendingUntilTheWatchShowsIt(t *testing.T) {
 		w.gangOf(1, 1)
 		w.listed(pod(0).Node("n").Obj())
 		w.again("n")
-		w.Snapshot()
-		if diff := cmp.Diff([]string{"Pending"}, w.booked("p0")); diff != "" {
+		w.cache.Snapshot()
+		if diff := cmp.Diff([]string{"Pending"}, booked(w.cache, "p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 	})
@@ -115,9 +114,9 @@ func TestAReservationFollowsAPodWithoutPodGroup(t *testing.T) {
 			orphan := pod(0).Req(schedtest.Resources{"cpu": cpu}).Obj()
 			delete(orphan.Annotations, v1beta1.KubeGroupNameAnnotationKey)
 			w.add(orphan)
-			w.Snapshot()
+			w.cache.Snapshot()
 		}
-		if got := w.idleCPU("n"); got != 7000 {
+		if got := idleCPU(w.cache, "n"); got != 7000 {
 			t.Errorf("%v milli-CPU are idle, want 7000 with what was reserved for the pod", got)
 		}
 	})
@@ -133,33 +132,33 @@ func TestALateClaimIsCountedAtOnce(t *testing.T) {
 		end     func(w *harness, m *binding.Member)
 	}{
 		"of a pod that waits":       {end: func(*harness, *binding.Member) {}},
-		"of a pod that is released": {reserve: true, end: func(w *harness, m *binding.Member) { w.ledger.Released(m, errBroken) }},
+		"of a pod that is released": {reserve: true, end: func(w *harness, m *binding.Member) { w.cache.ledger.Released(m, errBroken) }},
 		"of a pod that is bound": {reserve: true, end: func(w *harness, m *binding.Member) {
 			w.add(pod(0).Volume("late").Node("n").Obj())
-			w.ledger.Bound(m)
+			w.cache.ledger.Bound(m)
 		}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
-				w.known(schedtest.LateClass("late", "csi.example"))
+				addKnown(w, schedtest.LateClass("late", "csi.example"))
 				w.add(pod(0).Volume("late").Obj(), pod(1).Volume("other").Obj())
 				var m *binding.Member
 				if tt.reserve {
 					var err error
-					if m, err = w.reserve(w.decided("p0", "n"), nil, nil); err != nil {
+					if m, err = reserve(w.cache, w.decided("p0", "n"), nil, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
 				claim := schedtest.UnboundClaim("late", "late")
-				w.known(claim)
-				w.changes.storage.claimChanged(claim)
-				if tt.reserve && w.task("p0").Status != api.Binding {
-					t.Errorf("the task being bound is %v", w.task("p0"))
+				addKnown(w, claim)
+				w.cache.changes.storage.claimChanged(claim)
+				if tt.reserve && taskNamed(w.cache, "p0").Status != api.Binding {
+					t.Errorf("the task being bound is %v", taskNamed(w.cache, "p0"))
 				}
 				tt.end(w, m)
-				if got := w.task("p0").Resreq.ScalarResources[volumes]; got != 1 {
+				if got := taskNamed(w.cache, "p0").Resreq.ScalarResources[volumes]; got != 1 {
 					t.Errorf("%v volumes of the pod are counted, want 1", got)
 				}
 			})
@@ -167,10 +166,10 @@ func TestALateClaimIsCountedAtOnce(t *testing.T) {
 	}
 }
 
-// known adds a class or a claim to the informer's store.
-func (w *harness) known(object runtime.Object) {
+// addKnown adds a class or a claim to the informer's store.
+func addKnown(w *harness, object runtime.Object) {
 	w.t.Helper()
-	core, storage := w.SharedInformerFactory().Core().V1(), w.SharedInformerFactory().Storage().V1()
+	core, storage := w.cache.SharedInformerFactory().Core().V1(), w.cache.SharedInformerFactory().Storage().V1()
 	store := storage.StorageClasses().Informer().GetStore()
 	if _, ok := object.(*v1.PersistentVolumeClaim); ok {
 		store = core.PersistentVolumeClaims().Informer().GetStore()

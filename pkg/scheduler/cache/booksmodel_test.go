@@ -237,17 +237,17 @@ func (tr *truth) endGap()   { tr.watch.end() }
 // schedule opens sessions until the context ends.
 func (tr *truth) schedule(ctx context.Context, rng *rand.Rand) {
 	for ctx.Err() == nil {
-		tr.RetryAll()
-		snapshot, _, _ := tr.SessionSnapshot()
+		tr.cache.RetryAll()
+		snapshot, _, _ := tr.cache.SessionSnapshot()
 		for _, job := range snapshot.Jobs {
-			if _, blocked := tr.Blocked(job.UID); blocked {
+			if _, blocked := tr.cache.Blocked(job.UID); blocked {
 				continue
 			}
 			for _, task := range job.TaskStatusIndex[api.Pending] {
 				tr.place(snapshot, task, rng)
 			}
 		}
-		tr.SealTransactions()
+		tr.cache.SealTransactions()
 		<-time.After(time.Millisecond)
 	}
 }
@@ -258,7 +258,7 @@ func (tr *truth) place(snapshot *api.ClusterInfo, task *api.TaskInfo, rng *rand.
 		if task.Resreq.MilliCPU > node.Idle.MilliCPU || node.AddTask(task) != nil {
 			continue
 		}
-		_ = tr.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, map[string]string{"decided": node.Name},
+		_ = tr.cache.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, map[string]string{"decided": node.Name},
 			tr.steps(rng.IntN(8) == 0, time.Duration(rng.IntN(3000))*time.Microsecond))
 		return
 	}

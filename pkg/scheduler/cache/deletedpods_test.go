@@ -55,17 +55,17 @@ func TestADeletedPodIsNoFailureOfItsGang(t *testing.T) {
 				if tt.open != nil {
 					tt.open(w)
 				}
-				w.SealTransactions()
+				w.cache.SealTransactions()
 				synctest.Wait()
 				if tt.inFlight != nil {
 					tt.inFlight(w)
 				}
 				close(goOn)
 				time.Sleep(time.Minute)
-				if diff := cmp.Diff([]string{"n", "n"}, w.nodesOf("p0", "p1")); diff != "" {
+				if diff := cmp.Diff([]string{"n", "n"}, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 					t.Errorf("nodes (-want +got):\n%s", diff)
 				}
-				if reason, blocked := w.Blocked(gang); blocked {
+				if reason, blocked := w.cache.Blocked(gang); blocked {
 					t.Errorf("the bound gang waits: %s", reason)
 				}
 				for _, event := range w.cluster.Events.Take() {
@@ -85,9 +85,9 @@ func TestAPodThatIsBeingDeletedIsNoMember(t *testing.T) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", nil, "p0", "p1")
 		w.add(pod(1).Terminating().Obj())
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"", ""}, w.nodesOf("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"", ""}, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
 	})
@@ -99,16 +99,16 @@ func TestADeletedPodDoesNotCountAsFailed(t *testing.T) {
 		w.gangOf(4, 2)
 		goOn := make(chan struct{})
 		w.mustPlace("n", []binding.Step{waiting("slow", goOn), failing("storage", "p3")}, "p0", "p1", "p2", "p3")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.remove(pod(2).Obj())
 		close(goOn)
 		synctest.Wait()
-		reason, _ := w.Blocked(gang)
+		reason, _ := w.cache.Blocked(gang)
 		if !strings.Contains(reason, "PreBindFailed: pre-bind plugin storage failed for pod ns/p3 on node n: it is broken") || strings.Contains(reason, "more pods failed") {
 			t.Errorf("the gang waits because %s; want the failure of p3, and nothing of p2", reason)
 		}
-		if diff := cmp.Diff([]string{"n"}, w.Avoid(gang)); diff != "" {
+		if diff := cmp.Diff([]string{"n"}, w.cache.Avoid(gang)); diff != "" {
 			t.Errorf("nodes that the gang failed on (-want +got):\n%s", diff)
 		}
 	})
@@ -137,12 +137,12 @@ func TestADeletedPodIsNotPrepared(t *testing.T) {
 		}}
 		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
 		w.remove(pod(1).Obj())
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"p0"}, prepared); diff != "" {
 			t.Errorf("prepared (-want +got):\n%s", diff)
 		}
-		if got := w.idleCPU("n"); got != 7000 {
+		if got := idleCPU(w.cache, "n"); got != 7000 {
 			t.Errorf("%v milli-cpu are idle, want 7000", got)
 		}
 	})
@@ -154,13 +154,13 @@ func TestAPodThatLeftItsPodGroupIsCancelledInItsTransaction(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 1)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.add(pod(0).Group("other").Obj())
 		w.remove(pod(0).Group("other").Obj())
 		synctest.Wait()
-		if w.Cache.books.Pods.Held() != 1 {
-			t.Errorf("%d pods are in transactions, want one of two after the other was deleted", w.Cache.books.Pods.Held())
+		if w.cache.books.Pods.Held() != 1 {
+			t.Errorf("%d pods are in transactions, want one of two after the other was deleted", w.cache.books.Pods.Held())
 		}
 	})
 }
@@ -171,20 +171,20 @@ func TestGangWithoutItsPodGroupIsReleased(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"Pending", "Pending"}, w.booked("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Pending", "Pending"}, booked(w.cache, "p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
-		if got := w.idleCPU("n"); got != 8000 {
+		if got := idleCPU(w.cache, "n"); got != 8000 {
 			t.Errorf("%v milli-cpu are idle, want all 8000", got)
 		}
-		if left := w.reports.Remembered(); left > 0 {
+		if left := w.cache.reports.Remembered(); left > 0 {
 			t.Errorf("%d things are remembered of the gang", left)
 		}
-		if _, blocked := w.Blocked(gang); blocked {
+		if _, blocked := w.cache.Blocked(gang); blocked {
 			t.Error("the deleted gang waits")
 		}
 	})
@@ -225,9 +225,9 @@ func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 				w.mustPlace("n", []binding.Step{step}, "p0")
 				w.mustPlace("m", []binding.Step{step}, "p1")
 				tt.delete(w)
-				w.SealTransactions()
+				w.cache.SealTransactions()
 				synctest.Wait()
-				if diff := cmp.Diff(tt.want, w.booked("p0", "p1")); diff != "" {
+				if diff := cmp.Diff(tt.want, booked(w.cache, "p0", "p1")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
 				for i, books := range tt.want {
@@ -244,7 +244,7 @@ func TestPodsDeletedBeforeSubmitAreNotPreBound(t *testing.T) {
 // deletedHereOnly deletes the PodGroup from the cluster and from the informers' stores, and calls the cache's handler.
 func (w *harness) deletedHereOnly(pg *v1beta1.PodGroup) {
 	w.unlist(pg)
-	w.changes.podGroupDeleted(pg)
+	w.cache.changes.podGroupDeleted(pg)
 }
 
 // TestADeletedGangIsForgottenOnceItsTransactionEnds checks that nothing is remembered of a deleted gang once its
@@ -258,7 +258,7 @@ func TestADeletedGangIsForgottenOnceItsTransactionEnds(t *testing.T) {
 	}{
 		"cancelled": {step: slow, ends: func(w *harness) { w.deletedHereOnly(schedtest.MakePodGroup().Name("g").Obj()) }},
 		"cancelled, and there again": {step: slow, ends: func(w *harness) {
-			w.changes.podGroupDeleted(schedtest.MakePodGroup().Name("g").Obj())
+			w.cache.changes.podGroupDeleted(schedtest.MakePodGroup().Name("g").Obj())
 		}},
 		"failed by itself": {
 			step: func() binding.Step {
@@ -275,17 +275,17 @@ func TestADeletedGangIsForgottenOnceItsTransactionEnds(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(2, 2)
 				w.mustPlace("n", []binding.Step{tt.step()}, "p0", "p1")
-				w.SealTransactions()
+				w.cache.SealTransactions()
 				synctest.Wait()
 				tt.ends(w)
 				synctest.Wait()
-				if diff := cmp.Diff([]string{"Pending", "Pending"}, w.booked("p0", "p1")); diff != "" {
+				if diff := cmp.Diff([]string{"Pending", "Pending"}, booked(w.cache, "p0", "p1")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
-				if left := w.reports.Remembered(); left > 0 {
+				if left := w.cache.reports.Remembered(); left > 0 {
 					t.Errorf("%d things are remembered of a deleted gang", left)
 				}
-				if reason, blocked := w.Blocked(gang); blocked {
+				if reason, blocked := w.cache.Blocked(gang); blocked {
 					t.Errorf("a deleted gang waits: %s", reason)
 				}
 			})
@@ -312,13 +312,13 @@ func TestTheRollbackOfADeletedPodIsRetried(t *testing.T) {
 		}
 		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
 		w.remove(pod(1).Obj())
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		time.Sleep(time.Minute)
 		w.add(pod(1).UID("new").Obj())
 		if err := w.place("p1", "n"); err != nil {
 			t.Errorf("the next pod of that name, after %d tries to undo: %v", tries, err)
 		}
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 	})
 }
@@ -328,17 +328,17 @@ func TestTheRollbackOfADeletedPodIsRetried(t *testing.T) {
 func TestADeletedGangIsForgotten(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
-		job := w.Snapshot().Jobs[gang]
+		job := w.cache.Snapshot().Jobs[gang]
 		w.verdict(saysUnschedulable)
 		w.failGang()
-		if got := w.reports.Remembered(); got != 4 {
+		if got := w.cache.reports.Remembered(); got != 4 {
 			t.Fatalf("%d things are remembered of the gang, want its arrival, its failure and two pods", got)
 		}
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
-		if _, err := w.UpdateJobStatus(job, true, false, false); err != nil { // A session that still has the gang ends.
+		if _, err := w.cache.UpdateJobStatus(job, true, false, false); err != nil { // A session that still has the gang ends.
 			t.Fatal(err)
 		}
-		if left := w.reports.Remembered(); left > 0 {
+		if left := w.cache.reports.Remembered(); left > 0 {
 			t.Errorf("%d things are remembered of a deleted gang", left)
 		}
 	})
@@ -353,15 +353,15 @@ func TestAGangThatIsDeletedWhileItFailsIsForgotten(t *testing.T) {
 		step := failing("bad", "p0")
 		step.Rollback = blocking(undo)
 		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
 		close(undo)
 		synctest.Wait()
-		if w.reports.HasFailed(gang) {
+		if w.cache.reports.HasFailed(gang) {
 			t.Error("the failure of a deleted gang is remembered")
 		}
-		if reason, blocked := w.Blocked(gang); blocked {
+		if reason, blocked := w.cache.Blocked(gang); blocked {
 			t.Errorf("the next gang of that name would wait: %s", reason)
 		}
 	})

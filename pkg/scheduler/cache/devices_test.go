@@ -32,7 +32,7 @@ func TestBooksCountDevices(t *testing.T) {
 	gpushare.GpuNumberEnable = true
 	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
 	bound := func(w *harness, m *binding.Member) {
-		w.ledger.Bound(m)
+		w.cache.ledger.Bound(m)
 		w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
 	}
 	tests := map[string]struct {
@@ -40,15 +40,15 @@ func TestBooksCountDevices(t *testing.T) {
 		want []string
 	}{
 		"reserved":               {then: func(*harness, *binding.Member) {}, want: []string{"ns-p0"}},
-		"released":               {then: func(w *harness, m *binding.Member) { w.ledger.Released(m, errBroken) }},
-		"bound and not seen yet": {then: func(w *harness, m *binding.Member) { w.ledger.Bound(m) }, want: []string{"ns-p0"}},
+		"released":               {then: func(w *harness, m *binding.Member) { w.cache.ledger.Released(m, errBroken) }},
+		"bound and not seen yet": {then: func(w *harness, m *binding.Member) { w.cache.ledger.Bound(m) }, want: []string{"ns-p0"}},
 		"bound":                  {then: bound, want: []string{"ns-p0"}},
 		"seen on its node before it is": {then: func(w *harness, m *binding.Member) {
 			w.add(gpuPod().Node("n").Annotation(gpushare.GPUIndex, "1").Obj())
-			w.ledger.Bound(m)
+			w.cache.ledger.Bound(m)
 		}, want: []string{"ns-p0"}},
 		"bound and deleted":                 {then: func(w *harness, m *binding.Member) { bound(w, m); w.remove(pod(0).Obj()) }},
-		"deleted while it is being bound":   {then: func(w *harness, m *binding.Member) { w.remove(pod(0).Obj()); w.ledger.Released(m, errBroken) }},
+		"deleted while it is being bound":   {then: func(w *harness, m *binding.Member) { w.remove(pod(0).Obj()); w.cache.ledger.Released(m, errBroken) }},
 		"changed while it is being bound":   {then: func(w *harness, m *binding.Member) { w.add(gpuPod().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
 		"reserved when the node is changed": {then: func(w *harness, m *binding.Member) { w.add(gpuNode().Label("new", "").Obj()) }, want: []string{"ns-p0"}},
 	}
@@ -56,19 +56,19 @@ func TestBooksCountDevices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(gpuNode().Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), gpuPod().Obj())
-				m, err := w.reserve(w.decided("p0", "n"), map[string]string{gpushare.GPUIndex: "1"}, nil)
+				m, err := reserve(w.cache, w.decided("p0", "n"), map[string]string{gpushare.GPUIndex: "1"}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				tt.then(w, m)
-				if diff := cmp.Diff(tt.want, holders(w.books.Nodes.Get("n"))); diff != "" {
+				if diff := cmp.Diff(tt.want, holders(w.cache.books.Nodes.Get("n"))); diff != "" {
 					t.Errorf("holders of the GPU in the cache (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff(tt.want, holders(w.Snapshot().Nodes["n"])); diff != "" {
+				if diff := cmp.Diff(tt.want, holders(w.cache.Snapshot().Nodes["n"])); diff != "" {
 					t.Errorf("holders of the GPU in a session (-want +got):\n%s", diff)
 				}
-				if w.Cache.books.Pods.Held() > 0 && tt.want == nil {
-					t.Errorf("the cache remembers %d pods of transactions", w.Cache.books.Pods.Held())
+				if w.cache.books.Pods.Held() > 0 && tt.want == nil {
+					t.Errorf("the cache remembers %d pods of transactions", w.cache.books.Pods.Held())
 				}
 			})
 		})
@@ -84,19 +84,19 @@ func gpuNode() *schedtest.NodeBuilder {
 func TestDecisionsEndWithTheTransaction(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
-		m, err := w.reserve(w.decided("p0", "n"), map[string]string{"rank": "1"}, nil)
+		m, err := reserve(w.cache, w.decided("p0", "n"), map[string]string{"rank": "1"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := w.task("p0").Pod.Annotations["rank"]; got != "1" {
+		if got := taskNamed(w.cache, "p0").Pod.Annotations["rank"]; got != "1" {
 			t.Errorf("the books have rank %q while the pod is being bound, want 1", got)
 		}
 		shared := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
 		if rank, ok := shared.Annotations["rank"]; ok {
 			t.Errorf("the informer's pod was given rank %q", rank)
 		}
-		w.ledger.Released(m, errBroken)
-		if diff := cmp.Diff(shared, w.task("p0").Pod); diff != "" {
+		w.cache.ledger.Released(m, errBroken)
+		if diff := cmp.Diff(shared, taskNamed(w.cache, "p0").Pod); diff != "" {
 			t.Errorf("the books' pod and the informer's (-want +got):\n%s", diff)
 		}
 	})
@@ -109,9 +109,9 @@ func TestSessionsOwnTheirLedgers(t *testing.T) {
 	t.Cleanup(func() { gpushare.GpuNumberEnable = false })
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(gpuNode().Obj())
-		first := w.Snapshot().Nodes["n"]
+		first := w.cache.Snapshot().Nodes["n"]
 		first.Others[gpushare.DeviceName].(*gpushare.GPUDevices).AddResource(gpuPod().Annotation(gpushare.GPUIndex, "1").Obj())
-		for name, node := range map[string]*api.NodeInfo{"the cache": w.books.Nodes.Get("n"), "the next session": w.Snapshot().Nodes["n"]} {
+		for name, node := range map[string]*api.NodeInfo{"the cache": w.cache.books.Nodes.Get("n"), "the next session": w.cache.Snapshot().Nodes["n"]} {
 			if got := holders(node); len(got) > 0 {
 				t.Errorf("%s has %v on the GPU, which another session put there", name, got)
 			}

@@ -26,8 +26,8 @@ import (
 
 // refuseAtFirst makes the API server reject this number of updates of pods, and as many of PodGroups and queues, with
 // a temporary error.
-func (w *harness) refuseAtFirst(times int32) {
-	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
+func refuseAtFirst(cluster *schedtest.Cluster, times int32) {
+	for _, client := range []*clienttesting.Fake{&cluster.Kube.Fake, &cluster.Volcano.Fake} {
 		var tried atomic.Int32
 		refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
 			if tried.Add(1) > times {
@@ -42,21 +42,21 @@ func (w *harness) refuseAtFirst(times int32) {
 
 // desireAll requests a status of each kind: the pod's condition, the PodGroup's counters and the queue's allocation.
 // All of them are delayed before they are written.
-func (w *harness) desireAll() {
+func desireAll(w *harness) {
 	w.t.Helper()
 	told := w.cluster.Pod("p0").DeepCopy()
 	podutil.UpdatePodCondition(&told.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Full", Message: "no room"})
-	if _, err := w.reports.Status().UpdatePodStatus(told); err != nil {
+	if _, err := w.cache.reports.Status().UpdatePodStatus(told); err != nil {
 		w.t.Fatal(err)
 	}
-	pg := w.Snapshot().Jobs[gang].PodGroup
+	pg := w.cache.Snapshot().Jobs[gang].PodGroup
 	pg.Status.Running = 7
-	if _, err := w.reports.Status().UpdatePodGroup(pg); err != nil {
+	if _, err := w.cache.reports.Status().UpdatePodGroup(pg); err != nil {
 		w.t.Fatal(err)
 	}
 	queue := schedtest.MakeQueue().Name(schedtest.Queue).Obj()
 	queue.Status.Allocated = v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}
-	if _, err := w.VCClient().SchedulingV1beta1().Queues().UpdateStatus(w.t.Context(), queue, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.cache.VCClient().SchedulingV1beta1().Queues().UpdateStatus(w.t.Context(), queue, metav1.UpdateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
@@ -73,14 +73,14 @@ func TestDrainWritesTheDesiredStatuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
-				w.refuseAtFirst(tt.refused)
-				w.desireAll()
+				refuseAtFirst(w.cluster, tt.refused)
+				desireAll(w)
 				grace, cancel := context.WithCancel(t.Context())
 				cancel()
-				if err := w.Drain(grace); err != nil {
+				if err := w.cache.Drain(grace); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff("False Full: no room", w.podScheduled("p0")); diff != "" {
+				if diff := cmp.Diff("False Full: no room", podScheduled(w.cluster, "p0")); diff != "" {
 					t.Errorf("condition of the pod (-want +got):\n%s", diff)
 				}
 				if got := w.cluster.PodGroup("g").Status.Running; got != 7 {
@@ -107,10 +107,10 @@ func TestDrainSendsTheEventsThatAreLeft(t *testing.T) {
 		return events.NewWriter(store, "volcano", func(string) {})
 	}
 	withHarnessAndEvents(t, writer, func(t *testing.T, w *harness) {
-		w.EventRecorder().Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")
+		w.cache.EventRecorder().Event(pod(0).Obj(), v1.EventTypeWarning, "RollbackStuck", "it is stuck")
 		grace, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := w.Drain(grace); err != nil {
+		if err := w.cache.Drain(grace); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]string{"RollbackStuck p0 x1: it is stuck"}, store.arrived()); diff != "" {
@@ -133,13 +133,13 @@ func TestStopIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
-				w.refuseAtFirst(1 << 30)
-				w.desireAll()
+				refuseAtFirst(w.cluster, 1<<30)
+				desireAll(w)
 				start := time.Now()
 				if tt.aborted {
-					w.Abort()
+					w.cache.Abort()
 				}
-				if err := w.Drain(t.Context()); err != nil {
+				if err := w.cache.Drain(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if got := time.Since(start); got != tt.want {

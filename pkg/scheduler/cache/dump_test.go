@@ -27,24 +27,24 @@ func TestADumpChangesNothing(t *testing.T) {
 			Rollback: func(context.Context, *api.TaskInfo, string) error { <-goOn; return nil },
 		}
 		w.mustPlace("n", []binding.Step{step}, "p0")
-		w.ReleaseIncomplete()
+		w.cache.ReleaseIncomplete()
 		synctest.Wait()
 		large := w.cluster.Pod("p1").DeepCopy()
 		for i := range 1001 { // one more than a pod may have
 			large.Spec.Tolerations = append(large.Spec.Tolerations, v1.Toleration{Key: fmt.Sprint(i), Operator: v1.TolerationOpExists})
 		}
-		w.books.Pods.Show(large)
+		w.cache.books.Pods.Show(large)
 		w.cluster.Writes()
 
-		dump := ForDump(w.Cache).Snapshot()
+		dump := ForDump(w.cache).Snapshot()
 		synctest.Wait()
 		if job := dump.Jobs[gang]; job == nil || len(job.Tasks) != 2 || dump.Nodes["n"] == nil {
 			t.Errorf("the dump has job %v and node %v", job, dump.Nodes["n"])
 		}
-		if w.ledger.Failing(gang) {
+		if w.cache.ledger.Failing(gang) {
 			t.Error("after the dump, a gang counts as failed that the session left incomplete")
 		}
-		if reason, _, is := w.quarantine.objects.Why(gang); is {
+		if reason, _, is := w.cache.quarantine.objects.Why(gang); is {
 			t.Errorf("after the dump, the gang is quarantined: %s", reason)
 		}
 		if writes := w.cluster.Writes(); len(writes) > 0 {
@@ -59,14 +59,14 @@ func TestADumpChangesNothing(t *testing.T) {
 // session places the job's tasks within the limits of the former queue.
 func TestADumpMovesNoJob(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.showQueue(schedtest.MakeQueue().Name("other").Obj())
+		w.cache.changes.showQueue(schedtest.MakeQueue().Name("other").Obj())
 		w.gangOf(1, 1)
-		w.Snapshot()
+		w.cache.Snapshot()
 		w.add(schedtest.MakePodGroup().Name("g").Queue("other").Obj())
-		ForDump(w.Cache).Snapshot()
-		w.books.Lock()
-		queue := w.books.Jobs.Get(gang).Queue
-		w.books.Unlock()
+		ForDump(w.cache).Snapshot()
+		w.cache.books.Lock()
+		queue := w.cache.books.Jobs.Get(gang).Queue
+		w.cache.books.Unlock()
 		if queue != schedtest.Queue {
 			t.Errorf("after the dump, the job is in queue %s, want %s", queue, schedtest.Queue)
 		}

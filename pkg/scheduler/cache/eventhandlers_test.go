@@ -135,7 +135,7 @@ func TestQueueChangesThatWakeTheLoop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				before := schedtest.MakeQueue().Name("q").Obj()
-				w.changes.queueUpdated(before, changed(before.DeepCopy(), tt.change))
+				w.cache.changes.queueUpdated(before, changed(before.DeepCopy(), tt.change))
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
@@ -198,7 +198,7 @@ func TestWhichChangesEndAGangsWait(t *testing.T) {
 				w.failGang()
 				w.failGang() // The wait is longer than a first one.
 				tt.change(w)
-				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
+				if _, blocked := w.cache.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
 				}
 			})
@@ -220,19 +220,19 @@ func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 		first := w.latest["*v1.Pod ns/p0"].(*v1.Pod)
 		second := first.DeepCopy()
 		again(w, first, second)
-		w.changes.podUpdated(first, second)
-		if n := w.changes.pods.count(gang); n != 2 {
+		w.cache.changes.podUpdated(first, second)
+		if n := w.cache.changes.pods.count(gang); n != 2 {
 			t.Errorf("the gang of two counts %d pods", n)
 		}
-		if _, blocked := w.Blocked(gang); blocked {
+		if _, blocked := w.cache.Blocked(gang); blocked {
 			t.Error("the gang still waits although a member is new")
 		}
 		w.failGang()
 		group := w.latest["*v1beta1.PodGroup ns/g"].(*v1beta1.PodGroup)
 		anew := group.DeepCopy()
 		again(w, group, anew)
-		w.changes.podGroupUpdated(group, anew)
-		if w.reports.HasFailed(gang) {
+		w.cache.changes.podGroupUpdated(group, anew)
+		if w.cache.reports.HasFailed(gang) {
 			t.Error("the failure of a former PodGroup with that name is remembered")
 		}
 		w.failGang()
@@ -240,8 +240,8 @@ func TestAnObjectInThePlaceOfAnother(t *testing.T) {
 		node := w.latest["*v1.Node n"].(*v1.Node)
 		other := node.DeepCopy()
 		again(w, node, other)
-		w.changes.nodeUpdated(node, other)
-		if _, blocked := w.Blocked(gang); blocked {
+		w.cache.changes.nodeUpdated(node, other)
+		if _, blocked := w.cache.Blocked(gang); blocked {
 			t.Error("the gang still waits although its node was replaced")
 		}
 	})
@@ -268,7 +268,7 @@ func TestClaimUpdatesThatWakeTheLoop(t *testing.T) {
 				w.add(pod(0).Volume("data").Obj())
 				w.woken()
 				before := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "uid"}}
-				w.changes.storage.claimUpdated(before, changed(before.DeepCopy(), tt.change))
+				w.cache.changes.storage.claimUpdated(before, changed(before.DeepCopy(), tt.change))
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
@@ -345,7 +345,7 @@ func TestClaimChangesThatWakeNoSession(t *testing.T) {
 				w.gangOf(0, 1)
 				tt.arrange(w)
 				w.woken()
-				w.changes.storage.claimChanged(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}})
+				w.cache.changes.storage.claimChanged(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}})
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
@@ -379,8 +379,8 @@ func TestClaimChangesThatEndAGangsWait(t *testing.T) {
 				w.failGang()
 				w.failGang() // The wait is longer than a first one.
 				time.Sleep(firstRetry)
-				w.changes.storage.claimChanged(tt.claim)
-				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
+				w.cache.changes.storage.claimChanged(tt.claim)
+				if _, blocked := w.cache.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
 				}
 			})
@@ -417,9 +417,9 @@ func TestAVolumeThatIsSeenAfterItsClaim(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Volume("data").Obj())
-				w.known(tt.claim)
+				addKnown(w, tt.claim)
 				w.woken()
-				w.changes.storage.storageAdded(tt.added)
+				w.cache.changes.storage.storageAdded(tt.added)
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
 				}
@@ -452,9 +452,9 @@ func TestADeletionThatTheWatchMissed(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		informer := &gapped{SharedIndexInformer: w.informersOf(pod(0).Obj())[0]}
-		w.handlers.feed(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
+		w.cache.handlers.feed(informer, w.cache.changes.podAdded, w.cache.changes.podUpdated, w.cache.changes.podDeleted)
 		informer.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/p0", Obj: w.latest["*v1.Pod ns/p0"]})
-		if got := w.changes.pods.count(gang); got != 1 {
+		if got := w.cache.changes.pods.count(gang); got != 1 {
 			t.Errorf("the gang counts %d pods, want the remaining one of two", got)
 		}
 	})

@@ -17,12 +17,12 @@ func TestVictimIsLeavingUntilItsDeletionIsSeen(t *testing.T) {
 		w.gangOf(1, 1)
 		running := pod(0).Node("n").Phase(v1.PodRunning).Obj()
 		w.add(running)
-		status := func() api.TaskStatus { return w.Snapshot().Jobs[gang].Tasks["ns-p0"].Status }
-		idle := w.Snapshot().Nodes["n"].FutureIdle().MilliCPU
+		status := func() api.TaskStatus { return w.cache.Snapshot().Jobs[gang].Tasks["ns-p0"].Status }
+		idle := w.cache.Snapshot().Nodes["n"].FutureIdle().MilliCPU
 		if got := status(); got != api.Running {
 			t.Fatalf("the pod is %s before its eviction, want Running", got)
 		}
-		if err := w.victim(running); err != nil {
+		if err := recordVictim(w.cache, running); err != nil {
 			t.Fatal(err)
 		}
 		changed := running.DeepCopy()
@@ -31,10 +31,10 @@ func TestVictimIsLeavingUntilItsDeletionIsSeen(t *testing.T) {
 		if got := status(); got != api.Releasing {
 			t.Errorf("the pod is %s while it is being evicted, want Releasing", got)
 		}
-		if got := w.Snapshot().Nodes["n"].FutureIdle().MilliCPU - idle; got != 1000 {
+		if got := w.cache.Snapshot().Nodes["n"].FutureIdle().MilliCPU - idle; got != 1000 {
 			t.Errorf("%v milli-cpu are counted as coming, want the victim's 1000", got)
 		}
-		w.Cache.books.Pods.Spare(running)
+		w.cache.books.Pods.Spare(running)
 		if got := status(); got != api.Running {
 			t.Errorf("the pod is %s after its eviction failed, want Running", got)
 		}

@@ -52,14 +52,14 @@ func newSessions(w *harness, confText string, specs ...framework.PluginSpec) *se
 	}
 	s := &sessions{harness: w, registry: framework.NewRegistry()}
 	s.registry.Reporter = report.NewPendingGangs(nil)
-	s.registry.RegisterPlugin(transaction.Spec(w.Cache))
+	s.registry.RegisterPlugin(transaction.Spec(w.cache))
 	for _, spec := range append(specs, ibcluster.Spec()) {
 		s.registry.RegisterPlugin(spec)
 	}
 	s.registry.RegisterAction(allocate.New())
 	s.profile, err = s.registry.Build(framework.ProfileInput{
 		Actions: []string{"enqueue", "allocate", "backfill"}, Tiers: append([]conf.Tier{transaction.Tier(0)}, tiers...), Configurations: configurations,
-	}, w.handle)
+	}, w.cache.handle)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func newSessions(w *harness, confText string, specs ...framework.PluginSpec) *se
 // cycle runs one cycle and advances the clock by a second.
 func (s *sessions) cycle() {
 	conf.EnabledActionMap = map[string]bool{"enqueue": true, "allocate": true, "backfill": true}
-	ssn := s.registry.OpenSession(s.Cache, s.profile)
+	ssn := s.registry.OpenSession(s.cache, s.profile)
 	for _, action := range s.profile.Actions {
 		ssn.Action = action.Name()
 		action.Execute(ssn.Session)
@@ -226,7 +226,7 @@ func TestAPodWithoutItsPodGroupIsReported(t *testing.T) {
 				w.add(gpuNodes(1)...)
 				w.add(members(1, "1")[0].Obj())
 				s := newSessions(w, explainConf())
-				ssn := s.registry.OpenSession(w.Cache, s.profile)
+				ssn := s.registry.OpenSession(w.cache, s.profile)
 				s.registry.CloseSession(ssn)
 				if late {
 					w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())

@@ -14,7 +14,7 @@ import (
 )
 
 // addForeign adds pods of other schedulers to the cluster and to the informers' stores, without calling a handler.
-func (w *harness) addForeign(pods ...*v1.Pod) {
+func addForeign(w *harness, pods ...*v1.Pod) {
 	w.t.Helper()
 	for _, pod := range pods {
 		w.list(w.cluster.Put(pod).DeepCopyObject())
@@ -74,7 +74,7 @@ func TestPodsOfTheWrongSchedulerAreReported(t *testing.T) {
 				for _, pod := range test.ours {
 					w.add(pod)
 				}
-				w.addForeign(test.foreign...)
+				addForeign(w, test.foreign...)
 				for range 3 {
 					s.cycle()
 				}

@@ -36,19 +36,19 @@ func TestAChangeOfAGangEndsTheWaitOfItsGangGroup(t *testing.T) {
 				together := &binding.GangGroup{ID: "ns/x,ns/y", Gangs: []binding.GangTerms{{Gang: "ns/x"}, {Gang: "ns/y"}}}
 				steps := []binding.Step{failing("storage", "x-0", "z-0")}
 				for range 4 {
-					w.RetryAll()
+					w.cache.RetryAll()
 					for _, pod := range []string{"x-0", "y-0"} {
-						if err := w.AddToTransaction(w.decided(pod, "n00"), together, nil, steps); err != nil {
+						if err := w.cache.AddToTransaction(w.decided(pod, "n00"), together, nil, steps); err != nil {
 							t.Fatal(err)
 						}
 					}
 					w.mustPlace("n00", steps, "z-0")
-					w.SealTransactions()
+					w.cache.SealTransactions()
 					synctest.Wait()
 				}
 				change(w)
 				for gang, want := range map[string]bool{"x": false, "y": false, "z": true} {
-					if why, waits := w.Blocked(api.JobID("ns/" + gang)); waits != want {
+					if why, waits := w.cache.Blocked(api.JobID("ns/" + gang)); waits != want {
 						t.Errorf("gang %s waits: %t, because %q, want %t", gang, waits, why, want)
 					}
 				}

@@ -20,10 +20,10 @@ func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
 		kept := func() bool {
 			t.Helper()
 			synctest.Wait()
-			w.SessionSnapshot()
-			snapshot, _, _ := w.SessionSnapshot()
+			w.cache.SessionSnapshot()
+			snapshot, _, _ := w.cache.SessionSnapshot()
 			if job := snapshot.Jobs[gang]; job != nil {
-				return w.books.Copies().WithinBounds(gang, job)
+				return w.cache.books.Copies().WithinBounds(gang, job)
 			}
 			return false
 		}
@@ -35,14 +35,14 @@ func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
 		for i := range 1001 { // one more than a pod may have
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: fmt.Sprint(i), Operator: v1.TolerationOpExists})
 		}
-		w.books.Pods.Show(pod)
+		w.cache.books.Pods.Show(pod)
 		if kept() {
 			t.Error("its pod has too many tolerations, and it still counts as within the limits")
 		}
-		if reason, _, is := w.quarantine.objects.Why(gang); !is || reason != quarantine.ObjectTooLarge {
+		if reason, _, is := w.cache.quarantine.objects.Why(gang); !is || reason != quarantine.ObjectTooLarge {
 			t.Errorf("it is quarantined: %v, for %q", is, reason)
 		}
-		w.books.Pods.Show(fits.DeepCopy())
+		w.cache.books.Pods.Show(fits.DeepCopy())
 		if !kept() {
 			t.Error("it exceeds no limit any longer, but does not count as within the limits")
 		}

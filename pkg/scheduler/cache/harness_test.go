@@ -31,7 +31,7 @@ var errBroken = errors.New("it is broken")
 
 // harness is a cache on a cluster in memory. The test decides when events of the cluster reach the cache.
 type harness struct {
-	*Cache
+	cache   *Cache
 	t       *testing.T
 	cluster *schedtest.Cluster
 	latest  map[string]runtime.Object
@@ -56,16 +56,16 @@ func withHarnessAndEvents(t *testing.T, recorder func() record.EventRecorder, f 
 		if recorder != nil {
 			to = recorder()
 		}
-		w.Cache = mustMake(t, cluster, to, quiet{}, w.wakened)
+		w.cache = mustMake(t, cluster, to, quiet{}, w.wakened)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		w.reports.Start(ctx)
+		w.cache.reports.Start(ctx)
 		w.add(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
 		w.woken()
 		f(t, w)
-		w.Abort()
+		w.cache.Abort()
 		cancel()
-		w.reports.Stop(ctx)
+		w.cache.reports.Stop(ctx)
 	})
 }
 
@@ -156,7 +156,7 @@ func (w *harness) list(object runtime.Object) (old runtime.Object) {
 // deliver updates the informers' stores with the object and calls the handlers.
 func (w *harness) deliver(object runtime.Object) {
 	w.t.Helper()
-	w.Cache.books.Nodes.Sums.Count(object)
+	w.cache.books.Nodes.Sums.Count(object)
 	if _, err := quarantine.Trimmed(object); err != nil {
 		w.t.Fatal(err)
 	}
@@ -164,24 +164,24 @@ func (w *harness) deliver(object runtime.Object) {
 	switch object := object.(type) {
 	case *v1.Pod:
 		if old == nil {
-			w.changes.podAdded(object)
+			w.cache.changes.podAdded(object)
 			return
 		}
-		w.changes.podUpdated(old, object)
+		w.cache.changes.podUpdated(old, object)
 	case *v1.Node:
 		if old == nil {
-			w.changes.nodeAdded(object)
+			w.cache.changes.nodeAdded(object)
 			return
 		}
-		w.changes.nodeUpdated(old, object)
+		w.cache.changes.nodeUpdated(old, object)
 	case *v1beta1.PodGroup:
 		if old == nil {
-			w.changes.podGroupAdded(object)
+			w.cache.changes.podGroupAdded(object)
 			return
 		}
-		w.changes.podGroupUpdated(old, object)
+		w.cache.changes.podGroupUpdated(old, object)
 	case *v1beta1.Queue:
-		w.changes.queueAdded(object)
+		w.cache.changes.queueAdded(object)
 	}
 }
 
@@ -199,26 +199,26 @@ func (w *harness) remove(object runtime.Object) {
 	}
 	switch last := last.(type) {
 	case *v1.Pod:
-		w.changes.podDeleted(last)
+		w.cache.changes.podDeleted(last)
 	case *v1.Node:
-		w.changes.nodeDeleted(last)
+		w.cache.changes.nodeDeleted(last)
 	case *v1beta1.PodGroup:
-		w.changes.podGroupDeleted(last)
+		w.cache.changes.podGroupDeleted(last)
 	case *v1beta1.Queue:
-		w.changes.queueDeleted(last)
+		w.cache.changes.queueDeleted(last)
 	}
 }
 
 func (w *harness) informersOf(object runtime.Object) []cache.SharedIndexInformer {
 	switch object.(type) {
 	case *v1.Pod:
-		return []cache.SharedIndexInformer{w.SharedInformerFactory().Core().V1().Pods().Informer()}
+		return []cache.SharedIndexInformer{w.cache.SharedInformerFactory().Core().V1().Pods().Informer()}
 	case *v1.Node:
-		return []cache.SharedIndexInformer{w.SharedInformerFactory().Core().V1().Nodes().Informer()}
+		return []cache.SharedIndexInformer{w.cache.SharedInformerFactory().Core().V1().Nodes().Informer()}
 	case *v1beta1.PodGroup:
-		return []cache.SharedIndexInformer{w.sources.volcano.Scheduling().V1beta1().PodGroups().Informer()}
+		return []cache.SharedIndexInformer{w.cache.sources.volcano.Scheduling().V1beta1().PodGroups().Informer()}
 	case *v1beta1.Queue:
-		return []cache.SharedIndexInformer{w.sources.volcano.Scheduling().V1beta1().Queues().Informer()}
+		return []cache.SharedIndexInformer{w.cache.sources.volcano.Scheduling().V1beta1().Queues().Informer()}
 	default:
 		w.t.Fatalf("no informer for %T", object)
 		return nil
@@ -253,14 +253,14 @@ func pod(i int) *schedtest.PodBuilder {
 }
 
 // reserve reserves a session's decision, outside a transaction.
-func (w *harness) reserve(bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
-	return w.ledger.Reserve(bindCtx.TaskInfo, decided, steps)
+func reserve(c *Cache, bindCtx *vccache.BindContext, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
+	return c.ledger.Reserve(bindCtx.TaskInfo, decided, steps)
 }
 
 // place adds the pod to its gang's transaction on the node, as a session does.
 func (w *harness) place(name, node string, steps ...binding.Step) error {
 	w.t.Helper()
-	return w.AddToTransaction(w.decided(name, node), nil, nil, steps)
+	return w.cache.AddToTransaction(w.decided(name, node), nil, nil, steps)
 }
 
 func (w *harness) mustPlace(node string, steps []binding.Step, names ...string) {
@@ -275,7 +275,7 @@ func (w *harness) mustPlace(node string, steps []binding.Step, names ...string) 
 // decided returns a session's decision for the pod: a task of a snapshot with the node's name.
 func (w *harness) decided(name, node string) *vccache.BindContext {
 	w.t.Helper()
-	for _, job := range w.Snapshot().Jobs {
+	for _, job := range w.cache.Snapshot().Jobs {
 		for _, task := range job.Tasks {
 			if task.Name == name {
 				task.NodeName = node
@@ -287,11 +287,11 @@ func (w *harness) decided(name, node string) *vccache.BindContext {
 	return nil
 }
 
-// task returns a copy of the cache's task.
-func (w *harness) task(name string) *api.TaskInfo {
-	w.books.Lock()
-	defer w.books.Unlock()
-	for _, job := range w.books.Jobs.All() {
+// taskNamed returns a copy of the cache's task.
+func taskNamed(c *Cache, name string) *api.TaskInfo {
+	c.books.Lock()
+	defer c.books.Unlock()
+	for _, job := range c.books.Jobs.All() {
 		for _, task := range job.Tasks {
 			if task.Name == name {
 				return task.Clone()
@@ -302,10 +302,10 @@ func (w *harness) task(name string) *api.TaskInfo {
 }
 
 // booked returns the state of the pods in the cache, as "Pending" or "Binding on n", in the order of the names.
-func (w *harness) booked(names ...string) []string {
+func booked(c *Cache, names ...string) []string {
 	var books []string
 	for _, name := range names {
-		task := w.task(name)
+		task := taskNamed(c, name)
 		switch {
 		case task == nil:
 			books = append(books, "unknown")
@@ -319,17 +319,17 @@ func (w *harness) booked(names ...string) []string {
 }
 
 // idleCPU returns the idle CPU of the node in the cache, in milli-CPU.
-func (w *harness) idleCPU(node string) float64 {
-	w.books.Lock()
-	defer w.books.Unlock()
-	return w.books.Nodes.Get(node).Idle.MilliCPU
+func idleCPU(c *Cache, node string) float64 {
+	c.books.Lock()
+	defer c.books.Unlock()
+	return c.books.Nodes.Get(node).Idle.MilliCPU
 }
 
 // nodesOf returns the nodes of the pods in the API server.
-func (w *harness) nodesOf(names ...string) []string {
+func nodesOf(cluster *schedtest.Cluster, names ...string) []string {
 	var nodes []string
 	for _, name := range names {
-		nodes = append(nodes, w.cluster.Pod(name).Spec.NodeName)
+		nodes = append(nodes, cluster.Pod(name).Spec.NodeName)
 	}
 	return nodes
 }

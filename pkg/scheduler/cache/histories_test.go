@@ -20,7 +20,7 @@ import (
 
 // missedEnd reports the deletion of the pod as an informer does after a gap of its watch: with the last version that
 // it has.
-func (w *harness) missedEnd(name string) {
+func missedEnd(w *harness, name string) {
 	w.t.Helper()
 	key := "*v1.Pod ns/" + name
 	last := w.latest[key].(*v1.Pod)
@@ -30,7 +30,7 @@ func (w *harness) missedEnd(name string) {
 	if err := informer.GetStore().Delete(last); err != nil {
 		w.t.Fatal(err)
 	}
-	w.handlers.feed(informer, w.changes.podAdded, w.changes.podUpdated, w.changes.podDeleted)
+	w.cache.handlers.feed(informer, w.cache.changes.podAdded, w.cache.changes.podUpdated, w.cache.changes.podDeleted)
 	informer.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/" + name, Obj: last})
 }
 
@@ -80,27 +80,27 @@ func TestBooksOfHardHistories(t *testing.T) {
 		"an evicted pod succeeds": {
 			happens: func(w *harness) {
 				w.add(running())
-				w.evictIt()
+				evictIt(w)
 				w.add(pod(0).Node("n").Phase(v1.PodSucceeded).Obj())
 			}, booked: "Succeeded on n", idle: 8000,
 		},
 		"the watch misses the end of an evicted pod and the start of another of its name": {
 			happens: func(w *harness) {
 				w.add(running())
-				w.evictIt()
+				evictIt(w)
 				w.add(pod(0).UID("another").Node("n").Phase(v1.PodRunning).Obj())
 			}, booked: "Running on n", idle: 7000,
 		},
 		"the end of a running pod falls into a gap of the watch": {
 			happens: func(w *harness) {
 				w.add(running())
-				w.missedEnd("p0")
+				missedEnd(w, "p0")
 			}, booked: "unknown", idle: 8000,
 		},
 		"the end of a pod in a transaction falls into a gap of the watch": {
 			happens: func(w *harness) {
 				w.mustPlace("n", nil, "p0")
-				w.missedEnd("p0")
+				missedEnd(w, "p0")
 				w.end()
 			}, booked: "unknown", idle: 8000,
 		},
@@ -174,12 +174,12 @@ func TestBooksOfHardHistories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(1, 1)
-				w.SessionSnapshot() // An unchanged node is not copied again.
+				w.cache.SessionSnapshot() // An unchanged node is not copied again.
 				tt.happens(w)
-				if diff := cmp.Diff([]string{tt.booked}, w.booked("p0")); diff != "" {
+				if diff := cmp.Diff([]string{tt.booked}, booked(w.cache, "p0")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
-				given, _, _ := w.SessionSnapshot()
+				given, _, _ := w.cache.SessionSnapshot()
 				idle := -1.0
 				if node := given.Nodes["n"]; node != nil {
 					idle = node.Idle.MilliCPU
@@ -187,7 +187,7 @@ func TestBooksOfHardHistories(t *testing.T) {
 				if idle != tt.idle {
 					t.Errorf("node n has %v milli-CPU left in a session, want %v", idle, tt.idle)
 				}
-				if held := w.books.Pods.Held(); held > 0 {
+				if held := w.cache.books.Pods.Held(); held > 0 {
 					t.Errorf("%d pods are in transactions, want none", held)
 				}
 			})
@@ -197,17 +197,17 @@ func TestBooksOfHardHistories(t *testing.T) {
 
 // end waits until the transactions have ended, however often they retry.
 func (w *harness) end() {
-	w.SealTransactions()
+	w.cache.SealTransactions()
 	time.Sleep(10 * time.Minute)
 	synctest.Wait()
 }
 
 // evictIt evicts pod p0 as a session does.
-func (w *harness) evictIt() {
+func evictIt(w *harness) {
 	w.t.Helper()
-	given := w.Snapshot()
+	given := w.cache.Snapshot()
 	w.cluster.Kube.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
-	if err := w.Evict(given.Jobs[gang].Tasks["ns-p0"], "preempt"); err != nil {
+	if err := w.cache.Evict(given.Jobs[gang].Tasks["ns-p0"], "preempt"); err != nil {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
@@ -219,17 +219,17 @@ func TestPodWithoutANodeInTheWatchIsNotEvicted(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.mustPlace("n", nil, "p0")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		task := w.Snapshot().Jobs[gang].Tasks["ns-p0"]
-		if err := w.Evict(task, "preempt"); err == nil {
+		task := w.cache.Snapshot().Jobs[gang].Tasks["ns-p0"]
+		if err := w.cache.Evict(task, "preempt"); err == nil {
 			t.Error("the eviction is accepted")
 		}
-		if diff := cmp.Diff([]string{"Bound on n"}, w.booked("p0")); diff != "" {
+		if diff := cmp.Diff([]string{"Bound on n"}, booked(w.cache, "p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 		w.sync("p0")
-		if err := w.Evict(task, "preempt"); err != nil {
+		if err := w.cache.Evict(task, "preempt"); err != nil {
 			t.Errorf("once the watch shows it: %v", err)
 		}
 		synctest.Wait()

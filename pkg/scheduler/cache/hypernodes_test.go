@@ -23,18 +23,18 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// hyperNode adds or updates the HyperNode in the cluster and notifies the cache.
-func (w *harness) hyperNode(hyperNode *topologyv1alpha1.HyperNode) {
+// showHyperNode adds or updates the HyperNode in the cluster and notifies the cache.
+func showHyperNode(w *harness, hyperNode *topologyv1alpha1.HyperNode) {
 	w.t.Helper()
-	if err := w.sources.volcano.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
+	if err := w.cache.sources.volcano.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
 		w.t.Fatal(err)
 	}
-	w.changes.hyperNodeChanged(hyperNode)
+	w.cache.changes.hyperNodeChanged(hyperNode)
 }
 
 // seenNodes returns the HyperNodes that a session sees, each with its nodes.
 func seenNodes(w *harness) map[string][]string {
-	snapshot, _, _ := w.SessionSnapshot()
+	snapshot, _, _ := w.cache.SessionSnapshot()
 	seen := map[string][]string{}
 	for name := range snapshot.HyperNodes {
 		seen[name] = sets.List(snapshot.RealNodesSet[name])
@@ -57,13 +57,13 @@ func younger(hyperNode *topologyv1alpha1.HyperNode) *topologyv1alpha1.HyperNode 
 
 func TestACorrectedHyperNodeCounts(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.hyperNode(schedtest.MakeHyperNode().Name("a").NodesLike("(").Obj())
+		showHyperNode(w, schedtest.MakeHyperNode().Name("a").NodesLike("(").Obj())
 		if diff := cmp.Diff(map[string][]string{}, seenNodes(w)); diff != "" {
 			t.Errorf("before (-want +got):\n%s", diff)
 		}
 		w.add(schedtest.MakeNode().Name("n").Obj())
 		w.woken()
-		w.hyperNode(schedtest.MakeHyperNode().Name("a").NodesLike("^n$").Obj())
+		showHyperNode(w, schedtest.MakeHyperNode().Name("a").NodesLike("^n$").Obj())
 		if diff := cmp.Diff([]Urgency{WakeNow}, w.woken()); diff != "" {
 			t.Errorf("wake-ups (-want +got):\n%s", diff)
 		}
@@ -76,9 +76,9 @@ func TestACorrectedHyperNodeCounts(t *testing.T) {
 func TestHyperNodesFollowNodes(t *testing.T) {
 	node := func(name, rack string) *v1.Node { return schedtest.MakeNode().Name(name).Label("rack", rack).Obj() }
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.hyperNode(schedtest.MakeHyperNode().Name("like").NodesLike("^n[0-9]$").Obj())
-		w.hyperNode(schedtest.MakeHyperNode().Name("rack").NodesLabelled("rack", "a").Nodes("n9").Obj())
-		w.hyperNode(schedtest.MakeHyperNode().Name("top").Tier(2).HyperNodes("rack").Obj())
+		showHyperNode(w, schedtest.MakeHyperNode().Name("like").NodesLike("^n[0-9]$").Obj())
+		showHyperNode(w, schedtest.MakeHyperNode().Name("rack").NodesLabelled("rack", "a").Nodes("n9").Obj())
+		showHyperNode(w, schedtest.MakeHyperNode().Name("top").Tier(2).HyperNodes("rack").Obj())
 		for _, step := range []struct {
 			does string
 			f    func()
@@ -96,9 +96,9 @@ func TestHyperNodesFollowNodes(t *testing.T) {
 				t.Errorf("when %s (-want +got):\n%s", step.does, diff)
 			}
 		}
-		info := w.hyperNodes.current()
+		info := w.cache.hyperNodes.current()
 		w.add(schedtest.MakeNode().Name("elsewhere").Obj())
-		if w.hyperNodes.current() != info {
+		if w.cache.hyperNodes.current() != info {
 			t.Error("the HyperNodes were rebuilt for a node that is in none")
 		}
 	})
@@ -194,16 +194,16 @@ func describeHyperNodes(info *api.HyperNodesInfo) []string {
 // watch shows them, and the same tree while nothing changes.
 func TestHyperNodesOutsideOfSessions(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.hyperNode(schedtest.MakeHyperNode().Name("leaf").Nodes("n0").Obj())
-		before := w.handle.HyperNodes()
+		showHyperNode(w, schedtest.MakeHyperNode().Name("leaf").Nodes("n0").Obj())
+		before := w.cache.handle.HyperNodes()
 		if diff := cmp.Diff(map[string]sets.Set[string]{"leaf": sets.New("n0")}, before.RealNodesSet()); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
-		if w.handle.HyperNodes() != before {
+		if w.cache.handle.HyperNodes() != before {
 			t.Error("they are rebuilt although nothing changed")
 		}
-		w.hyperNode(schedtest.MakeHyperNode().Name("leaf").Nodes("n1").Obj())
-		if diff := cmp.Diff(map[string]sets.Set[string]{"leaf": sets.New("n1")}, w.handle.HyperNodes().RealNodesSet()); diff != "" {
+		showHyperNode(w, schedtest.MakeHyperNode().Name("leaf").Nodes("n1").Obj())
+		if diff := cmp.Diff(map[string]sets.Set[string]{"leaf": sets.New("n1")}, w.cache.handle.HyperNodes().RealNodesSet()); diff != "" {
 			t.Errorf("nodes after a change (-want +got):\n%s", diff)
 		}
 	})

@@ -98,8 +98,8 @@ func TestAGangThatBackfillCannotComplete(t *testing.T) {
 				for range 20 {
 					s.cycle()
 				}
-				if began.Load() != 0 || w.Cache.books.Pods.Held() != 0 {
-					t.Errorf("%d pre-bind steps began, and %d pods hold resources", began.Load(), w.Cache.books.Pods.Held())
+				if began.Load() != 0 || w.cache.books.Pods.Held() != 0 {
+					t.Errorf("%d pre-bind steps began, and %d pods hold resources", began.Load(), w.cache.books.Pods.Held())
 				}
 				if diff := cmp.Diff("Unschedulable "+tt.want, s.says()); diff != "" {
 					t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
@@ -142,16 +142,16 @@ func TestGangWithMembersInFlightIsNotIncomplete(t *testing.T) {
 		w.gangOf(3, 2)
 		goOn := make(chan struct{})
 		w.mustPlace("n", []binding.Step{waiting("slow", goOn)}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.mustPlace("n", nil, "p2")
-		if released := w.ReleaseIncomplete(); len(released) > 0 {
+		if released := w.cache.ReleaseIncomplete(); len(released) > 0 {
 			t.Errorf("given up: %v, want none while others of the gang are being bound", released)
 		}
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		close(goOn)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"n", "n", "n"}, w.nodesOf("p0", "p1", "p2")); diff != "" {
+		if diff := cmp.Diff([]string{"n", "n", "n"}, nodesOf(w.cluster, "p0", "p1", "p2")); diff != "" {
 			t.Errorf("nodes of the members (-want +got):\n%s", diff)
 		}
 	})

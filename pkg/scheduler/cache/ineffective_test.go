@@ -88,19 +88,19 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				if tt.class != nil {
-					w.showPriorityClass(tt.class)
+					showPriorityClass(w.cache, tt.class)
 				}
 				if tt.hyperNode != nil {
-					w.hyperNode(tt.hyperNode.Obj())
+					showHyperNode(w, tt.hyperNode.Obj())
 				}
 				w.add(schedtest.MakeNode().Name("n").Obj(), tt.group.Obj(), pod(0).Node("n").Phase(v1.PodRunning).Obj())
 				w.settled()
 				reported := func() string {
-					w.SessionSnapshot()
+					w.cache.SessionSnapshot()
 					w.verdict(saysRunning)
 					time.Sleep(2 * statuswriter.Settle)
 					synctest.Wait()
-					return w.condition(v1beta1.PodGroupConditionType(report.IneffectiveFields))
+					return conditionOf(w.cluster, v1beta1.PodGroupConditionType(report.IneffectiveFields))
 				}
 				if diff := cmp.Diff(tt.want, reported()); diff != "" {
 					t.Errorf("condition (-want +got):\n%s", diff)

@@ -26,9 +26,9 @@ import (
 // verdict closes a session that has set the gang's status with decide.
 func (w *harness) verdict(decide func(job *api.JobInfo)) {
 	w.t.Helper()
-	job := w.Snapshot().Jobs[gang]
+	job := w.cache.Snapshot().Jobs[gang]
 	decide(job)
-	if _, err := w.UpdateJobStatus(job, true, false, false); err != nil {
+	if _, err := w.cache.UpdateJobStatus(job, true, false, false); err != nil {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
@@ -93,7 +93,7 @@ func TestASatisfiedGangWithAFailedMemberSaysSo(t *testing.T) {
 		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupInqueue {
 			t.Errorf("the gang's phase is %s, want Inqueue", got)
 		}
-		if diff := cmp.Diff("True NotEnoughResources: too few members are bound: 1 of minMember 2", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True NotEnoughResources: too few members are bound: 1 of minMember 2", conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition (-want +got):\n%s", diff)
 		}
 	})
@@ -113,7 +113,7 @@ func TestACompletedGangIsNotUnschedulable(t *testing.T) {
 			saysUnschedulable(job)
 			job.PodGroup.Status.Phase = scheduling.PodGroupCompleted
 		})
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("the completed gang has the condition %s", got)
 		}
 		if events := w.cluster.Events.Take(); len(events) > 0 {
@@ -203,7 +203,7 @@ func TestRegressionRunningWhilePending(t *testing.T) {
 				if got := w.cluster.PodGroup("g").Status.Phase; got != tt.phase {
 					t.Errorf("phase is %s, want %s", got, tt.phase)
 				}
-				if got := w.condition(v1beta1.PodGroupConditionType(scheduling.PodGroupScheduled)) != ""; got != tt.scheduled {
+				if got := conditionOf(w.cluster, v1beta1.PodGroupConditionType(scheduling.PodGroupScheduled)) != ""; got != tt.scheduled {
 					t.Errorf("condition Scheduled exists: %v, want %v", got, tt.scheduled)
 				}
 			})
@@ -220,13 +220,13 @@ func TestGangReportsAMissingRole(t *testing.T) {
 		w.settled()
 		w.verdict(saysRunning)
 		want := `True NotEnoughResources: too few members are bound: 0 of minTaskMember 1 of "leader"`
-		if diff := cmp.Diff(want, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff(want, conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition (-want +got):\n%s", diff)
 		}
 		w.deliver(w.cluster.PodGroup("g"))
 		w.add(pod(2).Role("leader").Node("n").Phase(v1.PodRunning).Obj())
 		w.verdict(saysRunning)
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("condition once the leader runs is %q", got)
 		}
 	})
@@ -241,11 +241,11 @@ func TestAGangWhoseTransactionEndsIsNotShort(t *testing.T) {
 		w.settled()
 		w.mustPlace("n", nil, "p0", "p1")
 		w.verdict(func(job *api.JobInfo) {
-			w.SealTransactions()
+			w.cache.SealTransactions()
 			synctest.Wait()
 			saysRunning(job)
 		})
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("condition of a gang that is bound is %q", got)
 		}
 	})
@@ -260,12 +260,12 @@ func TestVerdictWhileWaiting(t *testing.T) {
 		w.failGang()
 		w.deliver(w.cluster.PodGroup("g"))
 		w.verdict(saysUnschedulable)
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); !strings.HasPrefix(got, "True PreBindFailed") {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); !strings.HasPrefix(got, "True PreBindFailed") {
 			t.Errorf("condition of a gang that waits is %q", got)
 		}
-		w.RetryAll()
+		w.cache.RetryAll()
 		w.verdict(saysUnschedulable)
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "True NotEnoughResources: no room" {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != "True NotEnoughResources: no room" {
 			t.Errorf("condition after another try is %q", got)
 		}
 	})
@@ -315,13 +315,13 @@ func TestBoundGangDropsItsFailure(t *testing.T) {
 		w.gangOf(2, 2)
 		w.failGang()
 		w.deliver(w.cluster.PodGroup("g"))
-		w.RetryAll()
+		w.cache.RetryAll()
 		w.mustPlace("n", nil, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.sync("p0", "p1")
 		w.verdict(saysRunning)
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("condition of a bound gang is %q", got)
 		}
 		if got := w.cluster.PodGroup("g").Status.Phase; got != v1beta1.PodGroupRunning {
@@ -380,7 +380,7 @@ func TestAGangThatIsBeingBoundIsNotWrittenInBetween(t *testing.T) {
 			return nil
 		}}
 		w.mustPlace("n", []binding.Step{slow}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		w.cluster.Writes()
 		w.verdict(saysRunning)
 		if writes := w.cluster.Writes(); len(writes) > 0 {
@@ -405,13 +405,13 @@ func TestABookedHyperNodeIsNotInTheInformersObject(t *testing.T) {
 				shown := w.cluster.PodGroup("g")
 				shown.Annotations = annotations
 				w.deliver(w.cluster.Put(shown))
-				inUse := w.books.Jobs.Get(gang).PodGroup.Annotations
+				inUse := w.cache.books.Jobs.Get(gang).PodGroup.Annotations
 				before := maps.Clone(inUse)
 				w.verdict(func(job *api.JobInfo) {
 					job.PodGroup.Annotations = map[string]string{api.JobAllocatedHyperNode: "leaf"}
-					w.books.Jobs.NoteHyperNode(job)
+					w.cache.books.Jobs.NoteHyperNode(job)
 				})
-				if got := w.books.Jobs.Get(gang).PodGroup.Annotations[api.JobAllocatedHyperNode]; got != "leaf" {
+				if got := w.cache.books.Jobs.Get(gang).PodGroup.Annotations[api.JobAllocatedHyperNode]; got != "leaf" {
 					t.Errorf("the next session sees HyperNode %q, want leaf", got)
 				}
 				if diff := cmp.Diff(before, inUse); diff != "" {

@@ -128,21 +128,21 @@ func TestLastingStatesAreReportedAgain(t *testing.T) {
 func TestTheMemoryOfDeletedGangsIsReleased(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.add(members(1, "16")[0].Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
-		job := w.Snapshot().Jobs[gang]
+		job := w.cache.Snapshot().Jobs[gang]
 		closes := func() {
 			t.Helper()
-			if _, err := w.UpdateJobStatus(job, true, false, false); err != nil {
+			if _, err := w.cache.UpdateJobStatus(job, true, false, false); err != nil {
 				t.Fatal(err)
 			}
 		}
 		closes()
 		time.Sleep(2 * statuswriter.Settle)
-		if closes(); w.reports.Remembered() != 2 {
-			t.Errorf("%d things are remembered, want when the gang arrived and when it was reported on", w.reports.Remembered())
+		if closes(); w.cache.reports.Remembered() != 2 {
+			t.Errorf("%d things are remembered, want when the gang arrived and when it was reported on", w.cache.reports.Remembered())
 		}
 		w.remove(schedtest.MakePodGroup().Name("g").MinMember(1).Obj())
-		if closes(); w.reports.Remembered() != 0 {
-			t.Errorf("%d records are kept, want none for a deleted gang", w.reports.Remembered())
+		if closes(); w.cache.reports.Remembered() != 0 {
+			t.Errorf("%d records are kept, want none for a deleted gang", w.cache.reports.Remembered())
 		}
 	})
 }

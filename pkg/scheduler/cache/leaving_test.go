@@ -36,7 +36,7 @@ func (w *harness) comes(name, queue, cpu string, n int) {
 	}
 }
 
-func (w *harness) nodeOf(pod string) string { return w.cluster.Pod(pod).Spec.NodeName }
+func nodeOfPod(cluster *schedtest.Cluster, pod string) string { return cluster.Pod(pod).Spec.NodeName }
 
 // TestDeletedPodsThatRunOnCountAgainstTheirQueue checks that deleted pods that still run count against their queue. A
 // tenant submits pods, deletes them with a grace period of a year or of seconds once they run, and submits the next
@@ -98,7 +98,7 @@ func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
 				for range 4 {
 					s.cycle()
 				}
-				if node := w.nodeOf("next-0"); node != "" {
+				if node := nodeOfPod(w.cluster, "next-0"); node != "" {
 					t.Fatalf("the next gang runs on %s beside a pod that fills the queue", node)
 				}
 				const why = "queue q has reached its capability: cpu 4 of 4 in use (4 by pods being deleted), 4 requested"
@@ -111,7 +111,7 @@ func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
 				for range 4 {
 					s.cycle()
 				}
-				if w.nodeOf("next-0") == "" {
+				if nodeOfPod(w.cluster, "next-0") == "" {
 					t.Error("the next gang does not run although the pod that filled the queue is on a dead node")
 				}
 			})
@@ -141,7 +141,7 @@ func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
 				s.cycle()
 				w.comes("other", schedtest.Queue, "1", 1)
 				s.cycle()
-				if waits := w.nodeOf("other-0") == ""; waits != holds {
+				if waits := nodeOfPod(w.cluster, "other-0") == ""; waits != holds {
 					t.Errorf("the other gang waits: %t, want %t", waits, holds)
 				}
 				if !holds {
@@ -149,7 +149,7 @@ func TestAGangDoesNotWaitForAPodThatStays(t *testing.T) {
 				}
 				w.remove(small)
 				s.cycle()
-				if w.nodeOf("big-0") == "" {
+				if nodeOfPod(w.cluster, "big-0") == "" {
 					t.Error("the gang does not run although the pod has ended")
 				}
 			})
@@ -167,7 +167,7 @@ func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 		w.add(schedtest.MakePodGroup().Name("victim").MinMember(1).Obj())
 		victim := schedtest.MakePod().Name("victim-0").Group("victim").Node("n00").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj()
 		w.add(victim)
-		if err := w.Evict(api.NewTaskInfo(victim), "test"); err != nil {
+		if err := w.cache.Evict(api.NewTaskInfo(victim), "test"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait() // The cluster deletes the pod at once, and the watch shows a grace period of a year.
@@ -175,7 +175,7 @@ func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 		w.comes("big", schedtest.Queue, "64", 2)
 		w.comes("other", schedtest.Queue, "1", 1)
 		var minute int
-		leaves := func() bool { return !w.Snapshot().Nodes["n00"].Releasing.IsEmpty() }
+		leaves := func() bool { return !w.cache.Snapshot().Nodes["n00"].Releasing.IsEmpty() }
 		for begin := time.Now(); leaves() && minute < 60; minute = int(time.Since(begin) / time.Minute) {
 			time.Sleep(30 * time.Second)
 			s.cycle()
@@ -183,10 +183,10 @@ func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 		if minute != 11 {
 			t.Errorf("the victim leaves for %d minutes, want 11", minute)
 		}
-		if s.cycle(); w.nodeOf("other-0") == "" {
+		if s.cycle(); nodeOfPod(w.cluster, "other-0") == "" {
 			t.Error("the other gang does not run")
 		}
-		given := w.Snapshot()
+		given := w.cache.Snapshot()
 		if status := given.Nodes["n00"].Tasks["ns/victim-0"].Status; api.PreemptableStatus(status) || status == api.Running {
 			t.Errorf("the victim is %s on its node, want a status with which it is not evicted", status)
 		}
@@ -215,7 +215,7 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Req(schedtest.Resources{"cpu": tt.cpu}).Node(tt.node).Phase(v1.PodRunning).Terminating().Obj())
-				given, _, _ := w.SessionSnapshot()
+				given, _, _ := w.cache.SessionSnapshot()
 				job := given.Jobs[framework.DeletedJob(gang)]
 				if job == nil || job.Allocated.MilliCPU != tt.want {
 					t.Fatalf("the queue's count has %v, want %v milli-cpu", job, tt.want)
@@ -238,7 +238,7 @@ func TestADeletedPodCountsInNoQueueThatDoesNotExist(t *testing.T) {
 		group := schedtest.MakePodGroup().Name("g").Queue("gone").MinMember(1).Obj()
 		w.add(group, pod(0).Node("n").Phase(v1.PodRunning).Terminating().Obj())
 		w.add(schedtest.MakePod().Name("lone").Node("n").Phase(v1.PodRunning).Terminating().Obj())
-		if given, _, _ := w.SessionSnapshot(); len(given.Jobs) > 0 {
+		if given, _, _ := w.cache.SessionSnapshot(); len(given.Jobs) > 0 {
 			t.Errorf("a session has jobs %v, want none", given.Jobs)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 func (w *harness) reserved() *binding.Member {
 	w.t.Helper()
 	w.gangOf(1, 1)
-	m, err := w.reserve(w.decided("p0", "n"), nil, nil)
+	m, err := reserve(w.cache, w.decided("p0", "n"), nil, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -29,8 +29,8 @@ func (w *harness) reserved() *binding.Member {
 func TestSessionAfterRollback(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		m := w.reserved()
-		w.ledger.Released(m, errBroken)
-		if got := len(w.Snapshot().Jobs[gang].TaskStatusIndex[api.Pending]); got != 1 {
+		w.cache.ledger.Released(m, errBroken)
+		if got := len(w.cache.Snapshot().Jobs[gang].TaskStatusIndex[api.Pending]); got != 1 {
 			t.Errorf("%d tasks are Pending in the snapshot, want 1", got)
 		}
 	})
@@ -66,11 +66,11 @@ func TestPodOrNodeDeletedInFlight(t *testing.T) {
 				w.gangOf(2, 2)
 				never := make(chan struct{})
 				w.mustPlace("n", []binding.Step{waiting("slow", never)}, "p0", "p1")
-				w.SealTransactions()
+				w.cache.SealTransactions()
 				synctest.Wait()
 				tt.happens(w)
 				synctest.Wait()
-				if diff := cmp.Diff(tt.books, w.booked("p0", "p1")); diff != "" {
+				if diff := cmp.Diff(tt.books, booked(w.cache, "p0", "p1")); diff != "" {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
 				for _, event := range w.cluster.Events.Take() {
@@ -78,7 +78,7 @@ func TestPodOrNodeDeletedInFlight(t *testing.T) {
 						t.Errorf("the deleted pod got an event: %s", event)
 					}
 				}
-				if reason, blocked := w.Blocked(gang); !blocked || !strings.Contains(reason, tt.cause) {
+				if reason, blocked := w.cache.Blocked(gang); !blocked || !strings.Contains(reason, tt.cause) {
 					t.Errorf("the gang is not waiting: %q", reason)
 				}
 			})

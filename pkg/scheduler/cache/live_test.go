@@ -25,7 +25,7 @@ var podsResource = v1.SchemeGroupVersion.WithResource("pods")
 
 // liveHarness is a cache that follows its cluster by watches, with all its workers running, as in a scheduler.
 type liveHarness struct {
-	*Cache
+	cache   *Cache
 	t       *testing.T
 	cluster *schedtest.Cluster
 	watch   *gappyWatch
@@ -36,9 +36,9 @@ func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liv
 	t.Helper()
 	w := &liveHarness{t: t, cluster: cluster, watch: &gappyWatch{tracker: cluster.Kube.Tracker()}}
 	cluster.Kube.PrependWatchReactor("pods", w.watch.react)
-	w.Cache = mustWrap(t, cluster, observer, func(Urgency) {})
+	w.cache = mustWrap(t, cluster, observer, func(Urgency) {})
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := w.Start(ctx, ctx); err != nil {
+	if err := w.cache.Start(ctx, ctx); err != nil {
 		t.Fatal(err)
 	}
 	// client-go's fake loses objects that are created between an informer's list and its watch.
@@ -54,9 +54,9 @@ func startLive(t *testing.T, cluster *schedtest.Cluster, observer Observer) *liv
 		return w.watch.out != nil && watched["nodes"] && watched["persistentvolumeclaims"] && watched["storageclasses"]
 	})
 	t.Cleanup(func() {
-		w.Abort()
+		w.cache.Abort()
 		cancel()
-		w.reports.Status().Stop(ctx)
+		w.cache.reports.Status().Stop(ctx)
 	})
 	return w
 }
@@ -86,9 +86,9 @@ func (w *liveHarness) claim(name string) {
 
 // taskOf returns the cache's task of the pod, or nil.
 func (w *liveHarness) taskOf(name string) *api.TaskInfo {
-	w.books.Lock()
-	defer w.books.Unlock()
-	for _, job := range w.books.Jobs.All() {
+	w.cache.books.Lock()
+	defer w.cache.books.Unlock()
+	for _, job := range w.cache.books.Jobs.All() {
 		for _, task := range job.Tasks {
 			if task.Name == name {
 				return task.Clone()
@@ -222,12 +222,12 @@ func TestALateClaimDoesNotTakeItsPodOutOfItsTransaction(t *testing.T) {
 	w := startLive(t, cluster, quiet{})
 	goOn := make(chan struct{})
 	defer close(goOn)
-	task := w.Snapshot().Jobs[gang].Tasks["ns-p0"]
+	task := w.cache.Snapshot().Jobs[gang].Tasks["ns-p0"]
 	task.NodeName = "n"
-	if err := w.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, nil, []binding.Step{waiting("slow", goOn)}); err != nil {
+	if err := w.cache.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, nil, []binding.Step{waiting("slow", goOn)}); err != nil {
 		t.Fatal(err)
 	}
-	w.SealTransactions()
+	w.cache.SealTransactions()
 	w.claim("claim-p0")
 	w.claim("claim-p1")
 	eventually(t, "the volume of the pod that waits is counted", func() bool {
@@ -240,7 +240,7 @@ func TestALateClaimDoesNotTakeItsPodOutOfItsTransaction(t *testing.T) {
 	if got := w.taskOf("p0"); got == nil || got.Status != api.Binding || got.NodeName != "n" {
 		t.Errorf("the task being bound is %v", got)
 	}
-	if got := w.Snapshot().Nodes["n"].Idle.MilliCPU; got != 7000 {
+	if got := w.cache.Snapshot().Nodes["n"].Idle.MilliCPU; got != 7000 {
 		t.Errorf("%v milli-cpu are idle, want 7000", got)
 	}
 }

@@ -194,25 +194,25 @@ func TestWhySessionsSkipAGang(t *testing.T) {
 		step.Rollback = blocking(undo)
 		w.mustPlace("n", []binding.Step{step}, "p0")
 		w.mustPlace("n", nil, "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		got["its transaction fails"], _ = w.Blocked(gang)
+		got["its transaction fails"], _ = w.cache.Blocked(gang)
 		close(undo)
 		synctest.Wait()
-		got["its transaction has failed"], _ = w.Blocked(gang)
+		got["its transaction has failed"], _ = w.cache.Blocked(gang)
 	})
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Node("n").Phase(v1.PodRunning).Obj(), schedtest.MakePodGroup().Name("a").Obj(), schedtest.MakePodGroup().Name("b").Obj())
-		_, _, _ = w.SessionSnapshot()
-		w.quarantine.CyclePanicked("", "oh no")
-		_, _, _ = w.SessionSnapshot()
-		w.quarantine.CycleSucceeded()
-		_, _, _ = w.SessionSnapshot()
-		got["its queue is not seen as a whole"], _ = w.Blocked("ns/a")
-		got["a pod is to be evicted"] = fmt.Sprint(w.Evict(w.task("p0"), "it must go"))
-		w.quarantine.CyclePanicked("ns/a", "oh no")
-		got["it makes cycles panic"], _ = w.Blocked("ns/a")
+		_, _, _ = w.cache.SessionSnapshot()
+		w.cache.quarantine.CyclePanicked("", "oh no")
+		_, _, _ = w.cache.SessionSnapshot()
+		w.cache.quarantine.CycleSucceeded()
+		_, _, _ = w.cache.SessionSnapshot()
+		got["its queue is not seen as a whole"], _ = w.cache.Blocked("ns/a")
+		got["a pod is to be evicted"] = fmt.Sprint(w.cache.Evict(taskNamed(w.cache, "p0"), "it must go"))
+		w.cache.quarantine.CyclePanicked("ns/a", "oh no")
+		got["it makes cycles panic"], _ = w.cache.Blocked("ns/a")
 	})
 	want := map[string]string{
 		"its transaction fails":            "previous bind attempt failed; rollback in progress",
@@ -291,14 +291,14 @@ func TestInvalidHyperNodesAreIgnoredAndReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				for _, hyperNode := range append([]*topologyv1alpha1.HyperNode{leaf, spine}, tt.hyperNodes...) {
-					w.hyperNode(hyperNode)
+					showHyperNode(w, hyperNode)
 				}
 				for range 3 {
 					if diff := cmp.Diff(tt.seen, seenNodes(w)); diff != "" {
 						t.Errorf("HyperNodes that sessions see (-want +got):\n%s", diff)
 					}
 				}
-				snapshot := w.Snapshot()
+				snapshot := w.cache.Snapshot()
 				if !snapshot.HyperNodesReadyToSchedule {
 					t.Error("the HyperNodes are not ready")
 				}

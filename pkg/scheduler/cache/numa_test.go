@@ -22,7 +22,7 @@ func TestTheNUMATopologyOfADeletedNodeIsDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.add(schedtest.MakeNode().Name(name).Obj())
-			w.books.Nodes.ShowNUMA(numa)
+			w.cache.books.Nodes.ShowNUMA(numa)
 		}
 		w.remove(schedtest.MakeNode().Name("n").Obj())
 		synctest.Wait()
@@ -42,7 +42,7 @@ func TestTheNUMATopologyOfAReplacedNodeStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.add(schedtest.MakeNode().Name("n").Obj())
-		w.books.Nodes.ShowNUMA(numa)
+		w.cache.books.Nodes.ShowNUMA(numa)
 		next := schedtest.MakeNode().Name("n").Obj()
 		next.UID = "next"
 		w.add(next)

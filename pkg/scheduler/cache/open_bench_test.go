@@ -31,7 +31,7 @@ var benchMetrics sync.Once
 
 // fullCluster is a cache of nodes that are full of running gangs.
 type fullCluster struct {
-	*Cache
+	cache *Cache
 	tb    testing.TB
 	nodes int
 	gangs [][]*v1.Pod
@@ -45,20 +45,20 @@ func newFullCluster(b *testing.B, nodes, pods int) *fullCluster {
 	benchMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	cluster := schedtest.NewCluster()
 	c := &fullCluster{tb: b, nodes: nodes, gangs: make([][]*v1.Pod, pods/benchGang)}
-	c.Cache = mustWrap(b, cluster, quiet{}, func(Urgency) {})
-	c.showQueue(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
-	c.showQueue(schedtest.MakeQueue().Name("root").Obj())
+	c.cache = mustWrap(b, cluster, quiet{}, func(Urgency) {})
+	c.cache.changes.showQueue(schedtest.MakeQueue().Name(schedtest.Queue).Obj())
+	c.cache.changes.showQueue(schedtest.MakeQueue().Name("root").Obj())
 	for i := range nodes {
 		node := schedtest.MakeNode().Name(fmt.Sprintf("node-%d", i)).Capacity(schedtest.Resources{"cpu": "32", "memory": "64Gi", "pods": "110"}).Obj()
-		c.books.Nodes.Show(node)
+		c.cache.books.Nodes.Show(node)
 	}
 	for g := range c.gangs {
 		pg := schedtest.MakePodGroup().Name(fmt.Sprintf("gang-%d", g)).MinMember(benchGang).Phase(v1beta1.PodGroupRunning).Obj()
 		pg.Status.Running = benchGang
-		if err := c.sources.volcano.Scheduling().V1beta1().PodGroups().Informer().GetStore().Add(pg); err != nil {
+		if err := c.cache.sources.volcano.Scheduling().V1beta1().PodGroups().Informer().GetStore().Add(pg); err != nil {
 			b.Fatal(err)
 		}
-		c.showGroup(pg)
+		c.cache.changes.showGroup(pg)
 		c.arrive(g)
 		c.bind(g)
 	}
@@ -68,12 +68,12 @@ func newFullCluster(b *testing.B, nodes, pods int) *fullCluster {
 // arrive replaces the gang's pods by pending pods.
 func (c *fullCluster) arrive(g int) {
 	for _, pod := range c.gangs[g] {
-		c.books.Pods.Hide(pod)
+		c.cache.books.Pods.Hide(pod)
 	}
 	c.gangs[g] = nil
 	for i := range benchGang {
 		pod := trainingPod(c.tb, fmt.Sprintf("pod-%d-%d-%d", g, i, c.cycle), fmt.Sprintf("gang-%d", g))
-		c.books.Pods.Show(pod)
+		c.cache.books.Pods.Show(pod)
 		c.gangs[g] = append(c.gangs[g], pod)
 	}
 }
@@ -84,7 +84,7 @@ func (c *fullCluster) bind(g int) {
 		placed := *pod
 		placed.Spec.NodeName, placed.Status.Phase = fmt.Sprintf("node-%d", (g*benchGang+i)%c.nodes), v1.PodRunning
 		running := asInformed(c.tb, &placed)
-		c.books.Pods.Show(running)
+		c.cache.books.Pods.Show(running)
 		c.gangs[g][i] = running
 	}
 }
@@ -153,18 +153,18 @@ func BenchmarkSession(b *testing.B) {
 				before := heap()
 				s := newOpenings(b, size.nodes, size.pods)
 				c := s.fullCluster
-				s.open("first", c.Cache)
-				s.open("second", c.Cache) // This session has the copies and their records.
+				s.open("first", c.cache)
+				s.open("second", c.cache) // This session has the copies and their records.
 				for range 3 {
 					what.between(c)
-					s.open("kept", c.Cache)
+					s.open("kept", c.cache)
 				}
 				resident := residentMiB()
 				debug.SetGCPercent(collected)
 				for b.Loop() {
 					for turn := range 5 {
 						what.between(c)
-						s.open("kept", c.Cache)
+						s.open("kept", c.cache)
 						if size.full && turn == 0 {
 							what.between(c)
 							s.openFull()
@@ -191,12 +191,12 @@ type openings struct {
 
 func newOpenings(b *testing.B, nodes, pods int) *openings {
 	s := &openings{fullCluster: newFullCluster(b, nodes, pods), took: timings{}}
-	s.registry, s.profile = benchProfile(b, s.Cache)
+	s.registry, s.profile = benchProfile(b, s.cache)
 	return s
 }
 
 // openFull opens a session on full copies and closes it.
-func (s *openings) openFull() { s.open("full", struct{ framework.Cache }{s.Cache}) }
+func (s *openings) openFull() { s.open("full", struct{ framework.Cache }{s.cache}) }
 
 // open opens a session on the cache and closes it.
 func (s *openings) open(name string, cache framework.Cache) {

@@ -112,16 +112,16 @@ func TestAnOrphanIsNotScheduled(t *testing.T) {
 // no gang of lower priority can evict them.
 func TestAnOrphanKeepsItsPriority(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.books.Lock()
-		w.books.Tables.Priorities["high"] = &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
-		w.books.Unlock()
+		w.cache.books.Lock()
+		w.cache.books.Tables.Priorities["high"] = &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
+		w.cache.books.Unlock()
 		group := schedtest.MakePodGroup().Name("g").PriorityClass("high").MinMember(1).Obj()
 		w.add(nodeOf8(0).Obj(), group, pod(0).Node("n00").Phase(v1.PodRunning).Obj())
-		if got := w.Snapshot().Jobs[gang].Priority; got != 1000 {
+		if got := w.cache.Snapshot().Jobs[gang].Priority; got != 1000 {
 			t.Errorf("the gang's priority is %d, want 1000", got)
 		}
 		w.remove(group)
-		if got := w.Snapshot().Jobs[gang].Priority; got != 1000 {
+		if got := w.cache.Snapshot().Jobs[gang].Priority; got != 1000 {
 			t.Errorf("the orphan's priority is %d, want 1000", got)
 		}
 	})

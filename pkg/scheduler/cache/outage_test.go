@@ -23,10 +23,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// away makes the API server reject all requests for that long.
-func (w *harness) away(during time.Duration) {
+// rejectAll makes the API server reject all requests for that long.
+func rejectAll(cluster *schedtest.Cluster, during time.Duration) {
 	back := time.Now().Add(during)
-	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
+	for _, client := range []*clienttesting.Fake{&cluster.Kube.Fake, &cluster.Volcano.Fake} {
 		client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return time.Now().Before(back), nil, syscall.ECONNREFUSED
 		})
@@ -44,23 +44,23 @@ func TestAGangIsTriedAgainAtOnceAfterAnOutage(t *testing.T) {
 				_, err := w.cluster.Kube.CoreV1().Pods(schedtest.Namespace).Get(ctx, "p0", metav1.GetOptions{})
 				return err
 			}
-			w.away(away)
+			rejectAll(w.cluster, away)
 			w.mustPlace("n", []binding.Step{{Plugin: "a", PreBind: asks, Rollback: asks}}, "p0", "p1")
-			w.SealTransactions()
+			w.cache.SealTransactions()
 			time.Sleep(away)
-			w.APIServerBack()
+			w.cache.APIServerBack()
 			synctest.Wait()
-			if reason, blocked := w.Blocked(gang); blocked {
+			if reason, blocked := w.cache.Blocked(gang); blocked {
 				t.Errorf("after an outage of %v the gang waits: %s", away, reason)
 			}
-			if avoid := w.Avoid(gang); len(avoid) > 0 {
+			if avoid := w.cache.Avoid(gang); len(avoid) > 0 {
 				t.Errorf("it is to avoid %v, which have nothing to do with an outage", avoid)
 			}
 			time.Sleep(time.Second)
 			w.mustPlace("n", []binding.Step{failing("a", "p0")}, "p0", "p1")
-			w.SealTransactions()
+			w.cache.SealTransactions()
 			synctest.Wait()
-			if _, blocked := w.Blocked(gang); !blocked {
+			if _, blocked := w.cache.Blocked(gang); !blocked {
 				t.Error("a gang that failed since is tried again without a pause")
 			}
 		})
@@ -73,15 +73,15 @@ func TestAGangWhosePrebindIsDoneIsBoundAfterAnOutage(t *testing.T) {
 	const away = time.Minute
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
-		w.away(away)
+		rejectAll(w.cluster, away)
 		w.mustPlace("n", nil, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		time.Sleep(away)
-		w.APIServerBack()
+		w.cache.APIServerBack()
 		synctest.Wait()
 		time.Sleep(time.Second) // A Binding that may be on its way has time to arrive.
 		synctest.Wait()
-		if got := w.nodesOf("p0", "p1"); got[0] != "n" || got[1] != "n" {
+		if got := nodesOf(w.cluster, "p0", "p1"); got[0] != "n" || got[1] != "n" {
 			t.Errorf("they are on %q, want n", got)
 		}
 	})
@@ -98,10 +98,10 @@ func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 		withHarnessAndEvents(t, writer, func(t *testing.T, w *harness) {
 			const told = 16 // more than are written at once
 			for i := range told {
-				w.EventRecorder().Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "not bound")
+				w.cache.EventRecorder().Event(pod(i).Obj(), v1.EventTypeWarning, "PreBindFailed", "not bound")
 			}
 			time.Sleep(away)
-			w.APIServerBack()
+			w.cache.APIServerBack()
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if got := len(store.arrived()); got != told {
@@ -116,13 +116,13 @@ func TestEventsAreWrittenSoonAfterAnOutage(t *testing.T) {
 func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
-		w.away(time.Minute)
-		w.desireAll()
+		rejectAll(w.cluster, time.Minute)
+		desireAll(w)
 		time.Sleep(time.Minute)
-		w.APIServerBack()
+		w.cache.APIServerBack()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if diff := cmp.Diff("False Full: no room", w.podScheduled("p0")); diff != "" {
+		if diff := cmp.Diff("False Full: no room", podScheduled(w.cluster, "p0")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
 		}
 	})

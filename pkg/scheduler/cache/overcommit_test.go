@@ -152,9 +152,9 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 				w.gangOf(0, 1)
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.add(tt.objects...)
-				full, _, _ := w.SessionSnapshot()
-				again, _, _ := w.SessionSnapshot()
-				for kind, snapshot := range map[string]*api.ClusterInfo{"upstream's": w.Snapshot(), "a session's": full, "the next session's": again} {
+				full, _, _ := w.cache.SessionSnapshot()
+				again, _, _ := w.cache.SessionSnapshot()
+				for kind, snapshot := range map[string]*api.ClusterInfo{"upstream's": w.cache.Snapshot(), "a session's": full, "the next session's": again} {
 					if diff := cmp.Diff(tt.want, cpuIn(snapshot)); diff != "" {
 						t.Errorf("%s snapshot (-want +got):\n%s", kind, diff)
 					}
@@ -170,7 +170,7 @@ func TestDevicesThatANodeDoesNotHaveDoNotCount(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "64"}).Node("n").Phase(v1.PodRunning).Obj())
-		snapshot, _, _ := w.SessionSnapshot()
+		snapshot, _, _ := w.cache.SessionSnapshot()
 		job := snapshot.Jobs[gang]
 		if gpus, cpu := job.Allocated.Get("nvidia.com/gpu"), job.Allocated.MilliCPU; gpus != 0 || cpu != 1000 {
 			t.Errorf("the gang holds %g thousandths of GPUs and %g of cpu, want 0 and 1000", gpus, cpu)
@@ -238,7 +238,7 @@ func TestGrantsOfAllPartsOfAPod(t *testing.T) {
 				tt.change(younger)
 				younger.CreationTimestamp = metav1.Unix(2, 0)
 				w.add(older, younger)
-				snapshot, _, _ := w.SessionSnapshot()
+				snapshot, _, _ := w.cache.SessionSnapshot()
 				got := map[string][2]float64{"node": {snapshot.Nodes["n"].Used.MilliCPU, snapshot.Nodes["n"].Used.Memory}}
 				for _, task := range snapshot.Jobs[gang].Tasks {
 					got[task.Name] = [2]float64{task.Resreq.MilliCPU, task.Resreq.Memory}
@@ -274,7 +274,7 @@ func TestDevicesInUseAreHeldThoughTheNodeHasLostThem(t *testing.T) {
 		w.add(startedPod(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n").Phase(v1.PodRunning).Obj()))
 		for _, node := range []*v1.Node{with, schedtest.MakeNode().Name("n").Obj()} {
 			w.add(node)
-			snapshot, _, _ := w.SessionSnapshot()
+			snapshot, _, _ := w.cache.SessionSnapshot()
 			if gpus := snapshot.Jobs[gang].Allocated.Get("nvidia.com/gpu"); gpus != 8000 {
 				t.Errorf("the gang holds %g thousandths of GPUs, want 8000", gpus)
 			}
@@ -296,7 +296,7 @@ func TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad(t *testing.T) {
 			schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "1", "pods": "110"}).Obj(),
 		} {
 			w.add(node)
-			snapshot, _, _ := w.SessionSnapshot()
+			snapshot, _, _ := w.cache.SessionSnapshot()
 			job, used := snapshot.Jobs[gang], snapshot.Nodes["n"].Used
 			want := float64(1000 * gpus)
 			if job.Allocated.Get("nvidia.com/gpu") != want || used.Get("nvidia.com/gpu") != want || job.Allocated.MilliCPU != 2000 {
@@ -313,7 +313,7 @@ func TestPodsHoldTheirRequestsWhenTheirNodeAppears(t *testing.T) {
 		w.gangOf(0, 1)
 		w.add(pod(0).Node("late").Phase(v1.PodRunning).Obj())
 		allocated := func() float64 {
-			snapshot, _, _ := w.SessionSnapshot()
+			snapshot, _, _ := w.cache.SessionSnapshot()
 			return snapshot.Jobs[gang].Allocated.MilliCPU
 		}
 		node := schedtest.MakeNode().Name("late").Obj()
@@ -324,9 +324,9 @@ func TestPodsHoldTheirRequestsWhenTheirNodeAppears(t *testing.T) {
 		if diff := cmp.Diff([]float64{0, 1000, 1000}, []float64{before, listed, allocated()}); diff != "" {
 			t.Errorf("thousandths of cpu that it holds (-want +got):\n%s", diff)
 		}
-		w.books.Lock()
-		defer w.books.Unlock()
-		for _, task := range slices.Collect(maps.Values(w.books.Jobs.Get(gang).Tasks)) {
+		w.cache.books.Lock()
+		defer w.cache.books.Unlock()
+		for _, task := range slices.Collect(maps.Values(w.cache.books.Jobs.Get(gang).Tasks)) {
 			if task.Resreq.MilliCPU != 1000 {
 				t.Errorf("the cache's own task asks for %g thousandths of cpu, want 1000", task.Resreq.MilliCPU)
 			}

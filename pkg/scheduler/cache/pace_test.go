@@ -170,7 +170,7 @@ func TestAnExplanationIsWrittenOnce(t *testing.T) {
 		w.cluster.Events.Take()
 		writes, events := map[string]int{}, 0
 		for range 60 {
-			w.RetryAll()
+			w.cache.RetryAll()
 			s.cycle()
 			for write, n := range count(w.cluster.Writes()) {
 				writes[write] += n

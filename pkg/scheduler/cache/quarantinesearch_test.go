@@ -27,19 +27,19 @@ func TestDuringASearchNothingIsEvicted(t *testing.T) {
 			Waits, Evict bool
 		}
 		look := func() state {
-			snapshot, _, _ := w.SessionSnapshot()
-			s := state{Sees: slices.Sorted(maps.Keys(snapshot.Jobs)), Evict: !errors.Is(w.Evict(w.task("p0"), "it must go"), errSearching)}
-			_, s.Waits = w.Blocked("ns/a")
-			if _, waits := w.Blocked("ns/b"); waits {
+			snapshot, _, _ := w.cache.SessionSnapshot()
+			s := state{Sees: slices.Sorted(maps.Keys(snapshot.Jobs)), Evict: !errors.Is(w.cache.Evict(taskNamed(w.cache, "p0"), "it must go"), errSearching)}
+			_, s.Waits = w.cache.Blocked("ns/a")
+			if _, waits := w.cache.Blocked("ns/b"); waits {
 				t.Error("a gang waits whose queue is seen as a whole")
 			}
 			return s
 		}
-		w.SessionSnapshot()
-		w.quarantine.CyclePanicked("", "oh no")
+		w.cache.SessionSnapshot()
+		w.cache.quarantine.CyclePanicked("", "oh no")
 		got := []state{look()}
 		for range 3 {
-			w.quarantine.CycleSucceeded()
+			w.cache.quarantine.CycleSucceeded()
 			got = append(got, look())
 		}
 		want := []state{
@@ -59,16 +59,16 @@ func TestDuringASearchNothingIsEvicted(t *testing.T) {
 func TestQuarantinedObjectsAreRetriedUnderANewConfiguration(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
-		w.SessionSnapshot()
-		w.quarantine.CyclePanicked(gang, "oh no")
-		if snapshot, _, _ := w.SessionSnapshot(); snapshot.Jobs[gang] != nil {
+		w.cache.SessionSnapshot()
+		w.cache.quarantine.CyclePanicked(gang, "oh no")
+		if snapshot, _, _ := w.cache.SessionSnapshot(); snapshot.Jobs[gang] != nil {
 			t.Error("the gang is in the session after the one that panicked")
 		}
-		if why, blocked := w.Blocked(gang); !blocked {
+		if why, blocked := w.cache.Blocked(gang); !blocked {
 			t.Errorf("the quarantined gang has another message: %q", why)
 		}
-		w.RetryAll()
-		if snapshot, _, _ := w.SessionSnapshot(); snapshot.Jobs[gang] == nil {
+		w.cache.RetryAll()
+		if snapshot, _, _ := w.cache.SessionSnapshot(); snapshot.Jobs[gang] == nil {
 			t.Error("the gang is quarantined under the new configuration")
 		}
 	})

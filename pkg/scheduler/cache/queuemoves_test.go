@@ -171,7 +171,7 @@ func TestAGangOfAQueueThatDoesNotExistIsAVictim(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		moving(w, "q", "")
 		w.add(groupIn("nosuch"))
-		job := w.Snapshot().Jobs[schedtest.Namespace+"/before"]
+		job := w.cache.Snapshot().Jobs[schedtest.Namespace+"/before"]
 		if job == nil || job.Queue != "q" || len(job.Tasks) != 4 {
 			t.Errorf("sessions see the gang as %v, want 4 pods in queue q", job)
 		}

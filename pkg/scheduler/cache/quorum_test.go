@@ -26,12 +26,12 @@ func TestRegressionScaleUpPartial(t *testing.T) {
 		w.gangOf(4, 2)
 		w.cluster.Put(schedtest.MakePodGroup().Name("g").MinMember(4).Obj()) // The watch is late.
 		w.mustPlace("n", nil, "p0", "p1", "p2")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"", "", "", ""}, w.nodesOf("p0", "p1", "p2", "p3")); diff != "" {
+		if diff := cmp.Diff([]string{"", "", "", ""}, nodesOf(w.cluster, "p0", "p1", "p2", "p3")); diff != "" {
 			t.Errorf("nodes of a gang short of its live minimum (-want +got):\n%s", diff)
 		}
-		if reason, _ := w.Blocked(gang); !strings.Contains(reason, "only 3 of minMember 4 can be bound") {
+		if reason, _ := w.cache.Blocked(gang); !strings.Contains(reason, "only 3 of minMember 4 can be bound") {
 			t.Errorf("the gang waits for %q, want the live minimum named", reason)
 		}
 	})
@@ -47,13 +47,13 @@ func TestQuorumSurvivesAHiccup(t *testing.T) {
 			return failures >= 0, nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
 		})
 		w.mustPlace("n", nil, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := w.Drain(ctx); err != nil {
+		if err := w.cache.Drain(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"n", "n"}, w.nodesOf("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"n", "n"}, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
 	})

@@ -76,14 +76,14 @@ func (a *actor) put(pod *v1.Pod) {
 	pod = a.w.cluster.Put(pod).(*v1.Pod)
 	old := a.pods[pod.Name]
 	a.pods[pod.Name] = pod
-	informer(a.w.SharedInformerFactory().Core().V1().Pods().Informer(), pod)
+	informer(a.w.cache.SharedInformerFactory().Core().V1().Pods().Informer(), pod)
 	if old == nil {
-		a.w.books.Pods.Show(pod)
-		a.w.changes.podAdded(pod)
+		a.w.cache.books.Pods.Show(pod)
+		a.w.cache.changes.podAdded(pod)
 		return
 	}
-	a.w.books.Pods.Show(pod)
-	a.w.changes.podUpdated(old, pod)
+	a.w.cache.books.Pods.Show(pod)
+	a.w.cache.changes.podUpdated(old, pod)
 }
 
 func informer(i cache.SharedIndexInformer, object any) {
@@ -188,11 +188,11 @@ func (a *actor) removePod(name string) {
 	pod := a.pods[name]
 	delete(a.pods, name)
 	_ = a.w.cluster.Kube.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), pod.Namespace, name)
-	if err := a.w.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().Delete(pod); err != nil {
+	if err := a.w.cache.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().Delete(pod); err != nil {
 		panic(err)
 	}
-	a.w.books.Pods.Hide(pod)
-	a.w.changes.podDeleted(pod)
+	a.w.cache.books.Pods.Hide(pod)
+	a.w.cache.changes.podDeleted(pod)
 }
 
 func (a *actor) newNode() {
@@ -222,8 +222,8 @@ func (a *actor) putNode(name string) {
 		node.Status.Images = append(node.Status.Images, v1.ContainerImage{Names: []string{fmt.Sprintf("image-%d", i)}, SizeBytes: 1000})
 	}
 	a.nodes[name] = node
-	informer(a.w.SharedInformerFactory().Core().V1().Nodes().Informer(), node)
-	a.w.books.Nodes.Show(node)
+	informer(a.w.cache.SharedInformerFactory().Core().V1().Nodes().Informer(), node)
+	a.w.cache.books.Nodes.Show(node)
 }
 
 func (a *actor) deleteNode() {
@@ -233,21 +233,21 @@ func (a *actor) deleteNode() {
 	}
 	node := a.nodes[name]
 	delete(a.nodes, name)
-	if err := a.w.SharedInformerFactory().Core().V1().Nodes().Informer().GetStore().Delete(node); err != nil {
+	if err := a.w.cache.SharedInformerFactory().Core().V1().Nodes().Informer().GetStore().Delete(node); err != nil {
 		panic(err)
 	}
-	a.w.books.Nodes.Hide(name)
-	a.w.changes.nodeDeleted(node)
+	a.w.cache.books.Nodes.Hide(name)
+	a.w.cache.changes.nodeDeleted(node)
 }
 
 // measureNode reports a load of the node, as the metrics source does.
 func (a *actor) measureNode() {
-	a.w.books.Nodes.SetUsage(map[string]*api.NodeUsage{one(a, a.nodes): {CPUUsageAvg: map[string]float64{"5m": float64(a.rng.IntN(100))}, MEMUsageAvg: map[string]float64{}}})
+	a.w.cache.books.Nodes.SetUsage(map[string]*api.NodeUsage{one(a, a.nodes): {CPUUsageAvg: map[string]float64{"5m": float64(a.rng.IntN(100))}, MEMUsageAvg: map[string]float64{}}})
 }
 
 func (a *actor) numaOfNode() {
 	if name := one(a, a.nodes); name != "" {
-		a.w.books.Nodes.ShowNUMA(&nodeinfov1alpha1.Numatopology{
+		a.w.cache.books.Nodes.ShowNUMA(&nodeinfov1alpha1.Numatopology{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: nodeinfov1alpha1.NumatopoSpec{
 				NumaResMap: map[string]nodeinfov1alpha1.ResourceInfo{"cpu": {Allocatable: fmt.Sprintf("0-%d", 1+a.rng.IntN(7)), Capacity: 8}},
@@ -258,13 +258,13 @@ func (a *actor) numaOfNode() {
 
 func (a *actor) noNUMAOfNode() {
 	if name := one(a, a.nodes); name != "" {
-		a.w.books.Nodes.HideNUMA(name)
+		a.w.cache.books.Nodes.HideNUMA(name)
 	}
 }
 
 func (a *actor) csiNode() {
 	if name := one(a, a.nodes); name != "" {
-		a.w.books.Nodes.ShowCSI(&storagev1.CSINode{
+		a.w.cache.books.Nodes.ShowCSI(&storagev1.CSINode{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d" + strconv.Itoa(a.rng.IntN(2))}}},
 		})
 	}
@@ -297,13 +297,13 @@ func (a *actor) putPodGroup(name string) {
 	pg := a.w.cluster.Put(b.Obj()).(*v1beta1.PodGroup)
 	old := a.groups[name]
 	a.groups[name] = pg
-	informer(a.w.sources.volcano.Scheduling().V1beta1().PodGroups().Informer(), pg)
+	informer(a.w.cache.sources.volcano.Scheduling().V1beta1().PodGroups().Informer(), pg)
 	if old == nil {
-		a.w.showGroup(pg)
+		a.w.cache.changes.showGroup(pg)
 		return
 	}
-	a.w.showGroup(pg)
-	a.w.changes.podGroupUpdated(old, pg)
+	a.w.cache.changes.showGroup(pg)
+	a.w.cache.changes.podGroupUpdated(old, pg)
 }
 
 func (a *actor) deletePodGroup() {
@@ -314,50 +314,50 @@ func (a *actor) deletePodGroup() {
 	pg := a.groups[name]
 	delete(a.groups, name)
 	a.w.cluster.Remove(pg)
-	if err := a.w.sources.volcano.Scheduling().V1beta1().PodGroups().Informer().GetStore().Delete(pg); err != nil {
+	if err := a.w.cache.sources.volcano.Scheduling().V1beta1().PodGroups().Informer().GetStore().Delete(pg); err != nil {
 		panic(err)
 	}
-	a.w.changes.podGroupDeleted(pg)
+	a.w.cache.changes.podGroupDeleted(pg)
 }
 
 // bookHyperNodes records the HyperNodes of a gang as a session does.
 func (a *actor) bookHyperNodes() {
 	job := &api.JobInfo{UID: api.JobID(schedtest.Namespace + "/" + one(a, a.groups)), AllocatedHyperNode: "h" + strconv.Itoa(a.rng.IntN(4))}
-	a.w.books.Lock()
-	own := a.w.books.Jobs.Get(job.UID)
+	a.w.cache.books.Lock()
+	own := a.w.cache.books.Jobs.Get(job.UID)
 	if own == nil || own.PodGroup == nil {
-		a.w.books.Unlock()
+		a.w.cache.books.Unlock()
 		return
 	}
 	job = own.Clone()
-	a.w.books.Unlock()
+	a.w.cache.books.Unlock()
 	job.AllocatedHyperNode = "h" + strconv.Itoa(a.rng.IntN(4))
 	for _, sub := range job.SubJobs {
 		sub.AllocatedHyperNode = job.AllocatedHyperNode
 	}
 	job.PodGroup.Annotations[api.JobAllocatedHyperNode] = job.AllocatedHyperNode
-	a.w.books.Jobs.NoteHyperNodes(job)
-	a.w.books.Jobs.NoteHyperNode(job)
+	a.w.cache.books.Jobs.NoteHyperNodes(job)
+	a.w.cache.books.Jobs.NoteHyperNode(job)
 }
 
 func (a *actor) priorityClass() {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: []string{"high", "usual"}[a.rng.IntN(2)]}, Value: int32(a.rng.IntN(5))}
 	class.GlobalDefault = class.Name == "usual"
-	a.w.showPriorityClass(class)
+	showPriorityClass(a.w.cache, class)
 }
 
 func (a *actor) noPriorityClass() {
-	a.w.hidePriorityClass("usual")
+	hidePriorityClass(a.w.cache, "usual")
 }
 
 func (a *actor) queue() {
-	a.w.showQueue(schedtest.MakeQueue().Name("q").Weight(int32(1 + a.rng.IntN(3))).Obj())
+	a.w.cache.changes.showQueue(schedtest.MakeQueue().Name("q").Weight(int32(1 + a.rng.IntN(3))).Obj())
 }
 
-func (a *actor) noQueue() { a.w.hideQueue("q") }
+func (a *actor) noQueue() { hideQueue(a.w.cache, "q") }
 
 func (a *actor) quota() {
-	a.w.showQuota(&v1.ResourceQuota{
+	showQuota(a.w.cache, &v1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: schedtest.Namespace, Name: "quota"}, Status: v1.ResourceQuotaStatus{Hard: v1.ResourceList{}},
 	})
 }
@@ -374,15 +374,15 @@ func (a *actor) hyperNode() {
 	for _, hyperNode := range []*topologyv1alpha1.HyperNode{
 		members.Obj(), schedtest.MakeHyperNode().Name("h3").Tier(2).HyperNodes("h0", "h1", "h2").Obj(),
 	} {
-		if err := a.w.sources.volcano.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
+		if err := a.w.cache.sources.volcano.Topology().V1alpha1().HyperNodes().Informer().GetStore().Add(hyperNode); err != nil {
 			panic(err)
 		}
-		a.w.changes.hyperNodeChanged(hyperNode)
+		a.w.cache.changes.hyperNodeChanged(hyperNode)
 	}
 }
 
 func (a *actor) inShard() {
-	a.w.books.Lock()
-	defer a.w.books.Unlock()
-	a.w.books.InShard.Insert(one(a, a.nodes))
+	a.w.cache.books.Lock()
+	defer a.w.cache.books.Unlock()
+	a.w.cache.books.InShard.Insert(one(a, a.nodes))
 }

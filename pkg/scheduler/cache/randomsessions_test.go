@@ -73,7 +73,7 @@ func randomProfile(t *testing.T, w *harness) (*framework.Registry, *framework.Pr
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.handle)
+	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.cache.handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,15 +102,15 @@ func TestSessionsAreAsIfAllWereCopied(t *testing.T) {
 						})
 					}
 					if rng.IntN(4) > 0 {
-						ssn := registry.OpenSession(w.Cache, profile)
+						ssn := registry.OpenSession(w.cache, profile)
 						use(rng, registry, ssn)
 					}
 					events.Wait()
 					time.Sleep(time.Duration(rng.IntN(3)) * time.Second)
 					synctest.Wait()
 
-					want := registry.OpenSession(whole{w.Cache}, profile)
-					got := registry.OpenSession(w.Cache, profile)
+					want := registry.OpenSession(whole{w.cache}, profile)
+					got := registry.OpenSession(w.cache, profile)
 					if diff := sessionDiff(want.Session, got.Session); diff != "" {
 						t.Errorf("step %d: %s", step, diff)
 						return

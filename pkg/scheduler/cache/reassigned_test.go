@@ -30,7 +30,7 @@ func TestAPodGroupThatAnotherSchedulerTakesOverIsLeftAlone(t *testing.T) {
 		// named returns a name that the ring assigns to this scheduler, or to the other one.
 		named := func(ours bool) string {
 			for i := 0; ; i++ {
-				if name := fmt.Sprintf("x%d", i); w.changes.responsible.forName(name) == ours {
+				if name := fmt.Sprintf("x%d", i); w.cache.changes.responsible.forName(name) == ours {
 					return name
 				}
 			}
@@ -49,9 +49,9 @@ func TestAPodGroupThatAnotherSchedulerTakesOverIsLeftAlone(t *testing.T) {
 			return away.Load(), nil, errBroken
 		})
 		w.mustPlace(node, []binding.Step{failing("storage", "p0")}, "p0")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if w.reports.Remembered() == 0 {
+		if w.cache.reports.Remembered() == 0 {
 			t.Fatal("the failure of the gang is not remembered at first")
 		}
 
@@ -62,10 +62,10 @@ func TestAPodGroupThatAnotherSchedulerTakesOverIsLeftAlone(t *testing.T) {
 		away.Store(false)
 		time.Sleep(statuswriter.LastRetry)
 		synctest.Wait()
-		if left := w.reports.Remembered(); left != 0 {
+		if left := w.cache.reports.Remembered(); left != 0 {
 			t.Errorf("%d things are remembered of the gang", left)
 		}
-		if why, waits := w.Blocked(gang); waits {
+		if why, waits := w.cache.Blocked(gang); waits {
 			t.Errorf("the gang waits, because %q", why)
 		}
 		for _, write := range w.cluster.Writes() {

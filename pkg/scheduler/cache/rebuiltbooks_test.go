@@ -32,7 +32,7 @@ func (tr *truth) settle() {
 	tr.endGap()
 	eventually(tr.t, "all transactions end", func() bool {
 		for i := range 3 {
-			if tr.ledger.InFlight(api.JobID(fmt.Sprintf("ns/g%d", i))) {
+			if tr.cache.ledger.InFlight(api.JobID(fmt.Sprintf("ns/g%d", i))) {
 				return false
 			}
 		}
@@ -51,7 +51,7 @@ func (tr *truth) settle() {
 		case <-deadline:
 			tr.t.Fatalf("the books of a new cache and of this one (-want +got):\n%s", diff)
 		case <-time.After(time.Millisecond):
-			diff = cmp.Diff(booksOf(other.Cache), booksOf(tr.Cache))
+			diff = cmp.Diff(booksOf(other.cache), booksOf(tr.cache))
 		}
 	}
 }

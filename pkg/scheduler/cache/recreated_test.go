@@ -40,20 +40,20 @@ func TestObjectsRecreatedDuringASessionAreOtherObjects(t *testing.T) {
 				w.gangOf(2, 2)
 				w.mustPlace("n", nil, "p0", "p1")
 				tt.recreate(w)
-				w.SealTransactions()
+				w.cache.SealTransactions()
 				synctest.Wait()
-				if diff := cmp.Diff([]string{"", ""}, w.nodesOf("p0", "p1")); diff != "" {
+				if diff := cmp.Diff([]string{"", ""}, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 					t.Errorf("nodes of the pods (-want +got):\n%s", diff)
 					return
 				}
-				if reason, blocked := w.Blocked(gang); blocked != (tt.cause != "") || !strings.Contains(reason, tt.cause) {
+				if reason, blocked := w.cache.Blocked(gang); blocked != (tt.cause != "") || !strings.Contains(reason, tt.cause) {
 					t.Errorf("the gang waits: %t, because %q, want %q", blocked, reason, tt.cause)
 				}
-				w.RetryAll()
+				w.cache.RetryAll()
 				w.mustPlace("n", nil, "p0", "p1")
-				w.SealTransactions()
+				w.cache.SealTransactions()
 				synctest.Wait()
-				if diff := cmp.Diff([]string{"n", "n"}, w.nodesOf("p0", "p1")); diff != "" {
+				if diff := cmp.Diff([]string{"n", "n"}, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 					t.Errorf("nodes of the pods after the next session (-want +got):\n%s", diff)
 				}
 			})

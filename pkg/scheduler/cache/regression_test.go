@@ -21,17 +21,17 @@ func TestRegressionPrebindBlocksSession(t *testing.T) {
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), schedtest.MakePod().Name("o").Group("other").Obj())
 		goOn := make(chan struct{})
 		w.mustPlace("n", []binding.Step{waiting("slow", goOn)}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.mustPlace("n", nil, "o")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"", "", "n"}, w.nodesOf("p0", "p1", "o")); diff != "" {
+		if diff := cmp.Diff([]string{"", "", "n"}, nodesOf(w.cluster, "p0", "p1", "o")); diff != "" {
 			t.Errorf("nodes while a pre-bind waits (-want +got):\n%s", diff)
 		}
 		close(goOn)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"n", "n", "n"}, w.nodesOf("p0", "p1", "o")); diff != "" {
+		if diff := cmp.Diff([]string{"n", "n", "n"}, nodesOf(w.cluster, "p0", "p1", "o")); diff != "" {
 			t.Errorf("nodes in the end (-want +got):\n%s", diff)
 		}
 	})
@@ -53,12 +53,12 @@ func TestRegressionPartialGang(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.gangOf(4, tt.minMember)
 				w.mustPlace("n", []binding.Step{failing("storage", "p0")}, "p0", "p1", "p2", "p3")
-				w.SealTransactions()
+				w.cache.SealTransactions()
 				synctest.Wait()
-				if diff := cmp.Diff(tt.want, w.nodesOf("p0", "p1", "p2", "p3")); diff != "" {
+				if diff := cmp.Diff(tt.want, nodesOf(w.cluster, "p0", "p1", "p2", "p3")); diff != "" {
 					t.Errorf("nodes (-want +got):\n%s", diff)
 				}
-				if got := w.idleCPU("n"); got != tt.idle {
+				if got := idleCPU(w.cache, "n"); got != tt.idle {
 					t.Errorf("%v milli-cpu are idle, want %v", got, tt.idle)
 				}
 			})

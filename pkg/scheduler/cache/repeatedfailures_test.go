@@ -31,7 +31,7 @@ func TestAPodGetsTheConditionOfARepeatedFailure(t *testing.T) {
 			return slow.Load(), nil, errBroken
 		})
 		w.mustPlace("n", []binding.Step{failing("storage", "p0", "p1")}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		time.Sleep(2 * firstRetry)
 		synctest.Wait()
 
@@ -41,17 +41,17 @@ func TestAPodGetsTheConditionOfARepeatedFailure(t *testing.T) {
 			return errBroken
 		}}
 		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		slow.Store(false)
 		time.Sleep(statuswriter.LastRetry) // the writer tries the first conditions again
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"Binding on n", "Binding on n"}, w.booked("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Binding on n", "Binding on n"}, booked(w.cache, "p0", "p1")); diff != "" {
 			t.Errorf("books during the second transaction (-want +got):\n%s", diff)
 		}
 		close(goOn)
 		synctest.Wait()
 		for _, pod := range []string{"p0", "p1"} {
-			if got, want := w.podScheduled(pod), "False SchedulerError: "; !strings.HasPrefix(got, want) || !strings.Contains(got, errBroken.Error()) {
+			if got, want := podScheduled(w.cluster, pod), "False SchedulerError: "; !strings.HasPrefix(got, want) || !strings.Contains(got, errBroken.Error()) {
 				t.Errorf("condition of pod %s is %q, want it to begin with %q and to say %q", pod, got, want, errBroken)
 			}
 		}

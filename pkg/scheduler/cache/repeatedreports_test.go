@@ -47,7 +47,7 @@ func TestWaitingPodsAreReportedAgain(t *testing.T) {
 			t.Errorf("events of the pod in each half hour, of which the fifth has another verdict (-want +got):\n%s", diff)
 		}
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
-		if left := w.reports.Remembered(); left != 0 {
+		if left := w.cache.reports.Remembered(); left != 0 {
 			t.Errorf("%d things are remembered after the last gang was deleted", left)
 		}
 	})

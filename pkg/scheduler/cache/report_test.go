@@ -22,6 +22,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 const (
@@ -33,13 +34,13 @@ const (
 func (w *harness) failGang() {
 	w.t.Helper()
 	w.mustPlace("n", []binding.Step{failing("storage", "p0")}, "p0", "p1")
-	w.SealTransactions()
+	w.cache.SealTransactions()
 	synctest.Wait()
 }
 
-// condition describes the condition of the PodGroup in the API server. It returns "" if the condition does not exist.
-func (w *harness) condition(kind v1beta1.PodGroupConditionType) string {
-	for _, c := range w.cluster.PodGroup("g").Status.Conditions {
+// conditionOf describes the condition of the PodGroup in the API server. It returns "" if the condition does not exist.
+func conditionOf(cluster *schedtest.Cluster, kind v1beta1.PodGroupConditionType) string {
+	for _, c := range cluster.PodGroup("g").Status.Conditions {
 		if c.Type == kind {
 			return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 		}
@@ -47,8 +48,8 @@ func (w *harness) condition(kind v1beta1.PodGroupConditionType) string {
 	return ""
 }
 
-func (w *harness) podScheduled(name string) string {
-	_, c := podutil.GetPodCondition(&w.cluster.Pod(name).Status, v1.PodScheduled)
+func podScheduled(cluster *schedtest.Cluster, name string) string {
+	_, c := podutil.GetPodCondition(&cluster.Pod(name).Status, v1.PodScheduled)
 	if c == nil {
 		return ""
 	}
@@ -72,13 +73,13 @@ func TestAFailedPreBindIsReported(t *testing.T) {
 		w.gangOf(2, 2)
 		w.cluster.Writes()
 		w.failGang()
-		if diff := cmp.Diff("True PreBindFailed: "+gangSays, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True PreBindFailed: "+gangSays, conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False SchedulerError: "+stepSays, w.podScheduled("p0")); diff != "" {
+		if diff := cmp.Diff("False SchedulerError: "+stepSays, podScheduled(w.cluster, "p0")); diff != "" {
 			t.Errorf("condition of the failed pod (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False SchedulerError: Gang could not be bound: "+gangSays, w.podScheduled("p1")); diff != "" {
+		if diff := cmp.Diff("False SchedulerError: Gang could not be bound: "+gangSays, podScheduled(w.cluster, "p1")); diff != "" {
 			t.Errorf("condition of the other pod (-want +got):\n%s", diff)
 		}
 		want := []string{
@@ -115,7 +116,7 @@ func TestTheSameFailureIsReportedOnce(t *testing.T) {
 		w.cluster.Events.Take()
 		w.cluster.Writes()
 		for range 3 {
-			w.RetryAll()
+			w.cache.RetryAll()
 			w.failGang()
 			time.Sleep(2 * statuswriter.Settle)
 			synctest.Wait()
@@ -141,7 +142,7 @@ func TestTheSameFailureIsReportedAgainAfterItsEventsExpire(t *testing.T) {
 		if diff := cmp.Diff(told, w.cluster.Events.Take()); diff != "" || len(told) != 3 {
 			t.Errorf("events at first and when they are gone (-want +got):\n%s", diff)
 		}
-		w.RetryAll()
+		w.cache.RetryAll()
 		w.failGang()
 		if got := w.cluster.Events.Take(); len(got) != 0 {
 			t.Errorf("events right after that: %v", got)
@@ -156,14 +157,14 @@ func TestTheRecordOfReportedPodsIsBounded(t *testing.T) {
 		w.gangOf(2, 2)
 		for i := range 20 {
 			w.failGang()
-			w.RetryAll()
+			w.cache.RetryAll()
 			for n := range 2 {
 				w.remove(pod(n).Obj())
 				w.add(pod(n).UID(fmt.Sprintf("%d-%d", i, n)).Obj())
 			}
 		}
 		w.failGang()
-		if got := w.reports.Remembered(); got != 3 {
+		if got := w.cache.reports.Remembered(); got != 3 {
 			t.Errorf("%d things are remembered, want the failure and the 2 pods that are there", got)
 		}
 	})
@@ -180,9 +181,9 @@ func TestEqualPodsAreOneCause(t *testing.T) {
 		w.cluster.Events.Take()
 		w.cluster.Writes()
 		tryAgain := func(culprit string, names ...string) {
-			w.RetryAll()
+			w.cache.RetryAll()
 			w.mustPlace("n", []binding.Step{failing("storage", culprit)}, names...)
-			w.SealTransactions()
+			w.cache.SealTransactions()
 			synctest.Wait()
 		}
 		tryAgain("p1", "p0", "p1")
@@ -212,16 +213,16 @@ func TestRegressionNoBackoff(t *testing.T) {
 		for range 3 {
 			w.failGang()
 			begin := time.Now()
-			reason, blocked := w.Blocked(gang)
+			reason, blocked := w.cache.Blocked(gang)
 			if !blocked || !strings.Contains(reason, stepSays) {
 				t.Fatalf("Blocked is %v, %q right after a failure", blocked, reason)
 			}
-			if got := w.idleCPU("n"); got != 8000 {
+			if got := idleCPU(w.cache, "n"); got != 8000 {
 				t.Errorf("%v milli-cpu are idle while the gang waits, want all 8000", got)
 			}
 			for blocked {
 				time.Sleep(10 * time.Millisecond)
-				_, blocked = w.Blocked(gang)
+				_, blocked = w.cache.Blocked(gang)
 			}
 			waits = append(waits, time.Since(begin))
 		}
@@ -239,25 +240,25 @@ func TestSuccessEndsTheBackoff(t *testing.T) {
 		w.gangOf(3, 2)
 		for range 5 { // The next wait would be half a minute.
 			w.failGang()
-			w.RetryAll()
+			w.cache.RetryAll()
 		}
 		w.mustPlace("n", nil, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if reason, blocked := w.Blocked(gang); blocked {
+		if reason, blocked := w.cache.Blocked(gang); blocked {
 			t.Errorf("the bound gang waits: %s", reason)
 		}
-		if w.reports.HasFailed(gang) {
+		if w.cache.reports.HasFailed(gang) {
 			t.Error("the failure is remembered after the gang was bound")
 		}
 		w.mustPlace("n", []binding.Step{failing("a", "p2")}, "p2")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if _, blocked := w.Blocked(gang); !blocked {
+		if _, blocked := w.cache.Blocked(gang); !blocked {
 			t.Error("a further member that failed is tried again without a pause")
 		}
 		time.Sleep(5 * time.Second)
-		if reason, blocked := w.Blocked(gang); blocked {
+		if reason, blocked := w.cache.Blocked(gang); blocked {
 			t.Errorf("the first failure after a success is waited for as the sixth in a row: %s", reason)
 		}
 	})
@@ -275,16 +276,16 @@ func TestARejectedBindingIsReported(t *testing.T) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p0", errBroken)
 		})
 		w.mustPlace("n", nil, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		time.Sleep(10 * time.Second) // until the rejection counts as permanent
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"Pending", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Pending", "Bound on n"}, booked(w.cache, "p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); !strings.HasPrefix(got, "True BindFailed: binding pod ns/p0 to node n failed") {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); !strings.HasPrefix(got, "True BindFailed: binding pod ns/p0 to node n failed") {
 			t.Errorf("condition of the PodGroup is %q", got)
 		}
-		if got := w.podScheduled("p1"); got != "" {
+		if got := podScheduled(w.cluster, "p1"); got != "" {
 			t.Errorf("the bound pod has the condition %q", got)
 		}
 	})
@@ -295,10 +296,10 @@ func TestShutdownIsNoFailure(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", []binding.Step{waiting("slow", make(chan struct{}))}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.cluster.Writes()
-		w.Abort()
+		w.cache.Abort()
 		synctest.Wait()
 		if got := w.cluster.Events.Take(); len(got) != 0 {
 			t.Errorf("events: %v", got)

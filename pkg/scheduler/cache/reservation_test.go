@@ -53,20 +53,20 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.gangOf(1, 1)
 				decided := w.decided("p0", "n")
-				m, err := w.reserve(decided, map[string]string{"rank": "1"}, nil)
+				m, err := reserve(w.cache, decided, map[string]string{"rank": "1"}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				happens(w)
 				for range 2 {
-					node := w.Snapshot().Nodes["n"]
+					node := w.cache.Snapshot().Nodes["n"]
 					if got := node.Idle.MilliCPU; got != 7000 {
 						t.Errorf("%v milli-cpu are idle in a session, want 7000", got)
 					}
 					if on := node.Tasks["ns/p0"]; on == nil || on.Pod.Annotations["rank"] != "1" {
 						t.Errorf("the node has %v, want the pod with the decided devices", on)
 					}
-					for id, job := range w.Snapshot().Jobs {
+					for id, job := range w.cache.Snapshot().Jobs {
 						if pending := job.TaskStatusIndex[api.Pending]; len(pending) > 0 {
 							t.Errorf("%s has %d tasks that wait", id, len(pending))
 						}
@@ -75,24 +75,24 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 						}
 					}
 				}
-				if err := w.AddToTransaction(decided, nil, nil, nil); err == nil {
+				if err := w.cache.AddToTransaction(decided, nil, nil, nil); err == nil {
 					t.Error("a second transaction has taken the pod")
 				}
-				w.ledger.Bound(m)
-				w.Snapshot()
-				if got := w.idleCPU("n"); got != 7000 {
+				w.cache.ledger.Bound(m)
+				w.cache.Snapshot()
+				if got := idleCPU(w.cache, "n"); got != 7000 {
 					t.Errorf("%v milli-cpu are idle with the pod bound, want 7000", got)
 				}
 				w.add(changedGroup(w).Node("n").Obj())
-				w.Snapshot()
-				if diff := cmp.Diff([]string{"Bound on n"}, w.booked("p0")); diff != "" && w.task("p0") != nil {
+				w.cache.Snapshot()
+				if diff := cmp.Diff([]string{"Bound on n"}, booked(w.cache, "p0")); diff != "" && taskNamed(w.cache, "p0") != nil {
 					t.Errorf("books once the watch shows the pod (-want +got):\n%s", diff)
 				}
-				if got := w.idleCPU("n"); got != 7000 {
+				if got := idleCPU(w.cache, "n"); got != 7000 {
 					t.Errorf("%v milli-cpu are idle once the watch shows the pod, want 7000", got)
 				}
-				if w.Cache.books.Pods.Held() > 0 {
-					t.Errorf("the cache remembers %d pods of transactions", w.Cache.books.Pods.Held())
+				if w.cache.books.Pods.Held() > 0 {
+					t.Errorf("the cache remembers %d pods of transactions", w.cache.books.Pods.Held())
 				}
 			})
 		})
@@ -100,21 +100,21 @@ func TestATaskStaysInItsTransaction(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				w.add(schedtest.MakePodGroup().Name("other").Obj())
 				w.gangOf(1, 1)
-				m, err := w.reserve(w.decided("p0", "n"), nil, nil)
+				m, err := reserve(w.cache, w.decided("p0", "n"), nil, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				happens(w)
-				w.ledger.Released(m, errBroken)
-				if diff := cmp.Diff([]string{"Pending"}, w.booked("p0")); diff != "" && w.task("p0") != nil {
+				w.cache.ledger.Released(m, errBroken)
+				if diff := cmp.Diff([]string{"Pending"}, booked(w.cache, "p0")); diff != "" && taskNamed(w.cache, "p0") != nil {
 					t.Errorf("books (-want +got):\n%s", diff)
 				}
-				w.Snapshot()
-				if got := w.idleCPU("n"); got != 8000 {
+				w.cache.Snapshot()
+				if got := idleCPU(w.cache, "n"); got != 8000 {
 					t.Errorf("%v milli-cpu are idle, want 8000", got)
 				}
-				if w.Cache.books.Pods.Held() > 0 {
-					t.Errorf("the cache remembers %d pods of transactions", w.Cache.books.Pods.Held())
+				if w.cache.books.Pods.Held() > 0 {
+					t.Errorf("the cache remembers %d pods of transactions", w.cache.books.Pods.Held())
 				}
 			})
 		})
@@ -138,8 +138,8 @@ func TestAReservedNodeCountsWithoutRoom(t *testing.T) {
 		w.remove(schedtest.MakeNode().Name("n").Obj())
 		w.add(schedtest.MakePod().Name("big").Scheduler("other").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "8"}).Obj())
 		w.add(schedtest.MakeNode().Name("n").Obj())
-		w.Snapshot()
-		if got := w.idleCPU("n"); got != -1000 {
+		w.cache.Snapshot()
+		if got := idleCPU(w.cache, "n"); got != -1000 {
 			t.Errorf("%v milli-cpu are idle, want -1000 with 8 of 8 taken and a pod of 1 being bound", got)
 		}
 	})
@@ -154,7 +154,7 @@ func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 		undo := make(chan struct{})
 		step := binding.Step{Plugin: "slow", PreBind: waiting("slow", make(chan struct{})).PreBind, Rollback: blocking(undo)}
 		w.mustPlace("n", []binding.Step{step}, "p0")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.add(pod(0).UID("new").Obj())
 		synctest.Wait()
@@ -164,7 +164,7 @@ func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 		close(undo)
 		synctest.Wait()
 		w.mustPlace("n", nil, "p0")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		if got := w.cluster.Pod("p0"); got.UID != "new" || got.Spec.NodeName != "n" {
 			t.Errorf("pod %s is on %q, want the new one on n", got.UID, got.Spec.NodeName)
@@ -177,17 +177,17 @@ func TestAPodThatReplacesAnotherWaitsForItsEnd(t *testing.T) {
 func TestAReleaseFreesOnlyItsOwn(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		first := w.reserved()
-		w.ledger.Released(first, errBroken)
+		w.cache.ledger.Released(first, errBroken)
 		w.add(schedtest.MakeNode().Name("m").Obj())
-		if _, err := w.reserve(w.decided("p0", "m"), nil, nil); err != nil {
+		if _, err := reserve(w.cache, w.decided("p0", "m"), nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		w.ledger.Released(first, errBroken)
-		w.ledger.Bound(first)
-		if diff := cmp.Diff([]string{"Binding on m"}, w.booked("p0")); diff != "" {
+		w.cache.ledger.Released(first, errBroken)
+		w.cache.ledger.Bound(first)
+		if diff := cmp.Diff([]string{"Binding on m"}, booked(w.cache, "p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
-		if n, m := w.idleCPU("n"), w.idleCPU("m"); n != 8000 || m != 7000 {
+		if n, m := idleCPU(w.cache, "n"), idleCPU(w.cache, "m"); n != 8000 || m != 7000 {
 			t.Errorf("%v and %v milli-cpu are idle, want 8000 on n and 7000 on m", n, m)
 		}
 	})
@@ -200,20 +200,20 @@ func TestNUMADecisionsEndWithTheTransaction(t *testing.T) {
 		w.gangOf(1, 1)
 		decided := w.decided("p0", "n")
 		decided.TaskInfo.NumaInfo.ResMap[1] = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
-		m, err := w.reserve(decided, nil, nil)
+		m, err := reserve(w.cache, decided, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := w.task("p0").NumaInfo.ResMap; len(got) != 1 {
+		if got := taskNamed(w.cache, "p0").NumaInfo.ResMap; len(got) != 1 {
 			t.Errorf("the books have NUMA nodes %v while the pod is being bound, want those decided", got)
 		}
 		w.add(schedtest.MakePodGroup().Name("other").Obj(), pod(0).Group("other").Obj(), pod(0).Obj())
-		w.Snapshot()
-		if got := w.task("p0").NumaInfo.ResMap; len(got) != 1 {
+		w.cache.Snapshot()
+		if got := taskNamed(w.cache, "p0").NumaInfo.ResMap; len(got) != 1 {
 			t.Errorf("the books have NUMA nodes %v of a task that was rebuilt while its pod is being bound, want those decided", got)
 		}
-		w.ledger.Released(m, errBroken)
-		if got := w.task("p0").NumaInfo.ResMap; len(got) != 0 {
+		w.cache.ledger.Released(m, errBroken)
+		if got := taskNamed(w.cache, "p0").NumaInfo.ResMap; len(got) != 0 {
 			t.Errorf("the books have NUMA nodes %v of a released pod", got)
 		}
 	})
@@ -232,11 +232,11 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 			schedtest.MakePod().Name("foreign").Scheduler("other").Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "2"}).Obj(),
 			schedtest.MakePod().Name("done").Scheduler("other").Node("n").Phase(v1.PodFailed).Req(schedtest.Resources{"cpu": "2"}).Obj(),
 		)
-		before, _, _ := w.SessionSnapshot()
+		before, _, _ := w.cache.SessionSnapshot()
 		want := before.Nodes["n"].Clone()
 		check := func(when string) {
 			t.Helper()
-			after, _, _ := w.SessionSnapshot()
+			after, _, _ := w.cache.SessionSnapshot()
 			got := after.Nodes["n"]
 			for what, pair := range map[string][2]float64{
 				"idle":      {want.Idle.MilliCPU, got.Idle.MilliCPU},
@@ -252,12 +252,12 @@ func TestANodeRegisteredAgainHasItsPods(t *testing.T) {
 		check("on a node registered anew")
 		w.remove(schedtest.MakeNode().Name("n").Obj())
 		w.add(pod(0).Node("n").Phase(v1.PodRunning).Label("a", "b").Obj()) // The books create a node entry without a Node for the pod.
-		w.Snapshot()
+		w.cache.Snapshot()
 		w.add(schedtest.MakeNode().Name("n").Obj())
 		check("on a node whose pod changed while it was away")
 		w.add(pod(0).Node("n").Phase(v1.PodSucceeded).Obj())
 		w.remove(schedtest.MakePod().Name("foreign").Obj())
-		after, _, _ := w.SessionSnapshot()
+		after, _, _ := w.cache.SessionSnapshot()
 		if got := after.Nodes["n"].Used.MilliCPU; got != 2000 {
 			t.Errorf("%v milli-cpu are used when a pod has ended and one is deleted, want 2000", got)
 		}
@@ -271,13 +271,13 @@ func TestANodeRegisteredAgainHasNoPodsOfOthers(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		w.add(schedtest.MakeNode().Name("m").Obj())
-		if _, err := w.reserve(w.decided("p0", "m"), nil, nil); err != nil {
+		if _, err := reserve(w.cache, w.decided("p0", "m"), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.list(pod(0).Node("n").Obj())
 		w.again("n")
-		w.Snapshot()
-		if n, m := w.idleCPU("n"), w.idleCPU("m"); n != 8000 || m != 7000 {
+		w.cache.Snapshot()
+		if n, m := idleCPU(w.cache, "n"), idleCPU(w.cache, "m"); n != 8000 || m != 7000 {
 			t.Errorf("%v and %v milli-cpu are idle, want 8000 on n and 7000 on m", n, m)
 		}
 	})
@@ -287,9 +287,9 @@ func TestDeletedNodesAreDropped(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(0, 1)
 		w.remove(schedtest.MakeNode().Name("n").Obj())
-		w.Cache.books.Lock()
-		defer w.Cache.books.Unlock()
-		if w.Cache.books.Nodes.Get("n") != nil {
+		w.cache.books.Lock()
+		defer w.cache.books.Unlock()
+		if w.cache.books.Nodes.Get("n") != nil {
 			t.Error("the node has an entry after it was deleted without pods")
 		}
 	})
@@ -303,7 +303,7 @@ func TestAddingToANodeRegisteredAgainChecksItsPods(t *testing.T) {
 		w.add(pod(1).Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "7500m"}).Obj())
 		decided := w.decided("p0", "n")
 		w.again("n")
-		if err := w.AddToTransaction(decided, nil, nil, nil); err == nil {
+		if err := w.cache.AddToTransaction(decided, nil, nil, nil); err == nil {
 			t.Error("a pod of 1 cpu was reserved on a node with 7.5 of 8 taken")
 		}
 	})

@@ -38,18 +38,18 @@ func TestAPodIsResizedInItsTransaction(t *testing.T) {
 				w.gangOf(2, tt.minMember)
 				goOn := make(chan struct{})
 				w.mustPlace("n", []binding.Step{waiting("slow", goOn)}, "p0", "p1")
-				w.SealTransactions()
+				w.cache.SealTransactions()
 				synctest.Wait()
 				w.add(sized(0, tt.size))
-				if got := w.idleCPU("n"); got < 6000 {
+				if got := idleCPU(w.cache, "n"); got < 6000 {
 					t.Errorf("%v milli-cpu are idle beside two pods for which 1000 each were reserved, want at least 6000", got)
 				}
 				close(goOn)
 				synctest.Wait()
-				if diff := cmp.Diff(tt.nodes, w.nodesOf("p0", "p1")); diff != "" {
+				if diff := cmp.Diff(tt.nodes, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 					t.Errorf("nodes (-want +got):\n%s", diff)
 				}
-				if reason, blocked := w.Blocked(gang); blocked != (tt.cause != "") || !strings.Contains(reason, tt.cause) {
+				if reason, blocked := w.cache.Blocked(gang); blocked != (tt.cause != "") || !strings.Contains(reason, tt.cause) {
 					t.Errorf("the gang waits: %t, because %q, want %q", blocked, reason, tt.cause)
 				}
 			})
@@ -65,12 +65,12 @@ func TestAPodIsResizedBeforeItsTransactionBegins(t *testing.T) {
 		w.mustPlace("n", nil, "p0")
 		w.add(sized(0, "4"))
 		w.mustPlace("n", nil, "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"", ""}, w.nodesOf("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"", ""}, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
-		if got := w.idleCPU("n"); got != 8000 {
+		if got := idleCPU(w.cache, "n"); got != 8000 {
 			t.Errorf("%v milli-cpu are idle after the rollback, want all 8000", got)
 		}
 	})
@@ -83,9 +83,9 @@ func TestAPodIsResizedBeforeTheBooksSeeIt(t *testing.T) {
 		w.gangOf(1, 1)
 		w.mustPlace("n", nil, "p0")
 		w.list(sized(0, "4"))
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{""}, w.nodesOf("p0")); diff != "" {
+		if diff := cmp.Diff([]string{""}, nodesOf(w.cluster, "p0")); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
 	})
@@ -98,12 +98,12 @@ func TestAResizedPodOfAnotherGang(t *testing.T) {
 		w.gangOf(1, 1)
 		goOn := make(chan struct{})
 		w.mustPlace("n", []binding.Step{waiting("slow", goOn)}, "p0")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		w.add(pod(0).Group("another").Req(schedtest.Resources{"cpu": "4"}).Obj())
 		close(goOn)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{""}, w.nodesOf("p0")); diff != "" {
+		if diff := cmp.Diff([]string{""}, nodesOf(w.cluster, "p0")); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
 	})

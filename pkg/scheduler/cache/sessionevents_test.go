@@ -26,7 +26,7 @@ func TestSessionsReportPodGroupsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.handle)
+		profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, w.cache.handle)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestSessionsReportPodGroupsOnce(t *testing.T) {
 			group("split", ibcluster.ModeAnnotation, "required").Obj(), member("split", "s").Obj(),
 			member("split", "s1").Node("a").Phase(v1.PodRunning).Obj(), member("split", "s2").Node("b").Phase(v1.PodRunning).Obj())
 		session := func() {
-			ssn := registry.OpenSession(w.Cache, profile)
+			ssn := registry.OpenSession(w.cache, profile)
 			defer registry.CloseSession(ssn)
 			if _, err := ssn.Placements.Of(ssn.Jobs[schedtest.Namespace+"/split"]); err != nil {
 				t.Error(err)

@@ -20,13 +20,13 @@ import (
 func inShard(t *testing.T, f func(t *testing.T, w *harness)) {
 	t.Helper()
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.shards.own = "own"
+		w.cache.shards.own = "own"
 		f(t, w)
 	})
 }
 
-// shard creates the NodeShard in the cluster, unless it exists, and notifies the cache.
-func (w *harness) shard(name string, desired, inUse []string) {
+// showShard creates the NodeShard in the cluster, unless it exists, and notifies the cache.
+func showShard(w *harness, name string, desired, inUse []string) {
 	w.t.Helper()
 	shard := &shardv1alpha1.NodeShard{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	shard.Spec.NodesDesired, shard.Status.NodesInUse = desired, inUse
@@ -36,11 +36,11 @@ func (w *harness) shard(name string, desired, inUse []string) {
 			w.t.Fatal(err)
 		}
 	}
-	w.shards.show(shard.DeepCopy())
+	w.cache.shards.show(shard.DeepCopy())
 }
 
 // shardStatus returns the status of the scheduler's NodeShard in the API server.
-func (w *harness) shardStatus() shardv1alpha1.NodeShardStatus {
+func shardStatus(w *harness) shardv1alpha1.NodeShardStatus {
 	w.t.Helper()
 	synctest.Wait()
 	shard, err := w.cluster.Volcano.ShardV1alpha1().NodeShards().Get(w.t.Context(), "own", metav1.GetOptions{})
@@ -59,36 +59,36 @@ func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 		want    shardv1alpha1.NodeShardStatus
 	}{
 		"nothing else has them": {
-			happens: func(w *harness) { w.shard("own", []string{"b", "a"}, nil) },
+			happens: func(w *harness) { showShard(w, "own", []string{"b", "a"}, nil) },
 			nodes:   []string{"a", "b"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a", "b"}},
 		},
 		"another one has one of them": {
 			happens: func(w *harness) {
-				w.shard("other", nil, []string{"b"})
-				w.shard("own", []string{"a", "b"}, nil)
+				showShard(w, "other", nil, []string{"b"})
+				showShard(w, "own", []string{"a", "b"}, nil)
 			},
 			nodes: []string{"a"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a"}, NodesToAdd: []string{"b"}},
 		},
 		"another one gives it up": {
 			happens: func(w *harness) {
-				w.shard("own", []string{"a", "b"}, nil)
-				w.shard("other", nil, []string{"b"})
-				w.shard("other", nil, nil)
+				showShard(w, "own", []string{"a", "b"}, nil)
+				showShard(w, "other", nil, []string{"b"})
+				showShard(w, "other", nil, nil)
 			},
 			nodes: []string{"a", "b"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a", "b"}},
 		},
 		"another one is deleted": {
 			happens: func(w *harness) {
-				w.shard("own", []string{"a", "b"}, nil)
-				w.shard("other", nil, []string{"b"})
-				w.shards.hide(&shardv1alpha1.NodeShard{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+				showShard(w, "own", []string{"a", "b"}, nil)
+				showShard(w, "other", nil, []string{"b"})
+				w.cache.shards.hide(&shardv1alpha1.NodeShard{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 			},
 			nodes: []string{"a", "b"}, want: shardv1alpha1.NodeShardStatus{NodesInUse: []string{"a", "b"}},
 		},
 		"its own does not exist yet": {
 			happens: func(w *harness) {
-				w.shard("other", nil, []string{"b"})
-				w.shard("own", nil, nil)
+				showShard(w, "other", nil, []string{"b"})
+				showShard(w, "own", nil, nil)
 			},
 		},
 	}
@@ -96,10 +96,10 @@ func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inShard(t, func(t *testing.T, w *harness) {
 				tt.happens(w)
-				if diff := cmp.Diff(tt.nodes, sets.List(w.Snapshot().NodesInShard), cmpopts.EquateEmpty()); diff != "" {
+				if diff := cmp.Diff(tt.nodes, sets.List(w.cache.Snapshot().NodesInShard), cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("nodes of the shard in a session (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff(tt.want, w.shardStatus(), cmpopts.EquateEmpty()); diff != "" {
+				if diff := cmp.Diff(tt.want, shardStatus(w), cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("status of the shard (-want +got):\n%s", diff)
 				}
 			})
@@ -111,14 +111,14 @@ func TestTheShardHasWhatNoOtherUses(t *testing.T) {
 // nodes that the shard releases, which a running session may still use.
 func TestTheShardIsReportedBetweenSessions(t *testing.T) {
 	inShard(t, func(t *testing.T, w *harness) {
-		w.OnSessionOpen()
-		w.shard("own", []string{"a"}, nil)
-		if got := w.shardStatus().NodesInUse; len(got) > 0 {
+		w.cache.OnSessionOpen()
+		showShard(w, "own", []string{"a"}, nil)
+		if got := shardStatus(w).NodesInUse; len(got) > 0 {
 			t.Errorf("%v are in use by the status while a session runs, want none yet", got)
 		}
-		w.OnSessionClose()
-		w.OnSessionClose()
-		if diff := cmp.Diff([]string{"a"}, w.shardStatus().NodesInUse); diff != "" {
+		w.cache.OnSessionClose()
+		w.cache.OnSessionClose()
+		if diff := cmp.Diff([]string{"a"}, shardStatus(w).NodesInUse); diff != "" {
 			t.Errorf("nodes in use after the session (-want +got):\n%s", diff)
 		}
 	})
@@ -132,14 +132,14 @@ func TestAShardThatCannotBeReportedIsReportedLater(t *testing.T) {
 		w.cluster.Volcano.PrependReactor("update", "nodeshards", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return refused, nil, errors.New("the API server is away")
 		})
-		w.shard("own", []string{"a"}, nil)
-		if got := w.shardStatus().NodesInUse; len(got) > 0 {
+		showShard(w, "own", []string{"a"}, nil)
+		if got := shardStatus(w).NodesInUse; len(got) > 0 {
 			t.Fatalf("%v are in use by the status, want none yet", got)
 		}
 		refused = false
-		w.OnSessionOpen()
-		w.OnSessionClose()
-		if diff := cmp.Diff([]string{"a"}, w.shardStatus().NodesInUse); diff != "" {
+		w.cache.OnSessionOpen()
+		w.cache.OnSessionClose()
+		if diff := cmp.Diff([]string{"a"}, shardStatus(w).NodesInUse); diff != "" {
 			t.Errorf("nodes in use after the next session (-want +got):\n%s", diff)
 		}
 	})
@@ -149,12 +149,12 @@ func TestAShardThatCannotBeReportedIsReportedLater(t *testing.T) {
 // all schedulers.
 func TestAShardThatIsAsItWasIsNotWritten(t *testing.T) {
 	inShard(t, func(t *testing.T, w *harness) {
-		w.shard("own", []string{"a"}, []string{"a"})
+		showShard(w, "own", []string{"a"}, []string{"a"})
 		synctest.Wait()
 		if got := w.cluster.Writes(); len(got) > 0 {
 			t.Errorf("written was %v, want nothing", got)
 		}
-		if err := w.UpdateNodeShardStatus("none"); err != nil {
+		if err := w.cache.UpdateNodeShardStatus("none"); err != nil {
 			t.Errorf("writing the status of a shard that does not exist: %v", err)
 		}
 	})

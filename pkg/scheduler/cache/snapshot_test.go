@@ -39,11 +39,11 @@ func TestRegressionSharedPodWrite(t *testing.T) {
 
 				registry := framework.NewRegistry()
 				registry.Reporter = report.NewPendingGangs(nil)
-				profile, err := registry.Build(framework.ProfileInput{}, w.handle)
+				profile, err := registry.Build(framework.ProfileInput{}, w.cache.handle)
 				if err != nil {
 					t.Fatal(err)
 				}
-				ssn := registry.OpenSession(w.Cache, profile)
+				ssn := registry.OpenSession(w.cache, profile)
 				statement := vcframework.NewStatement(ssn.Session)
 				for _, task := range ssn.Jobs[gang].Tasks {
 					if err := statement.Allocate(task, ssn.Nodes["n"]); err != nil {
@@ -64,7 +64,7 @@ func TestRegressionSharedPodWrite(t *testing.T) {
 				if diff := cmp.Diff(before, shared); diff != "" {
 					t.Errorf("the session changed the informer's pod (-before +after):\n%s", diff)
 				}
-				if diff := cmp.Diff(tt.want, w.nodesOf("p0", "p1")); diff != "" {
+				if diff := cmp.Diff(tt.want, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 					t.Errorf("nodes after the session (-want +got):\n%s", diff)
 				}
 			})
@@ -75,7 +75,7 @@ func TestRegressionSharedPodWrite(t *testing.T) {
 func TestSnapshotTaskIsTheSameEverywhere(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
-		job := w.Snapshot().Jobs[gang]
+		job := w.cache.Snapshot().Jobs[gang]
 		task := job.Tasks["ns-p0"]
 		for _, pending := range job.TaskStatusIndex[api.Pending] {
 			if pending != task {
@@ -122,7 +122,7 @@ func TestPodThatNamesItsNode(t *testing.T) {
 				for _, other := range tt.others {
 					w.add(other)
 				}
-				got := w.Snapshot().Jobs[gang].Tasks["ns-p0"].Pod
+				got := w.cache.Snapshot().Jobs[gang].Tasks["ns-p0"].Pod
 				if got.Status.NominatedNodeName != tt.want {
 					t.Errorf("nominated node is %q, want %q", got.Status.NominatedNodeName, tt.want)
 				}
@@ -130,7 +130,7 @@ func TestPodThatNamesItsNode(t *testing.T) {
 					t.Errorf("the informer's pod was nominated to %q", shared.Status.NominatedNodeName)
 				}
 				w.cluster.Writes()
-				if _, err := w.reports.Status().UpdatePodStatus(got); err != nil {
+				if _, err := w.cache.reports.Status().UpdatePodStatus(got); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * statuswriter.Settle)
@@ -148,13 +148,13 @@ func TestPodThatNamesItsNode(t *testing.T) {
 func TestSnapshotShowsDecidedStatuses(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
-		job := w.Snapshot().Jobs[gang]
+		job := w.cache.Snapshot().Jobs[gang]
 		job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: "Decided", Message: "by a session"}}
-		if _, err := w.UpdateJobStatus(job, true, false, false); err != nil {
+		if _, err := w.cache.UpdateJobStatus(job, true, false, false); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			conditions := w.Snapshot().Jobs[gang].PodGroup.Status.Conditions
+			conditions := w.cache.Snapshot().Jobs[gang].PodGroup.Status.Conditions
 			i := slices.IndexFunc(conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == "Decided" })
 			if i < 0 || conditions[i].Message != "by a session" {
 				t.Fatalf("conditions are %v, want the decided one", conditions)

@@ -20,15 +20,15 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// twoGangs creates gang g on node n with a waiting pod, and gang h on node m with every kind of content that a copy
+// addTwoGangs creates gang g on node n with a waiting pod, and gang h on node m with every kind of content that a copy
 // can have.
-func (w *harness) twoGangs() {
+func addTwoGangs(w *harness) {
 	w.t.Helper()
 	w.add(schedtest.MakeNode().Name("n").Obj())
 	full := schedtest.MakeNode().Name("m").Label(v1beta1.RevocableZone, "z").Obj()
 	full.Status.Images = []v1.ContainerImage{{Names: []string{"image"}, SizeBytes: 5}}
 	w.add(full)
-	w.books.Nodes.Get("m").ResourceUsage = &api.NodeUsage{CPUUsageAvg: map[string]float64{"5m": 1}, MEMUsageAvg: map[string]float64{"5m": 2}}
+	w.cache.books.Nodes.Get("m").ResourceUsage = &api.NodeUsage{CPUUsageAvg: map[string]float64{"5m": 1}, MEMUsageAvg: map[string]float64{"5m": 2}}
 	w.add(schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), pod(0).Node("n").Phase(v1.PodRunning).Obj(), pod(1).Obj())
 	other := schedtest.MakePodGroup().Name("h").MinMember(1).PriorityClass("high").MinTaskMember("worker", 2).SubGroups("racks", "rack", 1, 1).
 		SubGroupTopology(v1beta1.SoftNetworkTopologyMode, 1).Topology(v1beta1.SoftNetworkTopologyMode, 2).Phase(v1beta1.PodGroupRunning).Obj()
@@ -77,7 +77,7 @@ func TestCopiesThatAreMadeAgain(t *testing.T) {
 		},
 		"a priority class changed": {
 			change: func(w *harness, _ *api.ClusterInfo) {
-				w.showPriorityClass(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7})
+				showPriorityClass(w.cache, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7})
 			},
 		},
 		"upstream's device code is on": {
@@ -105,11 +105,11 @@ func TestCopiesThatAreMadeAgain(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
-				w.twoGangs()
-				before, _, _ := w.SessionSnapshot()
+				addTwoGangs(w)
+				before, _, _ := w.cache.SessionSnapshot()
 				nodes, jobs := before.Nodes, before.Jobs
 				tt.change(w, before)
-				after, _, _ := w.SessionSnapshot()
+				after, _, _ := w.cache.SessionSnapshot()
 				var got []string
 				for name, node := range after.Nodes {
 					if nodes[name] != node {
@@ -134,17 +134,17 @@ func TestCopiesThatAreMadeAgain(t *testing.T) {
 // changes every field and entry of the session's copies, and fails if upstream adds a field that it does not cover.
 func TestChangesOfASessionDoNotReachTheNext(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.twoGangs()
+		addTwoGangs(w)
 		for i, n := 0, 1; i < n; i++ {
-			given, _, _ := w.SessionSnapshot()
+			given, _, _ := w.cache.SessionSnapshot()
 			changes := slices.Concat(changesOf(given.Nodes["n"]), changesOf(given.Nodes["m"]), changesOf(given.Jobs["ns/g"]), changesOf(given.Jobs["ns/h"]))
 			n = len(changes)
 			if n < 400 {
 				t.Fatalf("there are %d things to change, it does not look right", n)
 			}
 			changes[i].do()
-			want := w.Snapshot()
-			got, _, _ := w.SessionSnapshot()
+			want := w.cache.Snapshot()
+			got, _, _ := w.cache.SessionSnapshot()
 			if !reflect.DeepEqual(want.Nodes, got.Nodes) || !reflect.DeepEqual(want.Jobs, got.Jobs) {
 				t.Errorf("the next session sees: %s", changes[i].path)
 			}

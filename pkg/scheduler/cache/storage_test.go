@@ -63,7 +63,7 @@ func taintRule(effect resourcev1alpha3.DeviceTaintEffect) *resourcev1alpha3.Devi
 func TestDevicesOfADeletedClaimAreFree(t *testing.T) {
 	for claim, want := range map[*resourcev1.ResourceClaim][]Urgency{allocated(0): {WakeNow}, schedtest.DeviceClaim("c"): nil} {
 		withHarness(t, func(t *testing.T, w *harness) {
-			w.changes.storage.storageDeleted(claim)
+			w.cache.changes.storage.storageDeleted(claim)
 			if diff := cmp.Diff(want, w.woken()); diff != "" {
 				t.Errorf("wake-ups (-want +got):\n%s", diff)
 			}
@@ -138,11 +138,11 @@ func TestStorageChangesThatWakeTheLoop(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				switch {
 				case tt.before == nil:
-					w.changes.storage.storageAdded(tt.after)
+					w.cache.changes.storage.storageAdded(tt.after)
 				case tt.after == nil:
-					w.changes.storage.storageDeleted(tt.before)
+					w.cache.changes.storage.storageDeleted(tt.before)
 				default:
-					w.changes.storage.storageUpdated(tt.before, tt.after)
+					w.cache.changes.storage.storageUpdated(tt.before, tt.after)
 				}
 				if diff := cmp.Diff(tt.want, w.woken()); diff != "" {
 					t.Errorf("wake-ups (-want +got):\n%s", diff)
@@ -197,7 +197,7 @@ func TestClaimsOfDevicesWakeForTheirPods(t *testing.T) {
 					w.gangOf(0, 1)
 					tt.arrange(w)
 					w.woken()
-					w.changes.storage.storageUpdated(change.before, change.after)
+					w.cache.changes.storage.storageUpdated(change.before, change.after)
 					want := []Urgency(nil)
 					if tt.waits && change.helps {
 						want = []Urgency{WakeNow}
@@ -239,8 +239,8 @@ func TestStorageEndsTheWaitOfGangsWithClaims(t *testing.T) {
 				w.failGang()
 				w.failGang() // The wait is longer than a first one.
 				time.Sleep(tt.pause)
-				w.changes.storage.storageAdded(tt.added)
-				if _, blocked := w.Blocked(gang); blocked != tt.blocked {
+				w.cache.changes.storage.storageAdded(tt.added)
+				if _, blocked := w.cache.Blocked(gang); blocked != tt.blocked {
 					t.Errorf("the gang waits: %v, want %v", blocked, tt.blocked)
 				}
 			})

@@ -56,20 +56,20 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 			return errBroken
 		}
 		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		time.Sleep(time.Minute - 1)
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("PodGroup has the condition %q before the minute is over", got)
 		}
 		w.catchUp()
 		const says = "rollback of pre-bind plugin storage on node n failing since 2000-01-01T00:00:00Z: it is broken; " +
 			"retrying, the pod's resources stay reserved"
 		const wantGang = "True RollbackStuck: pod p0: " + says + " (and other pods)"
-		if diff := cmp.Diff(wantGang, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff(wantGang, conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
 		for _, pod := range []string{"p0", "p1"} {
-			if diff := cmp.Diff("False RollbackStuck: "+says, w.podScheduled(pod)); diff != "" {
+			if diff := cmp.Diff("False RollbackStuck: "+says, podScheduled(w.cluster, pod)); diff != "" {
 				t.Errorf("condition of pod %s (-want +got):\n%s", pod, diff)
 			}
 		}
@@ -77,12 +77,12 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 		w.cluster.Writes()
 		for range 5 { // Sessions leave the pod there, and nothing in its status changes.
 			time.Sleep(time.Minute)
-			if _, err := w.UpdateJobStatus(w.Snapshot().Jobs[gang], true, false, false); err != nil {
+			if _, err := w.cache.UpdateJobStatus(w.cache.Snapshot().Jobs[gang], true, false, false); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if diff := cmp.Diff(wantGang, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff(wantGang, conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup after sessions (-want +got):\n%s", diff)
 		}
 		for _, write := range w.cluster.Writes() {
@@ -93,10 +93,10 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 
 		repaired.Store(true)
 		w.catchUp()
-		if diff := cmp.Diff("True PreBindFailed: "+gangSays, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True PreBindFailed: "+gangSays, conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup at the end (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False SchedulerError: "+stepSays, w.podScheduled("p0")); diff != "" {
+		if diff := cmp.Diff("False SchedulerError: "+stepSays, podScheduled(w.cluster, "p0")); diff != "" {
 			t.Errorf("condition of the pod at the end (-want +got):\n%s", diff)
 		}
 	})
@@ -125,12 +125,12 @@ func TestARollbackThatFailsLateIsReportedWithItsError(t *testing.T) {
 			return fmt.Errorf("try %d: %w", tries.Add(1), errBroken)
 		}
 		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		time.Sleep(time.Minute)
 		w.catchUp()
 		const since = "rollback of pre-bind plugin storage on node n %s since 2000-01-01T00:00:00Z"
-		if want := fmt.Sprintf(since, "has not finished"); !strings.Contains(w.podScheduled("p0"), want) {
-			t.Errorf("condition of the pod is %q, want it to have %q", w.podScheduled("p0"), want)
+		if want := fmt.Sprintf(since, "has not finished"); !strings.Contains(podScheduled(w.cluster, "p0"), want) {
+			t.Errorf("condition of the pod is %q, want it to have %q", podScheduled(w.cluster, "p0"), want)
 		}
 		close(goOn)
 		w.catchUp()
@@ -139,10 +139,10 @@ func TestARollbackThatFailsLateIsReportedWithItsError(t *testing.T) {
 			t.Fatalf("the rollback was tried %d times, want further tries", tries.Load())
 		}
 		want := fmt.Sprintf(since, "failing") + ": try 1: it is broken; retrying, the pod's resources stay reserved"
-		if diff := cmp.Diff("True RollbackStuck: pod p0: "+want, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True RollbackStuck: pod p0: "+want, conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False RollbackStuck: "+want, w.podScheduled("p0")); diff != "" {
+		if diff := cmp.Diff("False RollbackStuck: "+want, podScheduled(w.cluster, "p0")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
 		}
 	})
@@ -165,24 +165,24 @@ func TestAWaitOnThePodEndsWithARepeatedFailure(t *testing.T) {
 			return nil
 		}}
 		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		w.catchUp()
-		failed := w.podScheduled("p1")
+		failed := podScheduled(w.cluster, "p1")
 		if !strings.Contains(failed, "it is broken") {
 			t.Fatalf("condition of the pod after the first failure is %q", failed)
 		}
 		second.Store(true)
 		time.Sleep(10 * time.Minute)
 		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		time.Sleep(time.Minute)
 		w.catchUp()
-		if got := w.podScheduled("p1"); !strings.Contains(got, "PreBindPending") {
+		if got := podScheduled(w.cluster, "p1"); !strings.Contains(got, "PreBindPending") {
 			t.Fatalf("condition of the pod during the long step is %q", got)
 		}
 		close(long)
 		w.catchUp()
-		if diff := cmp.Diff(failed, w.podScheduled("p1")); diff != "" {
+		if diff := cmp.Diff(failed, podScheduled(w.cluster, "p1")); diff != "" {
 			t.Errorf("condition of the pod after the second failure (-want +got):\n%s", diff)
 		}
 	})
@@ -195,25 +195,25 @@ func TestALongWaitInPreBindIsReported(t *testing.T) {
 		step := waiting("storage", goOn)
 		step.Timeout = 10 * time.Minute
 		w.mustPlace("n", []binding.Step{step}, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		time.Sleep(time.Minute)
 		w.catchUp()
 		const says = "pre-bind plugin storage has been running on node n since 2000-01-01T00:00:00Z"
-		if diff := cmp.Diff("True PreBindPending: pod p0: "+says+" (and other pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True PreBindPending: pod p0: "+says+" (and other pods)", conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False PreBindPending: "+says, w.podScheduled("p1")); diff != "" {
+		if diff := cmp.Diff("False PreBindPending: "+says, podScheduled(w.cluster, "p1")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
 		}
 		close(goOn)
 		w.catchUp()
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("PodGroup has the condition %q after the wait", got)
 		}
-		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, booked(w.cache, "p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
-		if left := w.reports.Remembered(); left > 0 {
+		if left := w.cache.reports.Remembered(); left > 0 {
 			t.Errorf("%d delays are remembered at the end", left)
 		}
 	})
@@ -234,15 +234,15 @@ func TestThePodGroupNamesOnlyPodsThatStillWait(t *testing.T) {
 				return nil
 			}}
 			w.mustPlace("n", []binding.Step{step}, "p0", "p1")
-			w.SealTransactions()
+			w.cache.SealTransactions()
 			time.Sleep(time.Minute)
 			w.catchUp()
-			if diff := cmp.Diff("True PreBindPending: pod p0:"+says+" (and other pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			if diff := cmp.Diff("True PreBindPending: pod p0:"+says+" (and other pods)", conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 				t.Errorf("condition of the PodGroup while both wait (-want +got):\n%s", diff)
 			}
 			close(returns[goesOn])
 			w.catchUp()
-			if diff := cmp.Diff("True PreBindPending: pod "+waits+":"+says, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			if diff := cmp.Diff("True PreBindPending: pod "+waits+":"+says, conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 				t.Errorf("condition of the PodGroup while %s waits alone (-want +got):\n%s", waits, diff)
 			}
 		})
@@ -261,30 +261,30 @@ func TestAHangingBindIsReported(t *testing.T) {
 			})
 		}
 		w.mustPlace("n", nil, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		time.Sleep(time.Minute - 1)
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("PodGroup has the condition %q before the minute is over", got)
 		}
 		w.catchUp()
 		const says = `binding to node n pending since 2000-01-01T00:00:00Z: pods "p" is forbidden: it is broken; ` +
 			"resources stay reserved until the outcome is known"
-		if diff := cmp.Diff("True BindPending: pod p0: "+says+" (and other pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True BindPending: pod p0: "+says+" (and other pods)", conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False BindPending: "+says, w.podScheduled("p1")); diff != "" {
+		if diff := cmp.Diff("False BindPending: "+says, podScheduled(w.cluster, "p1")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
 		}
-		if _, err := w.UpdateJobStatus(w.Snapshot().Jobs[gang], true, false, false); err != nil {
+		if _, err := w.cache.UpdateJobStatus(w.cache.Snapshot().Jobs[gang], true, false, false); err != nil {
 			t.Fatal(err)
 		}
 		w.cluster.Writes()
 		repaired.Store(true)
 		w.catchUp()
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != "" {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != "" {
 			t.Errorf("PodGroup has the condition %q after the wait", got)
 		}
-		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, booked(w.cache, "p0", "p1")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 		for _, write := range w.cluster.Writes() {
@@ -300,7 +300,7 @@ func TestAHangingBindIsReported(t *testing.T) {
 func TestDrainReportsUnfinishedMembers(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
-		w.refuseAtFirst(3)
+		refuseAtFirst(w.cluster, 3)
 		returns := make(chan struct{})
 		step := binding.Step{Plugin: "storage", Rollback: func(context.Context, *api.TaskInfo, string) error { return nil }}
 		step.PreBind = func(context.Context, *api.TaskInfo, string) error {
@@ -308,19 +308,19 @@ func TestDrainReportsUnfinishedMembers(t *testing.T) {
 			return nil
 		}
 		w.mustPlace("n", []binding.Step{step}, "p0")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		grace, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := w.Drain(grace)
+		err := w.cache.Drain(grace)
 		const says = "pre-bind plugin storage on node n timed out or was cancelled, and has not returned (running since 2000-01-01T00:00:00Z); the pod cannot be rescheduled until it returns; if it never returns, restart the scheduler"
 		if err == nil || !strings.Contains(err.Error(), "pod ns/p0: "+says) {
 			t.Errorf("Drain returned %v", err)
 		}
-		if diff := cmp.Diff("True PreBindTimedOut: pod p0: "+says, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		if diff := cmp.Diff("True PreBindTimedOut: pod p0: "+says, conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup when Drain has returned (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False PreBindTimedOut: "+says, w.podScheduled("p0")); diff != "" {
+		if diff := cmp.Diff("False PreBindTimedOut: "+says, podScheduled(w.cluster, "p0")); diff != "" {
 			t.Errorf("condition of the pod when Drain has returned (-want +got):\n%s", diff)
 		}
 		told := strings.Join(w.cluster.Events.Take(), "\n")

@@ -69,9 +69,9 @@ func withThings(i int, n, claims string) *schedtest.PodBuilder {
 }
 
 // idleThings returns the idle things on the node in the next session, and on a copy of that node.
-func (w *harness) idleThings() (idle, ofCopy int64) {
-	whole := w.Snapshot()
-	given, _, _ := w.SessionSnapshot()
+func idleThings(w *harness) (idle, ofCopy int64) {
+	whole := w.cache.Snapshot()
+	given, _, _ := w.cache.SessionSnapshot()
 	if whole.Nodes["n"].Idle.ScalarResources[things] != given.Nodes["n"].Idle.ScalarResources[things] {
 		w.t.Error("snapshots differ")
 	}
@@ -88,7 +88,7 @@ func TestSumsOfACounter(t *testing.T) {
 		"at first":       {func(*harness, *thingCounter) {}, 5},
 		"a node changes": {func(w *harness, _ *thingCounter) { w.add(thingNode("7").Label("new", "").Obj()) }, 5},
 		"a node changes, seen as it is": {func(w *harness, _ *thingCounter) {
-			w.books.Nodes.Show(thingNode("7").Label("new", "").Obj())
+			w.cache.books.Nodes.Show(thingNode("7").Label("new", "").Obj())
 		}, 5},
 		"a pod comes": {func(w *harness, _ *thingCounter) { w.add(withThings(1, "2", "0").Node("n").Phase(v1.PodRunning).Obj()) }, 3},
 		"a pod goes":  {func(w *harness, _ *thingCounter) { w.remove(withThings(0, "3", "100").Obj()) }, 8},
@@ -103,7 +103,7 @@ func TestSumsOfACounter(t *testing.T) {
 		}, 5},
 		"what was broken is whole, unseen": {func(w *harness, c *thingCounter) {
 			c.all["n"], c.broken["n"], c.changed["n"] = 6, 2, true
-			w.idleThings()
+			idleThings(w)
 			c.all["n"], c.broken["n"] = 8, 0
 		}, 5},
 	}
@@ -111,13 +111,13 @@ func TestSumsOfACounter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				c := &thingCounter{all: map[string]int64{"n": 8}, broken: map[string]int64{}, changed: map[string]bool{}}
-				w.handle.CountResources(c)
+				w.cache.handle.CountResources(c)
 				w.add(thingNode("100").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "100").Node("n").Phase(v1.PodRunning).Obj())
-				if idle, _ := w.idleThings(); idle != 5 {
+				if idle, _ := idleThings(w); idle != 5 {
 					t.Errorf("idle is %d at first, want 5", idle)
 				}
 				tt.then(w, c)
-				if idle, ofCopy := w.idleThings(); idle != tt.want || ofCopy != tt.want {
+				if idle, ofCopy := idleThings(w); idle != tt.want || ofCopy != tt.want {
 					t.Errorf("idle is %d and %d of a copy, want %d", idle, ofCopy, tt.want)
 				}
 			})
@@ -129,17 +129,17 @@ func TestSumsOfACounter(t *testing.T) {
 // the session opened, the watch has shown the node again, which itself reports an amount of zero.
 func TestASumIsRightWhereAMemberIsReserved(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.handle.CountResources(&thingCounter{all: map[string]int64{"n": 8}})
+		w.cache.handle.CountResources(&thingCounter{all: map[string]int64{"n": 8}})
 		w.add(thingNode("0").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "0").Obj())
 		decided := w.decided("p0", "n")
-		w.books.Nodes.Show(thingNode("0").Label("new", "").Obj())
-		if err := w.AddToTransaction(decided, nil, nil, nil); err != nil {
+		w.cache.books.Nodes.Show(thingNode("0").Label("new", "").Obj())
+		if err := w.cache.AddToTransaction(decided, nil, nil, nil); err != nil {
 			t.Error(err)
 		}
-		if got := w.books.Nodes.Get("n").Idle.ScalarResources[things]; got != 5000 {
+		if got := w.cache.books.Nodes.Get("n").Idle.ScalarResources[things]; got != 5000 {
 			t.Errorf("idle is %v, want 5000", got)
 		}
-		if got := w.task("p0").Status; got != api.Binding {
+		if got := taskNamed(w.cache, "p0").Status; got != api.Binding {
 			t.Errorf("the pod is %s, want Binding", got)
 		}
 	})

@@ -30,7 +30,7 @@ func TestRegressionStartupRace(t *testing.T) {
 		objects = append(objects, schedtest.MakePodGroup().Name(name).MinMember(1).Obj(), schedtest.MakePod().Name(name).Group(name).Obj())
 	}
 	w := startLive(t, schedtest.NewCluster(objects...), quiet{})
-	first := w.Snapshot()
+	first := w.cache.Snapshot()
 	if got := len(first.Nodes); got != nodes {
 		t.Errorf("the first session sees %d of %d nodes", got, nodes)
 	}

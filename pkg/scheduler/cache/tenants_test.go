@@ -63,9 +63,9 @@ func TestNoTenantMakesLongMessages(t *testing.T) {
 				text := r.text(500_000)
 				for range cycles {
 					w.mustPlace("n", []binding.Step{step}, names...)
-					w.SealTransactions()
+					w.cache.SealTransactions()
 					synctest.Wait()
-					w.RetryAll()
+					w.cache.RetryAll()
 					w.verdict(func(job *api.JobInfo) {
 						job.JobFitErrors = text
 						setCondition(&job.PodGroup.Status, unschedulable("NotEnoughResources", text))
@@ -76,15 +76,15 @@ func TestNoTenantMakesLongMessages(t *testing.T) {
 					w.sync(names...)
 					for _, e := range w.cluster.Events.Take() {
 						head, message, _ := strings.Cut(e, ": ")
-						w.short("event "+head, message)
+						expectShort(w.t, "event "+head, message)
 						events[head]++
 					}
 					for _, c := range w.cluster.PodGroup("g").Status.Conditions {
-						w.short("condition of the PodGroup", c.Message)
+						expectShort(w.t, "condition of the PodGroup", c.Message)
 					}
 					for _, name := range names {
 						for _, c := range w.cluster.Pod(name).Status.Conditions {
-							w.short("condition of a pod", c.Message)
+							expectShort(w.t, "condition of a pod", c.Message)
 						}
 					}
 				}
@@ -98,11 +98,11 @@ func TestNoTenantMakesLongMessages(t *testing.T) {
 	}
 }
 
-// short fails the test if the message is too long or cannot be stored.
-func (w *harness) short(what, message string) {
-	w.t.Helper()
+// expectShort fails the test if the message is too long or cannot be stored.
+func expectShort(t *testing.T, what, message string) {
+	t.Helper()
 	if len(message) > brief.Most || !utf8.ValidString(message) {
-		w.t.Errorf("%s has %d bytes, valid is %v: %.100q", what, len(message), utf8.ValidString(message), message)
+		t.Errorf("%s has %d bytes, valid is %v: %.100q", what, len(message), utf8.ValidString(message), message)
 	}
 }
 
@@ -129,19 +129,19 @@ func TestGangsTextIsHeldOnce(t *testing.T) {
 			}
 			return nil
 		}}}, "p0", "p1", "p2")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		const head = "False SchedulerError: "
-		others := strings.TrimPrefix(w.podScheduled("p1"), head)
+		others := strings.TrimPrefix(podScheduled(w.cluster, "p1"), head)
 		for _, name := range []string{"p1", "p2"} {
-			if got := w.podScheduled(name); got != head+others {
+			if got := podScheduled(w.cluster, name); got != head+others {
 				t.Errorf("the message of pod %s is %q", name, got)
 			}
 		}
 		if !strings.HasSuffix(others, "rolled back all 3 pods") || len(others) > brief.Most {
 			t.Errorf("text of %d bytes does not end with the gang's result: %q", len(others), others)
 		}
-		if got := w.podScheduled("p0"); !strings.HasPrefix(got, "False SchedulerError: pre-bind plugin storage failed") {
+		if got := podScheduled(w.cluster, "p0"); !strings.HasPrefix(got, "False SchedulerError: pre-bind plugin storage failed") {
 			t.Errorf("the message of pod p0 has %d bytes: %q", len(got), got)
 		}
 	})

@@ -24,22 +24,22 @@ func TestAddToTransactionReservesUntilBound(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(2, 2)
 		w.mustPlace("n", nil, "p0", "p1")
-		if diff := cmp.Diff([]string{"Binding on n", "Binding on n"}, w.booked("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Binding on n", "Binding on n"}, booked(w.cache, "p0", "p1")); diff != "" {
 			t.Errorf("books after placing (-want +got):\n%s", diff)
 		}
-		if got := w.idleCPU("n"); got != 6000 {
+		if got := idleCPU(w.cache, "n"); got != 6000 {
 			t.Errorf("%v milli-cpu are idle with two pods reserved, want 6000", got)
 		}
-		if got := w.nodesOf("p0", "p1"); got[0] != "" || got[1] != "" {
+		if got := nodesOf(w.cluster, "p0", "p1"); got[0] != "" || got[1] != "" {
 			t.Errorf("pods are bound to %v before the transaction was sealed", got)
 		}
-		w.SealTransactions()
-		w.SealTransactions()
+		w.cache.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"n", "n"}, w.nodesOf("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"n", "n"}, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 			t.Errorf("nodes after sealing (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, w.booked("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Bound on n", "Bound on n"}, booked(w.cache, "p0", "p1")); diff != "" {
 			t.Errorf("books after the bind (-want +got):\n%s", diff)
 		}
 		var binds int
@@ -91,21 +91,21 @@ func TestRegressionStuckBinding(t *testing.T) {
 				bindCtx := w.decided("p0", "n")
 				bindCtx.TaskInfo.NumaInfo.ResMap[0] = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 				tt.change(w, bindCtx)
-				books, idle := w.booked("p0"), w.idleCPU("n")
-				err := w.AddToTransaction(bindCtx, nil, nil, nil)
+				books, idle := booked(w.cache, "p0"), idleCPU(w.cache, "n")
+				err := w.cache.AddToTransaction(bindCtx, nil, nil, nil)
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Fatalf("error is %v, want an error with %q", err, tt.want)
 				}
 				if !strings.Contains(err.Error(), "pod ns/p0") {
 					t.Errorf("error %q does not name the pod", err)
 				}
-				if diff := cmp.Diff(books, w.booked("p0")); diff != "" {
+				if diff := cmp.Diff(books, booked(w.cache, "p0")); diff != "" {
 					t.Errorf("the books were changed (-want +got):\n%s", diff)
 				}
-				if got := w.idleCPU("n"); got != idle {
+				if got := idleCPU(w.cache, "n"); got != idle {
 					t.Errorf("%v milli-cpu are idle, want %v as before", got, idle)
 				}
-				if task := w.task("p0"); task != nil && task.Status == api.Pending && len(task.NumaInfo.ResMap) > 0 {
+				if task := taskNamed(w.cache, "p0"); task != nil && task.Status == api.Pending && len(task.NumaInfo.ResMap) > 0 {
 					t.Errorf("the task kept the decision %v", task.NumaInfo.ResMap)
 				}
 			})
@@ -122,15 +122,15 @@ func TestRegressionCommitDrop(t *testing.T) {
 		if err := w.place("p3", "elsewhere"); err == nil {
 			t.Fatal("a pod was placed on a node that is not there")
 		}
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"", "", "", ""}, w.nodesOf("p0", "p1", "p2", "p3")); diff != "" {
+		if diff := cmp.Diff([]string{"", "", "", ""}, nodesOf(w.cluster, "p0", "p1", "p2", "p3")); diff != "" {
 			t.Errorf("nodes of a gang short of its minimum (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"Pending", "Pending", "Pending", "Pending"}, w.booked("p0", "p1", "p2", "p3")); diff != "" {
+		if diff := cmp.Diff([]string{"Pending", "Pending", "Pending", "Pending"}, booked(w.cache, "p0", "p1", "p2", "p3")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
-		if got := w.idleCPU("n"); got != 8000 {
+		if got := idleCPU(w.cache, "n"); got != 8000 {
 			t.Errorf("%v milli-cpu are idle, want all 8000", got)
 		}
 	})
@@ -153,10 +153,10 @@ func TestTransactionsAreSealedWhenTheSessionGoesOn(t *testing.T) {
 				w.mustPlace("n", nil, tt.first...)
 				w.mustPlace("n", nil, "o")
 				synctest.Wait()
-				if diff := cmp.Diff(tt.want, w.nodesOf("p0", "p1", "p2")); diff != "" {
+				if diff := cmp.Diff(tt.want, nodesOf(w.cluster, "p0", "p1", "p2")); diff != "" {
 					t.Errorf("nodes after the session went on (-want +got):\n%s", diff)
 				}
-				if got := w.nodesOf("o"); got[0] != "" {
+				if got := nodesOf(w.cluster, "o"); got[0] != "" {
 					t.Error("the gang that the session is at was bound")
 				}
 			})
@@ -185,19 +185,19 @@ func TestWholeTransactionsAreSubmitted(t *testing.T) {
 				}
 				w.mustPlace("n", nil, "o0")
 				for _, pod := range []string{"p0", "p1"} {
-					if err := w.AddToTransaction(w.decided(pod, "n"), tt.gangGroup, nil, nil); err != nil {
+					if err := w.cache.AddToTransaction(w.decided(pod, "n"), tt.gangGroup, nil, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
-				w.ledger.SubmitWhole()
+				w.cache.ledger.SubmitWhole()
 				synctest.Wait()
-				if diff := cmp.Diff(tt.want, w.nodesOf("p0", "p1")); diff != "" {
+				if diff := cmp.Diff(tt.want, nodesOf(w.cluster, "p0", "p1")); diff != "" {
 					t.Errorf("nodes after the action (-want +got):\n%s", diff)
 				}
 				w.mustPlace("n", nil, "o1")
-				w.SealTransactions()
+				w.cache.SealTransactions()
 				synctest.Wait()
-				if diff := cmp.Diff([]string{"n", "n", "n", "n"}, w.nodesOf("p0", "p1", "o0", "o1")); diff != "" {
+				if diff := cmp.Diff([]string{"n", "n", "n", "n"}, nodesOf(w.cluster, "p0", "p1", "o0", "o1")); diff != "" {
 					t.Errorf("nodes after the session (-want +got):\n%s", diff)
 				}
 			})
@@ -215,9 +215,9 @@ func TestBackfillCompletesTheGang(t *testing.T) {
 		w.mustPlace("n", nil, "p0", "p1")
 		w.mustPlace("n", nil, "o")
 		w.mustPlace("n", nil, "effort")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"n", "n", "n", "n"}, w.nodesOf("p0", "p1", "effort", "o")); diff != "" {
+		if diff := cmp.Diff([]string{"n", "n", "n", "n"}, nodesOf(w.cluster, "p0", "p1", "effort", "o")); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
 	})
@@ -238,20 +238,20 @@ func TestRegressionLockStall(t *testing.T) {
 			}
 		}
 		begin := time.Now()
-		for _, job := range w.Snapshot().Jobs {
+		for _, job := range w.cache.Snapshot().Jobs {
 			for _, task := range job.Tasks {
 				task.NodeName = "n"
-				if err := w.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, nil, []binding.Step{waiting("slow", never)}); err != nil {
+				if err := w.cache.AddToTransaction(&vccache.BindContext{TaskInfo: task}, nil, nil, []binding.Step{waiting("slow", never)}); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		if waited := time.Since(begin); waited != 0 {
 			t.Errorf("handing over waited %v for binds", waited)
 		}
-		snapshot := w.Snapshot()
+		snapshot := w.cache.Snapshot()
 		var inBinding int
 		for _, job := range snapshot.Jobs {
 			inBinding += len(job.TaskStatusIndex[api.Binding])
@@ -265,13 +265,13 @@ func TestRegressionLockStall(t *testing.T) {
 func TestTransactionAfterDrainIsReleased(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
-		w.Abort()
+		w.cache.Abort()
 		w.mustPlace("n", nil, "p0")
-		w.SealTransactions()
-		if diff := cmp.Diff([]string{"Pending"}, w.booked("p0")); diff != "" {
+		w.cache.SealTransactions()
+		if diff := cmp.Diff([]string{"Pending"}, booked(w.cache, "p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
-		if got := w.idleCPU("n"); got != 8000 {
+		if got := idleCPU(w.cache, "n"); got != 8000 {
 			t.Errorf("%v milli-cpu are idle, want all 8000", got)
 		}
 	})
@@ -282,13 +282,13 @@ func TestTransactionAfterDrainIsReleased(t *testing.T) {
 func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
-		w.Abort()
+		w.cache.Abort()
 		w.mustPlace("n", []binding.Step{{
 			Plugin: "storage", RollbackIfNotRun: true, PreBind: failing("storage").PreBind,
 			Rollback: func(context.Context, *api.TaskInfo, string) error { return errBroken },
 		}}, "p0")
-		w.SealTransactions()
-		if diff := cmp.Diff([]string{"Binding on n"}, w.booked("p0")); diff != "" {
+		w.cache.SealTransactions()
+		if diff := cmp.Diff([]string{"Binding on n"}, booked(w.cache, "p0")); diff != "" {
 			t.Errorf("books (-want +got):\n%s", diff)
 		}
 	})
@@ -301,7 +301,7 @@ func TestTheMinimumInForceTravelsInTheBinding(t *testing.T) {
 		w.gangOf(2, 2)
 		w.add(schedtest.MakeQueue().Name("q").Obj(), schedtest.MakePodGroup().Name("g").Queue("q").MinMember(2).Obj())
 		w.mustPlace("n", nil, "p0", "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		if got := w.cluster.Pod("p0").Annotations[binding.MinimumAnnotation]; got != "2" {
 			t.Errorf("annotation %s of a pod that is bound is %q, want 2", binding.MinimumAnnotation, got)
@@ -316,10 +316,10 @@ func TestSessionDecisionsTravelInTheBinding(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)
 		bindCtx := w.decided("p0", "n")
-		if err := w.AddToTransaction(bindCtx, nil, map[string]string{"device": "3"}, nil); err != nil {
+		if err := w.cache.AddToTransaction(bindCtx, nil, map[string]string{"device": "3"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
 		if got := w.cluster.Pod("p0").Annotations["device"]; got != "3" {
 			t.Errorf("annotation of the bound pod is %q, want %q", got, "3")
@@ -345,13 +345,13 @@ func TestTransactionsAreSealedInTheOrderOfPlacement(t *testing.T) {
 				got = append(got, name)
 				return nil
 			}
-			if err := w.AddToTransaction(decided, nil, nil, nil); err != nil {
+			if err := w.cache.AddToTransaction(decided, nil, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, name)
 		}
-		w.Abort()
-		w.SealTransactions()
+		w.cache.Abort()
+		w.cache.SealTransactions()
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("order of the hand-over (-want +got):\n%s", diff)
 		}
@@ -368,12 +368,12 @@ func TestAGangIsLeftOutWhileItsTransactionFails(t *testing.T) {
 		step.Rollback = blocking(undo)
 		w.mustPlace("n", []binding.Step{step}, "p0")
 		w.mustPlace("n", nil, "p1")
-		w.SealTransactions()
+		w.cache.SealTransactions()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"Binding on n", "Pending"}, w.booked("p0", "p1")); diff != "" {
+		if diff := cmp.Diff([]string{"Binding on n", "Pending"}, booked(w.cache, "p0", "p1")); diff != "" {
 			t.Errorf("books while a member is rolled back (-want +got):\n%s", diff)
 		}
-		if _, blocked := w.Blocked(gang); !blocked {
+		if _, blocked := w.cache.Blocked(gang); !blocked {
 			t.Error("the gang is not left out while its transaction fails")
 		}
 		close(undo)

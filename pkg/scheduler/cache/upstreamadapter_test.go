@@ -37,11 +37,11 @@ func TestAForwardedGangNamesItsCluster(t *testing.T) {
 				if tt.noPods {
 					w.remove(pod(0).Obj())
 				}
-				job := w.Snapshot().Jobs[gang]
+				job := w.cache.Snapshot().Jobs[gang]
 				if tt.happens != nil {
 					tt.happens(w)
 				}
-				err := w.BindPodGroup(job, "silo")
+				err := w.cache.BindPodGroup(job, "silo")
 				refused := ""
 				if err != nil {
 					refused = err.Error()
@@ -71,19 +71,19 @@ func note(clusters map[string]string, name string, annotations map[string]string
 // TestIsJobTerminated checks that a job is terminated when neither its PodGroup nor any of its pods exists.
 func TestIsJobTerminated(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		if !w.IsJobTerminated(gang) {
+		if !w.cache.IsJobTerminated(gang) {
 			t.Error("a job of which nothing was ever there is not terminated")
 		}
 		w.gangOf(1, 1)
-		if w.IsJobTerminated(gang) {
+		if w.cache.IsJobTerminated(gang) {
 			t.Error("a job with a PodGroup and a pod is terminated")
 		}
 		w.remove(schedtest.MakePodGroup().Name("g").Obj())
-		if w.IsJobTerminated(gang) {
+		if w.cache.IsJobTerminated(gang) {
 			t.Error("a job with a pod is terminated")
 		}
 		w.remove(pod(0).Obj())
-		if !w.IsJobTerminated(gang) {
+		if !w.cache.IsJobTerminated(gang) {
 			t.Error("a job without PodGroup and pods is not terminated")
 		}
 	})

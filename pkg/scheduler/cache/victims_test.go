@@ -30,12 +30,12 @@ func preempting(w *harness, plugin, cpu string, change ...func(*conf.PluginOptio
 	for i := range 4 {
 		w.add(nodeOf8(i).Label(v1.LabelHostname, fmt.Sprintf("n%02d", i)).Obj())
 	}
-	w.books.Lock()
+	w.cache.books.Lock()
 	for priority := range int32(2) {
 		class := schedtest.PriorityClass(fmt.Sprint("p", priority), priority)
-		w.books.Tables.Priorities[class.Name] = class
+		w.cache.books.Tables.Priorities[class.Name] = class
 	}
-	w.books.Unlock()
+	w.cache.books.Unlock()
 	s := newSessions(w, explainConf(plugin), evictionbackoff.Spec())
 	s.preempts([]string{"priority", "gang", "predicates", plugin}, change...)
 	return s
@@ -57,7 +57,7 @@ func (s *sessions) preempts(plugins []string, change ...func(*conf.PluginOption)
 		}
 		in.Tiers = append(in.Tiers, conf.Tier{Plugins: []conf.PluginOption{option}})
 	}
-	profile, err := s.registry.Build(in, s.handle)
+	profile, err := s.registry.Build(in, s.cache.handle)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 						}
 						run := 0
 						for _, name := range pods {
-							if w.nodeOf(name) != "" {
+							if nodeOfPod(w.cluster, name) != "" {
 								run++
 							}
 						}
@@ -198,19 +198,19 @@ func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 				s.settle(time.Minute, pods...)
 				w.submits("third", "q", "64", 0, "n02")
 				s.settle(time.Minute, pods...)
-				if w.nodeOf("third-0") == "" && plugin != "podlimit" { // For other queues, the plugin counts the victims and their gang.
+				if nodeOfPod(w.cluster, "third-0") == "" && plugin != "podlimit" { // For other queues, the plugin counts the victims and their gang.
 					t.Error("a pod waits that has room in the queue beside the gang or its victims")
 				}
 				w.remove(w.cluster.Pod("victim0-0"))
 				w.submits("other", schedtest.Queue, "64", 0, "n00")
 				s.settle(time.Minute, pods...)
-				if node := w.nodeOf("other-0"); node != "" {
+				if node := nodeOfPod(w.cluster, "other-0"); node != "" {
 					t.Errorf("another queue's pod has node %s, which a victim of the gang has freed", node)
 				}
 				w.remove(w.cluster.Pod("victim1-0"))
 				s.settle(time.Minute, pods...)
-				if w.nodeOf("gang-0") == "" || w.nodeOf("gang-1") == "" {
-					t.Errorf("the gang runs on %q and %q, want both nodes of its victims", w.nodeOf("gang-0"), w.nodeOf("gang-1"))
+				if nodeOfPod(w.cluster, "gang-0") == "" || nodeOfPod(w.cluster, "gang-1") == "" {
+					t.Errorf("the gang runs on %q and %q, want both nodes of its victims", nodeOfPod(w.cluster, "gang-0"), nodeOfPod(w.cluster, "gang-1"))
 				}
 			})
 		})
@@ -264,13 +264,13 @@ func TestAGroupHoldsWhatItsVictimsFree(t *testing.T) {
 				s.settle(time.Minute, pods...)
 				w.submits("other", schedtest.Queue, "64", 0, "n01")
 				s.settle(time.Minute, pods...)
-				if node := w.nodeOf("other-0"); node != "" {
+				if node := nodeOfPod(w.cluster, "other-0"); node != "" {
 					t.Errorf("another queue's pod has node %s, which the group holds", node)
 				}
 				w.remove(w.cluster.Pod("victim-0"))
 				s.settle(time.Minute, pods...)
-				if w.nodeOf("evicts-0") == "" || w.nodeOf("beside-0") == "" {
-					t.Errorf("the gangs run on %q and %q, want n00 and n01", w.nodeOf("evicts-0"), w.nodeOf("beside-0"))
+				if nodeOfPod(w.cluster, "evicts-0") == "" || nodeOfPod(w.cluster, "beside-0") == "" {
+					t.Errorf("the gangs run on %q and %q, want n00 and n01", nodeOfPod(w.cluster, "evicts-0"), nodeOfPod(w.cluster, "beside-0"))
 				}
 			})
 		})
@@ -317,7 +317,7 @@ func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
 				w.needs("gang", 9) // so that it does not hold the resources
 				w.submits("other", "beside", "64", 0, "n01")
 				s.settle(year, pods...)
-				if got := w.nodeOf("other-0") != ""; got != tt.want {
+				if got := nodeOfPod(w.cluster, "other-0") != ""; got != tt.want {
 					t.Errorf("the gang of the other queue runs: %t, want %t", got, tt.want)
 				}
 			})
@@ -356,7 +356,7 @@ func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
 		}
 		w.submits("beside", "q", "16", 0, "n01")
 		s.settle(9*time.Minute, append(pods, "beside-0")...)
-		if w.nodeOf("beside-0") == "" {
+		if nodeOfPod(w.cluster, "beside-0") == "" {
 			t.Error("a pod waits that has room in the queue beside the victims or their gangs")
 		}
 		w.remove(w.cluster.Pod(fmt.Sprintf("victim%d-0", first)))
@@ -364,12 +364,12 @@ func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
 		s.settle(9*time.Minute, append(pods, "other-0")...)
 		run := 0
 		for i := range 4 {
-			if w.nodeOf(fmt.Sprintf("gang%d-0", i)) != "" {
+			if nodeOfPod(w.cluster, fmt.Sprintf("gang%d-0", i)) != "" {
 				run++
 			}
 		}
-		if run != 1 || w.nodeOf("other-0") != "" {
-			t.Errorf("%d gangs take the place of a pod that ended, and another queue's gang has node %q, want 1 and none", run, w.nodeOf("other-0"))
+		if run != 1 || nodeOfPod(w.cluster, "other-0") != "" {
+			t.Errorf("%d gangs take the place of a pod that ended, and another queue's gang has node %q, want 1 and none", run, nodeOfPod(w.cluster, "other-0"))
 		}
 	})
 }
@@ -412,8 +412,8 @@ func TestOnlyNomineesTakeTheRoomOfVictims(t *testing.T) {
 		w.add(schedtest.MakePod().Name("gang-1").Group("gang").Priority(1).Req(schedtest.Resources{"cpu": "64"}).NodeSelector(v1.LabelHostname, "n02").Obj())
 		w.submits("other", "q", "64", 0, "n01")
 		s.settle(9*time.Minute, pods...)
-		if w.nodeOf("gang-1") == "" || w.nodeOf("other-0") != "" {
-			t.Errorf("the gang's other pod runs on %q and another gang's on %q, want that only the former runs", w.nodeOf("gang-1"), w.nodeOf("other-0"))
+		if nodeOfPod(w.cluster, "gang-1") == "" || nodeOfPod(w.cluster, "other-0") != "" {
+			t.Errorf("the gang's other pod runs on %q and another gang's on %q, want that only the former runs", nodeOfPod(w.cluster, "gang-1"), nodeOfPod(w.cluster, "other-0"))
 		}
 	})
 }
@@ -437,8 +437,8 @@ func TestAGangTakesTheRoomOfItsVictimsForMinutes(t *testing.T) {
 				time.Sleep(later)
 				w.submits("other", schedtest.Queue, "64", 0, "n00")
 				s.settle(year, pods...)
-				if got := w.nodeOf("other-0") == ""; got != want || w.nodeOf("gang-0") != "" {
-					t.Errorf("the gang holds the node: %t, and runs on %q, want %t and that it waits", got, w.nodeOf("gang-0"), want)
+				if got := nodeOfPod(w.cluster, "other-0") == ""; got != want || nodeOfPod(w.cluster, "gang-0") != "" {
+					t.Errorf("the gang holds the node: %t, and runs on %q, want %t and that it waits", got, nodeOfPod(w.cluster, "gang-0"), want)
 				}
 			})
 		})

@@ -89,7 +89,7 @@ func TestWritesThatHangInOneNamespaceDoNotDelayOthers(t *testing.T) {
 		}
 		put(pod(0).Obj())
 		synctest.Wait()
-		if got := w.podScheduled("p0"); got != "False Unschedulable: no room" {
+		if got := podScheduled(w.cluster, "p0"); got != "False Unschedulable: no room" {
 			t.Errorf("the pod of another namespace has the condition %q while writes of the first namespace hang", got)
 		}
 		close(kube.open)

@@ -168,9 +168,9 @@ func unschedulable(reason, message string) func(*scheduling.PodGroupStatus) {
 	}
 }
 
-// condition returns PodGroup g's condition of this type in the API server.
-func (w *testWriter) condition(kind v1beta1.PodGroupConditionType) string {
-	for _, c := range w.cluster.PodGroup("g").Status.Conditions {
+// conditionOf returns PodGroup g's condition of this type in the API server.
+func conditionOf(cluster *schedtest.Cluster, kind v1beta1.PodGroupConditionType) string {
+	for _, c := range cluster.PodGroup("g").Status.Conditions {
 		if c.Type == kind {
 			return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 		}
@@ -179,18 +179,18 @@ func (w *testWriter) condition(kind v1beta1.PodGroupConditionType) string {
 }
 
 // podScheduled returns the pod's condition in the API server.
-func (w *testWriter) podScheduled(name string) string {
-	_, c := podutil.GetPodCondition(&w.cluster.Pod(name).Status, v1.PodScheduled)
+func podScheduled(cluster *schedtest.Cluster, name string) string {
+	_, c := podutil.GetPodCondition(&cluster.Pod(name).Status, v1.PodScheduled)
 	if c == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }
 
-// away makes all calls fail for that long.
-func (w *testWriter) away(during time.Duration) {
+// rejectAll makes all calls fail for that long.
+func rejectAll(cluster *schedtest.Cluster, during time.Duration) {
 	back := time.Now().Add(during)
-	for _, client := range []*clienttesting.Fake{&w.cluster.Kube.Fake, &w.cluster.Volcano.Fake} {
+	for _, client := range []*clienttesting.Fake{&cluster.Kube.Fake, &cluster.Volcano.Fake} {
 		client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return time.Now().Before(back), nil, syscall.ECONNREFUSED
 		})

@@ -34,7 +34,7 @@ func TestStatusesAreWrittenSoonAfterAnOutage(t *testing.T) {
 	for away := 5 * time.Second; away < 2*time.Minute; away = away * 5 / 4 {
 		inCluster(t, func(t *testing.T, w *testWriter) {
 			w.gangOf1()
-			w.away(away)
+			rejectAll(w.cluster, away)
 			w.desireAll()
 			time.Sleep(away)
 			w.RetryNow()

@@ -173,13 +173,13 @@ func TestStatusOfAnyTenantIsShort(t *testing.T) {
 		time.Sleep(2 * Settle)
 		synctest.Wait()
 		want := fmt.Sprintf("%s... (and %d bytes more)", long[:984], len(long)-984)
-		if got := w.condition(v1beta1.PodGroupUnschedulableType); got != " NotEnoughResources: "+want {
+		if got := conditionOf(w.cluster, v1beta1.PodGroupUnschedulableType); got != " NotEnoughResources: "+want {
 			t.Errorf("condition of the PodGroup has %d bytes and ends with %q", len(got), got[max(len(got)-60, 0):])
 		}
-		if got := w.condition("Theirs"); got != " : short" {
+		if got := conditionOf(w.cluster, "Theirs"); got != " : short" {
 			t.Errorf("another's condition became %q", got)
 		}
-		if got := w.podScheduled("p0"); got != "False Unschedulable: "+want {
+		if got := podScheduled(w.cluster, "p0"); got != "False Unschedulable: "+want {
 			t.Errorf("condition of the pod has %d bytes", len(got))
 		}
 	})

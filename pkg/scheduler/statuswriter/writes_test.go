@@ -331,7 +331,7 @@ func TestADecisionDuringAWriteIsWrittenNext(t *testing.T) {
 			w.deliver(w.cluster.Pod("p0"))
 			time.Sleep(LastRetry)
 		}
-		if diff := cmp.Diff("False Unschedulable: no room, and then less", w.podScheduled("p0")); diff != "" {
+		if diff := cmp.Diff("False Unschedulable: no room, and then less", podScheduled(w.cluster, "p0")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
 		}
 	})
@@ -351,7 +351,7 @@ func TestAFailedReportIsRetried(t *testing.T) {
 		}
 		time.Sleep(3 * Settle)
 		synctest.Wait()
-		if got := w.podScheduled("p0"); got != "False Unschedulable: no room" {
+		if got := podScheduled(w.cluster, "p0"); got != "False Unschedulable: no room" {
 			t.Errorf("condition is %q", got)
 		}
 	})

@@ -47,7 +47,7 @@ const (
 // differential plays the instances of one mix and counts the results.
 type differential struct {
 	*testing.T
-	*bench
+	bench *bench
 	mix
 	compare comparison
 
@@ -63,12 +63,12 @@ type differential struct {
 
 func (d *differential) play(seed uint64) (ok bool) {
 	theirs := d.mix.instance(seed)
-	upstream := d.run(theirs, d.upstream)
+	upstream := d.bench.run(theirs, d.bench.upstream)
 	broken := d.countFaults(theirs, upstream)
 	in := d.mix.instance(seed)
 	// Our action runs twice. The second run places gangs that fit only beside gangs placed after them, for example
 	// because of an affinity.
-	inTurn := d.runInTurn(in, d.ours, d.ours, d.upstream)
+	inTurn := d.bench.runInTurn(in, d.bench.ours, d.bench.ours, d.bench.upstream)
 	ours, done, after := inTurn[0], inTurn[1], inTurn[2]
 	if *randomSeed > 0 {
 		d.Logf("%s", describe(in, map[string]outcome{"upstream": upstream, "ours": ours, "upstream after ours": after}))
@@ -122,7 +122,7 @@ func (d *differential) play(seed uint64) (ok bool) {
 func (d *differential) worst(seed uint64, first int) int {
 	for range 4 {
 		in := d.mix.instance(seed)
-		first = min(first, ready(in, d.run(in, d.upstream)))
+		first = min(first, ready(in, d.bench.run(in, d.bench.upstream)))
 	}
 	return first
 }

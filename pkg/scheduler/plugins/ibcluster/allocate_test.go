@@ -27,13 +27,13 @@ func (f *fixture) allocate(t *testing.T, opts ...allocate.Option) {
 	if !ok {
 		t.Fatal("action allocate does not exist after its registration")
 	}
-	f.Run(action)
+	f.session.Run(action)
 }
 
 // bindings lists the nodes of the gang's bound pods by index: "0:a1 1:a2".
 func (f *fixture) bindings(group string) string {
 	var parts []string
-	for pod, node := range f.Binds() {
+	for pod, node := range f.session.Binds() {
 		if index, ok := strings.CutPrefix(pod, "ns/"+group+"-"); ok {
 			parts = append(parts, index+":"+node)
 		}
@@ -185,7 +185,7 @@ func TestNeighboursShareALeaf(t *testing.T) {
 	f.allocate(t)
 	var leaves []string
 	for _, rank := range []string{"1", "2", "3", "4", "7", "8", "9", "10"} {
-		leaves = append(leaves, leafOf[f.Binds()["ns/g-"+rank]])
+		leaves = append(leaves, leafOf[f.session.Binds()["ns/g-"+rank]])
 	}
 	if hops := len(slices.Compact(slices.Clone(leaves))); hops != 3 || slices.Contains(leaves, "") {
 		t.Errorf("the leaves in the order of ranks are %v, want consecutive ranks on each of three leaves", leaves)

@@ -26,9 +26,9 @@ func TestMalformedGangIsLeftOut(t *testing.T) {
 		},
 		Pods: append(members("g/0", "sound/0"), member("best-effort/0", "").Req(nil).Obj()),
 	})
-	f.Run(vcallocate.New(), vcbackfill.New(), vcpreempt.New(), vcreclaim.New())
+	f.session.Run(vcallocate.New(), vcbackfill.New(), vcpreempt.New(), vcreclaim.New())
 	var bound []string
-	for pod := range f.Binds() {
+	for pod := range f.session.Binds() {
 		bound = append(bound, pod)
 	}
 	if diff := cmp.Diff([]string{"ns/sound-0"}, bound); diff != "" {

@@ -31,7 +31,7 @@ func TestGangsWithoutMinimumAreAdmitted(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("2500m", "g/0", "g/1", "g/2")})
 	f.conf = strings.Replace(f.conf, "  - name: gang\n", "  - name: gang\n    enableJobReady: false\n", 1)
 	f.reopen(t, nil)
-	f.Run(enqueue.New())
+	f.session.Run(enqueue.New())
 	if got := f.job("g").PodGroup.Status.Phase; got != scheduling.PodGroupInqueue {
 		t.Errorf("the gang is %s, want Inqueue", got)
 	}
@@ -78,7 +78,7 @@ func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
 				f := open(t, w)
 				f.conf = text
 				f.reopen(t, nil)
-				f.Run(enqueue.New())
+				f.session.Run(enqueue.New())
 				got := map[string]scheduling.PodGroupPhase{}
 				for _, name := range []string{"g0", "g1", "g2"} {
 					got[name] = f.job(name).PodGroup.Status.Phase
@@ -101,7 +101,7 @@ func TestAVoteSetsTheCurrentJob(t *testing.T) {
 	}
 	f := open(t, w)
 	for _, name := range []string{"g0", "g1"} {
-		f.JobEnqueueable(f.job(name))
+		f.session.JobEnqueueable(f.job(name))
 		if got := f.registry.CurrentJob(); got != f.job(name).UID {
 			t.Errorf("while the plugin votes on gang %s the current job is %q", f.job(name).UID, got)
 		}
@@ -166,7 +166,7 @@ func TestTriggerResourcesOfAJobWithoutPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := gang("g", 12).MinResources(tt.asks).Phase(v1beta1.PodGroupPending).Obj()
 			f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}}, "triggerResources: [rdma/hca]")
-			f.Run(enqueue.New())
+			f.session.Run(enqueue.New())
 			if got := f.job("g").PodGroup.Status.Phase; got != tt.want {
 				t.Errorf("the gang is %s, want %s", got, tt.want)
 			}

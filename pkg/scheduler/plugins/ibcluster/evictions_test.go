@@ -136,11 +136,11 @@ func TestGangIsNominatedToOneCluster(t *testing.T) {
 						member("other/0", "c2").Req(schedtest.Resources{"cpu": "4"}).Obj(), big("f/6", "x", "4")),
 				})
 				f.admitted("g/0") // a result for allocate must not be used for actions that evict
-				f.Run(tt.action)
-				if diff := cmp.Diff(map[string]string{"ns/g-0": "b", "ns/g-1": "b"}, clustersOf(f.Pipelined())); diff != "" {
+				f.session.Run(tt.action)
+				if diff := cmp.Diff(map[string]string{"ns/g-0": "b", "ns/g-1": "b"}, clustersOf(f.session.Pipelined())); diff != "" {
 					t.Fatalf("clusters of the nominations (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff([]string{"ns/f-3", "ns/f-4"}, sorted(f.Evicts())); diff != "" {
+				if diff := cmp.Diff([]string{"ns/f-3", "ns/f-4"}, sorted(f.session.Evicts())); diff != "" {
 					t.Fatalf("evicted (-want +got):\n%s", diff)
 				}
 			}
@@ -167,11 +167,11 @@ func TestEvictionsGoOnElsewhere(t *testing.T) {
 	f := open(t, spec("c1"))
 	var targets []string
 	for range 4 {
-		f.Run(vcpreempt.New())
+		f.session.Run(vcpreempt.New())
 		for _, group := range f.plugin.session.targets {
 			targets = append(targets, group.Path())
 		}
-		if len(f.Pipelined()) > 0 {
+		if len(f.session.Pipelined()) > 0 {
 			break
 		}
 		f.reopen(t, nil)
@@ -179,7 +179,7 @@ func TestEvictionsGoOnElsewhere(t *testing.T) {
 	if diff := cmp.Diff([]string{"ib-a", "ib-b", "ib-c"}, targets); diff != "" {
 		t.Errorf("clusters in which evictions were tried (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"ns/g-0": "c1"}, f.Pipelined()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"ns/g-0": "c1"}, f.session.Pipelined()); diff != "" {
 		t.Errorf("nominations (-want +got):\n%s", diff)
 	}
 	f.reopen(t, nil)
@@ -198,7 +198,7 @@ func TestTriedIsForgotten(t *testing.T) {
 	f := open(t, spec)
 	var targets []string
 	for range 4 {
-		f.Run(vcpreempt.New())
+		f.session.Run(vcpreempt.New())
 		for _, group := range f.plugin.session.targets {
 			targets = append(targets, group.Path())
 		}
@@ -231,12 +231,12 @@ func TestLauncherDoesNotDecideWhereEvictionsHappen(t *testing.T) {
 			member("peer/0", "a1").Req(schedtest.Resources{"cpu": "4"}).Obj(), big("f/0", "b1", "4"),
 		},
 	})
-	f.Run(vcbackfill.New())
+	f.session.Run(vcbackfill.New())
 	if got := f.task("g/launcher"); got.NodeName != "a1" {
 		t.Fatalf("backfill placed the launcher on %q, but the test needs it on a1", got.NodeName)
 	}
-	f.Run(vcpreempt.New())
-	if diff := cmp.Diff([]string{"ns/f-0"}, f.Evicts()); diff != "" {
+	f.session.Run(vcpreempt.New())
+	if diff := cmp.Diff([]string{"ns/f-0"}, f.session.Evicts()); diff != "" {
 		t.Errorf("evicted (-want +got):\n%s", diff)
 	}
 }

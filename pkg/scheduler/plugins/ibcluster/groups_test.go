@@ -271,7 +271,7 @@ func TestNodeGroupsFollowEvictions(t *testing.T) {
 	if diff := cmp.Diff(held, f.groups("g")); diff != "" {
 		t.Errorf("groups at first (-want +got):\n%s", diff)
 	}
-	if err := vcframework.NewStatement(f.Session.Session.Session).Evict(f.task("kin/0"), "for the test"); err != nil {
+	if err := vcframework.NewStatement(f.session.Session.Session).Evict(f.task("kin/0"), "for the test"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"required true", "ib-a", "ib-b"}, f.groups("g")); diff != "" {

@@ -101,7 +101,7 @@ tiers:
 // fixture is a cluster with the plugin and its events. All sessions use the same plugin instance, until reload.
 type fixture struct {
 	*sessiontest.Cluster
-	*sessiontest.Session
+	session  *sessiontest.Session
 	plugin   *plugin
 	registry *framework.Registry
 	conf     string
@@ -127,19 +127,19 @@ func open(t *testing.T, w sessiontest.ClusterSpec, arguments ...string) *fixture
 		return f.plugin, nil
 	}
 	f.registry.RegisterPlugin(spec)
-	f.Session = f.Cluster.Open(f.registry, f.conf)
-	t.Cleanup(func() { f.Session.Close() })
+	f.session = f.Cluster.Open(f.registry, f.conf)
+	t.Cleanup(func() { f.session.Close() })
 	return f
 }
 
 // reopen closes the session and opens the next one. If w is set, it replaces the cluster's objects.
 func (f *fixture) reopen(t *testing.T, w *sessiontest.ClusterSpec) {
 	t.Helper()
-	f.Session.Close()
+	f.session.Close()
 	if w != nil {
 		f.Load(*w)
 	}
-	f.Session = f.Cluster.Open(f.registry, f.conf)
+	f.session = f.Cluster.Open(f.registry, f.conf)
 }
 
 // reload is reopen with a new plugin instance, as after a change of the configuration.
@@ -150,7 +150,7 @@ func (f *fixture) reload(t *testing.T, w *sessiontest.ClusterSpec) {
 }
 
 func (f *fixture) job(group string) *api.JobInfo {
-	return f.Jobs[api.JobID(schedtest.Namespace+"/"+group)]
+	return f.session.Jobs[api.JobID(schedtest.Namespace+"/"+group)]
 }
 
 func (f *fixture) task(name string) *api.TaskInfo {
@@ -166,12 +166,12 @@ func (f *fixture) task(name string) *api.TaskInfo {
 // admitted lists the nodes that the filters accept for the task.
 func (f *fixture) admitted(name string) string {
 	task := f.task(name)
-	if err := f.PrePredicateFn(task); err != nil {
+	if err := f.session.PrePredicateFn(task); err != nil {
 		return err.Error()
 	}
 	var names []string
-	for _, node := range f.NodeList {
-		if f.PredicateFn(task, node) == nil {
+	for _, node := range f.session.NodeList {
+		if f.session.PredicateFn(task, node) == nil {
 			names = append(names, node.Name)
 		}
 	}
@@ -181,7 +181,7 @@ func (f *fixture) admitted(name string) string {
 
 // groups returns the gang's permitted and refused node groups, one per line.
 func (f *fixture) groups(group string) []string {
-	placement, err := f.Placements.Of(f.job(group))
+	placement, err := f.session.Placements.Of(f.job(group))
 	groups := placement.NodeGroups
 	switch {
 	case err != nil:
@@ -202,8 +202,8 @@ func (f *fixture) groups(group string) []string {
 // place allocates the task on the node in a statement, which is not committed.
 func (f *fixture) place(t *testing.T, name, node string) *vcframework.Statement {
 	t.Helper()
-	statement := vcframework.NewStatement(f.Session.Session.Session)
-	if err := statement.Allocate(f.task(name), f.Nodes[node]); err != nil {
+	statement := vcframework.NewStatement(f.session.Session.Session)
+	if err := statement.Allocate(f.task(name), f.session.Nodes[node]); err != nil {
 		t.Fatal(err)
 	}
 	return statement

@@ -182,7 +182,7 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 			if diff := cmp.Diff(tt.want, f.prepare(t, "g")); diff != "" {
 				t.Errorf("members (-want +got):\n%s", diff)
 			}
-			f.Session.Close()
+			f.session.Close()
 			if diff := cmp.Diff(tt.want, f.prepare(t, "g")); diff != "" {
 				t.Errorf("members after the session was closed (-want +got):\n%s", diff)
 			}
@@ -217,12 +217,12 @@ func TestWhichGangsAreAdmitted(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := open(t, sessiontest.ClusterSpec{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{tt.gang.Phase(v1beta1.PodGroupPending).Obj()}}, "levels: [ibcluster, spine, leaf]")
-			f.Run(enqueue.New())
+			f.session.Run(enqueue.New())
 			if admitted := f.job("g").PodGroup.Status.Phase == scheduling.PodGroupInqueue; admitted != tt.admitted {
 				t.Errorf("the gang is admitted: %t, want %t", admitted, tt.admitted)
 			}
-			f.Session.Close()
-			reason, _ := f.Session.PendingReason("ns/g")
+			f.session.Close()
+			reason, _ := f.session.PendingReason("ns/g")
 			// An admitted gang waits for a reason of another package, which is not compared.
 			if tt.message != "" && reason.Message != tt.message {
 				t.Errorf("the gang waits because of %q, want %q", reason.Message, tt.message)
@@ -288,7 +288,7 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 			// Its resources count, because it will end.
 			busy := schedtest.MakePod().Name("busy").Req(schedtest.Resources{"cpu": "3"}).Node("a1").Phase(v1.PodRunning).Obj()
 			f := open(t, sessiontest.ClusterSpec{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{g.Obj()}, Pods: append(tt.pods, busy)})
-			f.Run(enqueue.New())
+			f.session.Run(enqueue.New())
 			want := scheduling.PodGroupInqueue
 			if tt.message != "" {
 				want = scheduling.PodGroupPending
@@ -296,8 +296,8 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 			if got := f.job("g").PodGroup.Status.Phase; got != want {
 				t.Errorf("the gang is %s, want %s", got, want)
 			}
-			f.Session.Close()
-			reason, _ := f.Session.PendingReason("ns/g")
+			f.session.Close()
+			reason, _ := f.session.PendingReason("ns/g")
 			// An admitted gang waits for a reason of another package, which is not compared.
 			if tt.message != "" && reason.Message != tt.message {
 				t.Errorf("the gang waits because of %q, want %q", reason.Message, tt.message)
@@ -311,11 +311,11 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 func TestMessagesOfEvictions(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0", "g/1")})
 	for _, action := range []string{preemptAction, reclaimAction} {
-		f.Action = action
+		f.session.Action = action
 		got := map[string]string{}
 		for _, node := range []string{"b1", "x"} {
 			var fit *api.FitError
-			if err := f.PredicateFn(f.task("g/0"), f.Nodes[node]); errors.As(err, &fit) {
+			if err := f.session.PredicateFn(f.task("g/0"), f.session.Nodes[node]); errors.As(err, &fit) {
 				got["node "+node] = strings.Join(fit.Status.Reasons(), ", ")
 			}
 		}

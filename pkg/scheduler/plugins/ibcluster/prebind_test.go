@@ -21,7 +21,7 @@ import (
 // prepare runs the pre-bind steps of the gang's members. It returns the result of each member, by index.
 func (f *fixture) prepare(t *testing.T, group string) []string {
 	t.Helper()
-	handed := f.Handed()
+	handed := f.session.Handed()
 	var out []string
 	for _, pod := range slices.Sorted(maps.Keys(handed)) {
 		index, ok := strings.CutPrefix(pod, "ns/"+group+"-")
@@ -144,7 +144,7 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 func TestNoStepWhereNoGangIsBound(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=preferred").Obj()}, Pods: members("g/0")})
 	f.allocate(t)
-	for _, step := range f.Handed()["ns/g-0"].Steps {
+	for _, step := range f.session.Handed()["ns/g-0"].Steps {
 		if step.Plugin == Name {
 			t.Error("the member has a pre-bind step")
 		}
@@ -162,10 +162,10 @@ func TestAGangThatLosesANodeIsBoundWholeOrNotAtAll(t *testing.T) {
 			f := open(t, spec, "source: "+source)
 			f.allocate(t)
 			whole := sessiontest.Fate{Minimum: len(names)}
-			if result := f.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != len(names) {
+			if result := f.session.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != len(names) {
 				t.Errorf("%d members are bound without a change, want %d", len(result.Bound), len(names))
 			}
-			left := f.Handed()["ns/g-7"].Node
+			left := f.session.Handed()["ns/g-7"].Node
 			spec.Nodes = relabelled([]string{"a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x"}, map[string]string{left: left})
 			for _, hyperNode := range hyperNodes {
 				changed := hyperNode.DeepCopy()
@@ -175,7 +175,7 @@ func TestAGangThatLosesANodeIsBoundWholeOrNotAtAll(t *testing.T) {
 				spec.HyperNodes = append(slices.DeleteFunc(slices.Clone(spec.HyperNodes), func(h *topologyv1alpha1.HyperNode) bool { return h == hyperNode }), changed)
 			}
 			f.Load(spec)
-			if result := f.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != 0 {
+			if result := f.session.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != 0 {
 				t.Errorf("%d members are bound after node %s left the cluster, want none", len(result.Bound), left)
 			}
 		})

@@ -59,7 +59,7 @@ func TestPredicate(t *testing.T) {
 func TestPredicateOfOneCandidate(t *testing.T) {
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()}, Pods: members("g/0")})
 	const want = "node(s) outside of the node groups allowed for the gang"
-	if err := f.PredicateFn(f.task("g/0"), f.Nodes["a1"]); err == nil || !strings.Contains(err.Error(), want) {
+	if err := f.session.PredicateFn(f.task("g/0"), f.session.Nodes["a1"]); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the verdict is %v, want %q", err, want)
 	}
 }
@@ -68,7 +68,9 @@ func TestPredicateOfOneCandidate(t *testing.T) {
 // until the placement is reverted.
 func TestPredicateFollowsTheSession(t *testing.T) {
 	tests := map[string]func(f *fixture, statement *vcframework.Statement) error{
-		"allocated": func(f *fixture, s *vcframework.Statement) error { return s.Allocate(f.task("g/0"), f.Nodes["b2"]) },
+		"allocated": func(f *fixture, s *vcframework.Statement) error {
+			return s.Allocate(f.task("g/0"), f.session.Nodes["b2"])
+		},
 		"pipelined": func(f *fixture, s *vcframework.Statement) error { return s.Pipeline(f.task("g/0"), "b2", false) },
 	}
 	for name, place := range tests {
@@ -76,7 +78,7 @@ func TestPredicateFollowsTheSession(t *testing.T) {
 			f := open(t, sessiontest.ClusterSpec{
 				Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0", "g/1"),
 			})
-			statement := vcframework.NewStatement(f.Session.Session.Session)
+			statement := vcframework.NewStatement(f.session.Session.Session)
 			want := func(step, want string) {
 				t.Helper()
 				if diff := cmp.Diff(want, f.admitted("g/1")); diff != "" {
@@ -126,7 +128,7 @@ func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 				f.place(t, "g/1", "b1")
 			}
 			var fit *api.FitError
-			if err := f.PredicateFn(f.task("g/0"), f.Nodes[tt.node]); !errors.As(err, &fit) {
+			if err := f.session.PredicateFn(f.task("g/0"), f.session.Nodes[tt.node]); !errors.As(err, &fit) {
 				t.Fatalf("the node is accepted, or the error is no FitError: %v", err)
 			}
 			if diff := cmp.Diff(api.StatusSets{&tt.want}, fit.Status); diff != "" {
@@ -169,20 +171,20 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 		"backfill": {
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
 			pods:   append(members("g/0@b1"), member("g/1", "").Req(nil).Obj(), big("f/0", "b1", "2"), big("f/1", "b2", "4")),
-			action: vcbackfill.New(), where: func(f *fixture) map[string]string { return f.Binds() },
+			action: vcbackfill.New(), where: func(f *fixture) map[string]string { return f.session.Binds() },
 			want: map[string]string{"ns/g-1": "b"},
 		},
 		"a nomination": {
 			groups: []*v1beta1.PodGroup{vip.Obj()},
 			pods:   append(members("g/0@b1"), member("g/1", "").Nominated("a1").Obj()),
-			action: vcallocate.New(), where: func(f *fixture) map[string]string { return f.Binds() },
+			action: vcallocate.New(), where: func(f *fixture) map[string]string { return f.session.Binds() },
 			want: map[string]string{"ns/g-1": "b"},
 		},
 		"preempt": {
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
 			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "1"), big("f/3", "b2", "3")),
-			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
+			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.session.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2", "ns/f-3"},
 		},
 		// The nodes of ib-a have too many pods, which is a reason that evictions could resolve.
@@ -190,14 +192,14 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			nodes: crowded, groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
 			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "1"), big("f/3", "b2", "3")),
-			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
+			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.session.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2", "ns/f-3"},
 		},
 		"preempt for a pod that was nominated": {
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
 			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Nominated("a1").Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "4")),
-			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
+			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.session.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2"},
 		},
 		"reclaim": {
@@ -205,7 +207,7 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Queue("greedy").Obj()},
 			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "4")),
-			action: vcreclaim.New(), where: func(f *fixture) map[string]string { return f.Pipelined() },
+			action: vcreclaim.New(), where: func(f *fixture) map[string]string { return f.session.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2"},
 		},
 	}
@@ -217,11 +219,11 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			f := open(t, sessiontest.ClusterSpec{
 				Nodes: tt.nodes, Queues: tt.queues, PriorityClasses: classes(), PodGroups: tt.groups, Pods: tt.pods,
 			})
-			f.Run(tt.action)
+			f.session.Run(tt.action)
 			if diff := cmp.Diff(tt.want, clustersOf(tt.where(f))); diff != "" {
 				t.Errorf("clusters of the placed pods (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.evicts, sorted(f.Evicts())); diff != "" {
+			if diff := cmp.Diff(tt.evicts, sorted(f.session.Evicts())); diff != "" {
 				t.Errorf("evicted (-want +got):\n%s", diff)
 			}
 		})
@@ -252,7 +254,7 @@ func TestJobKey(t *testing.T) {
 		},
 		Pods: members("free/0", "preferred/0", "required/0", "required/1", "required/2", "listing/0", "other/0"),
 	})
-	key := func(name string) string { return f.Signers.JobKey(Name, f.job(name)) }
+	key := func(name string) string { return f.session.Signers.JobKey(Name, f.job(name)) }
 	for _, name := range []string{"free", "preferred"} {
 		if got := key(name); got != "" {
 			t.Errorf("the key of gang %s is %q, want none", name, got)

@@ -48,11 +48,11 @@ func TestScore(t *testing.T) {
 				tt.wish = "mode=preferred"
 			}
 			f := open(t, sessiontest.ClusterSpec{Nodes: deep, PodGroups: []*v1beta1.PodGroup{gang("g", 1, tt.wish).Obj()}, Pods: tt.pods}, tt.arguments...)
-			if !f.Placements.ScoredBeforeTrial() {
+			if !f.session.Placements.ScoredBeforeTrial() {
 				t.Error("the plugin declares that its score depends on the placement")
 			}
 			group := f.plugin.session.forest.Find(tt.group)
-			got, err := f.Placements.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: group, Fill: tt.fill})
+			got, err := f.session.Placements.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: group, Fill: tt.fill})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestScoreCountsWhatTheSessionPlaced(t *testing.T) {
 		Pods: members("g/0", "g/1", "g/2", "g/3"),
 	})
 	score := func() float64 {
-		got, err := f.Placements.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: f.plugin.session.forest.Find("ib-a/s1/l1"), Fill: 0.5})
+		got, err := f.session.Placements.NodeGroupScore(f.job("g"), &framework.NodeGroupTrial{Group: f.plugin.session.forest.Find("ib-a/s1/l1"), Fill: 0.5})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -143,7 +143,7 @@ func TestGangsWithUnlikePodsShareNoVerdict(t *testing.T) {
 			sayingMember("free/0"), sayingMember("equal/0"), sayingMember("a/0", "clusters=ib-a"), sayingMember("b/0", "clusters=ib-b"),
 		},
 	})
-	key := func(name string) string { return f.Signers.JobKey(Name, f.job(name)) }
+	key := func(name string) string { return f.session.Signers.JobKey(Name, f.job(name)) }
 	if key("free") != key("equal") {
 		t.Error("gangs without annotations do not share cached results")
 	}

@@ -49,8 +49,8 @@ func TestVoteOnManyTaskClasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := gang("g", tt.minMember, "mode=required").MinResources(schedtest.Resources{"cpu": "1"}).Phase(v1beta1.PodGroupPending).Obj()
 			f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: tt.pods})
-			f.Run(enqueue.New())
-			reason, _ := f.Session.Session.PendingReason("ns/g")
+			f.session.Run(enqueue.New())
+			reason, _ := f.session.Session.PendingReason("ns/g")
 			if tt.message == "" && strings.Contains(reason.Message, "even when idle") || tt.message != "" && reason.Message != tt.message {
 				t.Errorf("the message is %q, want %q", reason.Message, tt.message)
 			}
@@ -94,7 +94,7 @@ func TestTheVoteFollowsTheNodes(t *testing.T) {
 	for _, step := range steps {
 		before := f.plugin.memory.empty
 		f.reopen(t, step.spec)
-		f.Run(enqueue.New())
+		f.session.Run(enqueue.New())
 		if got := f.job("g").PodGroup.Status.Phase; got != step.want {
 			t.Errorf("%s: the gang is %s, want %s", step.name, got, step.want)
 		}
@@ -113,7 +113,7 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 		w.Pods = append(w.Pods, sized("5", name+"/0", name+"/1")...)
 	}
 	f := open(t, w)
-	f.Run(enqueue.New())
+	f.session.Run(enqueue.New())
 	e := f.plugin.memory.empty
 	if len(e.votes) != 2 || len(e.equivalent) != 2 { // on minResources and on members; groups of two nodes and of one
 		t.Errorf("%d votes and %d groups are recorded, want 2 and 2", len(e.votes), len(e.equivalent))
@@ -122,13 +122,13 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 		e.votes[key] = "what was found"
 	}
 	f.reopen(t, nil)
-	f.Run(enqueue.New())
-	if reason, _ := f.Session.Session.PendingReason("ns/h"); !strings.HasSuffix(reason.Message, "what was found") {
+	f.session.Run(enqueue.New())
+	if reason, _ := f.session.Session.PendingReason("ns/h"); !strings.HasSuffix(reason.Message, "what was found") {
 		t.Errorf("the vote was computed again: %q", reason.Message)
 	}
 	// The vote on minResources now rejects the gangs, so the vote on members is not called.
 	f.reopen(t, nil)
-	f.Run(enqueue.New())
+	f.session.Run(enqueue.New())
 	if f.plugin.memory.empty != e || len(e.votes) != 1 || len(e.lastVotes) != 1 {
 		t.Errorf("%d votes of this session and %d of the last are kept, want 1 and 1", len(e.votes), len(e.lastVotes))
 	}
@@ -139,13 +139,13 @@ func TestTaskClassesAreForgotten(t *testing.T) {
 	w := sessiontest.ClusterSpec{Nodes: two(), Pods: sized("5", "g/0"),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending).Obj()}}
 	f := open(t, w)
-	f.Run(enqueue.New())
+	f.session.Run(enqueue.New())
 	e := f.plugin.memory.empty
 	for i := range maxKnownClasses + 1 {
 		e.class([]float64{float64(i), 0, 0, 0})
 	}
 	f.reopen(t, nil)
-	f.Run(enqueue.New())
+	f.session.Run(enqueue.New())
 	if f.plugin.memory.empty != e || len(e.classes) > 1 {
 		t.Errorf("%d task classes are kept, want at most 1", len(e.classes))
 	}
@@ -174,10 +174,10 @@ func TestNoLargePlanIsVotedAgainst(t *testing.T) {
 		}
 		g := gang("g", int32(len(pods)), "mode=required").MinResources(schedtest.Resources{"cpu": "1"}).Phase(v1beta1.PodGroupPending).Obj()
 		f := open(t, sessiontest.ClusterSpec{Nodes: list, PodGroups: []*v1beta1.PodGroup{g}, Pods: slices.Clone(pods)})
-		f.Run(enqueue.New())
-		if reason, refused := f.Session.Session.PendingReason(api.JobID("ns/g")); refused {
+		f.session.Run(enqueue.New())
+		if reason, refused := f.session.Session.PendingReason(api.JobID("ns/g")); refused {
 			t.Errorf("cluster %d: %s", cluster, reason.Message)
 		}
-		f.Session.Close()
+		f.session.Close()
 	}
 }

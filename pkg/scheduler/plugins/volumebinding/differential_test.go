@@ -56,7 +56,7 @@ type tally struct{ asked, kept, accepted, shared, placed int }
 // one capacity of a class. Otherwise the choice of the binder among equals would be random.
 type differential struct {
 	*rand.Rand
-	*testCluster
+	cluster *testCluster
 	*tally
 	nodes []*v1.Node
 	tasks []*api.TaskInfo
@@ -220,7 +220,7 @@ func (d *differential) claim(name, class string, more int64) *v1.PersistentVolum
 // play places and releases tasks, and compares all results after each step. As in allocate, a task is first filtered at
 // some time during the session.
 func (d *differential) play(w *testCluster) {
-	d.testCluster, d.kept, d.class = w, map[string]*keptClass{}, map[*api.TaskInfo]string{}
+	d.cluster, d.kept, d.class = w, map[string]*keptClass{}, map[*api.TaskInfo]string{}
 	w.waiting(d.tasks...)
 	for range 12 {
 		task := d.tasks[d.IntN(len(d.tasks))]
@@ -242,16 +242,16 @@ func (d *differential) play(w *testCluster) {
 
 // placeSomewhere places the task on a random node that the filter accepts.
 func (d *differential) placeSomewhere(task *api.TaskInfo) string {
-	if err := d.session.prePredicate(task); err != nil {
-		d.t.Fatal(err)
+	if err := d.cluster.session.prePredicate(task); err != nil {
+		d.cluster.t.Fatal(err)
 	}
 	for _, i := range d.Perm(len(d.nodes)) {
 		node := d.nodes[i].Name
 		if !d.says(task, node) {
 			continue
 		}
-		if err := d.place(task, node); err != nil {
-			d.t.Errorf("%s fits on %s, but Reserve failed: %v", task.Name, node, err)
+		if err := d.cluster.place(task, node); err != nil {
+			d.cluster.t.Errorf("%s fits on %s, but Reserve failed: %v", task.Name, node, err)
 			task.Status, task.NodeName = api.Pending, ""
 			return ""
 		}
@@ -262,9 +262,9 @@ func (d *differential) placeSomewhere(task *api.TaskInfo) string {
 }
 
 func (d *differential) says(task *api.TaskInfo, node string) bool {
-	err := d.session.predicate(task, d.session.users.nodes[node])
+	err := d.cluster.session.predicate(task, d.cluster.session.users.nodes[node])
 	if *differentialSeed > 0 {
-		d.t.Logf("%s with %v on %s: %v", task.Name, claimVolumes(task.Pod), node, err)
+		d.cluster.t.Logf("%s with %v on %s: %v", task.Name, claimVolumes(task.Pod), node, err)
 	}
 	return err == nil
 }
@@ -278,17 +278,17 @@ func (d *differential) compare() {
 		if _, looked := d.class[task]; !looked && d.chance(50) {
 			d.classify(task)
 		}
-		if err := d.session.prePredicate(task); err != nil {
-			d.t.Fatal(err)
+		if err := d.cluster.session.prePredicate(task); err != nil {
+			d.cluster.t.Fatal(err)
 		}
 		for _, node := range d.nodes {
-			want := d.takes(task.Pod, node)
+			want := d.cluster.takes(task.Pod, node)
 			d.asked++
 			if want {
 				d.accepted++
 			}
 			if got := d.says(task, node.Name); got != want {
-				d.t.Errorf("%s on %s: the filter returns %v and the binder %v", task.Name, node.Name, got, want)
+				d.cluster.t.Errorf("%s on %s: the filter returns %v and the binder %v", task.Name, node.Name, got, want)
 			}
 			class := d.kept[d.class[task]]
 			if class == nil {
@@ -296,7 +296,7 @@ func (d *differential) compare() {
 			}
 			d.countKept(class, task)
 			if got := class.verdicts[node.Name]; got != want {
-				d.t.Errorf("%s on %s: the cached result is %v, from %s, but the binder returns %v", task.Name, node.Name, got, class.first.Name, want)
+				d.cluster.t.Errorf("%s on %s: the cached result is %v, from %s, but the binder returns %v", task.Name, node.Name, got, class.first.Name, want)
 			}
 		}
 	}
@@ -311,19 +311,19 @@ func (d *differential) countKept(class *keptClass, task *api.TaskInfo) {
 
 // classify computes or finds the cached results of a task, as allocate does.
 func (d *differential) classify(task *api.TaskInfo) {
-	if d.session.uncacheable(task) {
+	if d.cluster.session.uncacheable(task) {
 		d.class[task] = ""
 		return
 	}
 	key := ""
 	for i := range task.Pod.Spec.Volumes {
-		key += d.session.SignVolume(task.Pod, &task.Pod.Spec.Volumes[i]) + "; "
+		key += d.cluster.session.SignVolume(task.Pod, &task.Pod.Spec.Volumes[i]) + "; "
 	}
 	if d.class[task] = key; d.kept[key] != nil {
 		return
 	}
-	if err := d.session.prePredicate(task); err != nil {
-		d.t.Fatal(err)
+	if err := d.cluster.session.prePredicate(task); err != nil {
+		d.cluster.t.Fatal(err)
 	}
 	class := &keptClass{first: task, verdicts: map[string]bool{}}
 	for _, node := range d.nodes {
