@@ -21,7 +21,7 @@ import (
 )
 
 // claim creates a claim after its pods, or deletes it.
-func (h *history) claim() {
+func claim(h *history) {
 	name := fmt.Sprintf("c%d", h.rng.IntN(2))
 	h.truth.claims[name] = !h.truth.claims[name]
 	h.note("claim %s can be read: %v", name, h.truth.claims[name])
@@ -36,7 +36,7 @@ func (h *history) claim() {
 	}
 }
 
-func (h *history) showNode() {
+func showNode(h *history) {
 	name := h.nodeName()
 	node := schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": fmt.Sprint(2 + h.rng.IntN(4)), "pods": "110", string(AttachLimit("csi")): "100"}).Label("zone", h.fresh("z")).Obj()
 	node.Status.Images = []v1.ContainerImage{{Names: []string{fmt.Sprintf("image%d", h.rng.IntN(2))}, SizeBytes: int64(h.rng.IntN(9))}}
@@ -45,7 +45,7 @@ func (h *history) showNode() {
 	h.books.Nodes.Show(node)
 }
 
-func (h *history) hideNode() {
+func hideNode(h *history) {
 	name := h.nodeName()
 	h.note("hide node %s", name)
 	delete(h.truth.nodes, name)
@@ -53,7 +53,7 @@ func (h *history) hideNode() {
 }
 
 // csiNode adds or removes a volume limit, which the pods of this test never reach.
-func (h *history) csiNode() {
+func csiNode(h *history) {
 	node := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: h.nodeName()}}
 	node.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "csi", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(100))}}}
 	h.note("CSINode %s", node.Name)
@@ -65,13 +65,13 @@ func (h *history) csiNode() {
 }
 
 // load records a measured load of a node, which may have been deleted.
-func (h *history) load() {
+func load(h *history) {
 	name, usage := h.nodeName(), &api.NodeUsage{CPUUsageAvg: map[string]float64{"10m": float64(h.rng.IntN(100))}}
 	h.note("node %s is loaded by %v", name, usage.CPUUsageAvg)
 	h.books.Nodes.SetUsage(map[string]*api.NodeUsage{name: usage})
 }
 
-func (h *history) showNUMA() {
+func showNUMA(h *history) {
 	shown := &nodeinfov1alpha1.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: h.nodeName()}}
 	last := 1 + h.rng.IntN(6)
 	shown.Spec.NumaResMap = map[string]nodeinfov1alpha1.ResourceInfo{"cpu": {Allocatable: fmt.Sprintf("0-%d", last), Capacity: last + 1}}
@@ -80,7 +80,7 @@ func (h *history) showNUMA() {
 	h.books.Nodes.ShowNUMA(shown)
 }
 
-func (h *history) hideNUMA() {
+func hideNUMA(h *history) {
 	name := h.nodeName()
 	h.note("hide the NUMA topology of %s", name)
 	delete(h.truth.numa, name)
@@ -88,14 +88,14 @@ func (h *history) hideNUMA() {
 }
 
 // takeCPUs records CPUs that a session has assigned, possibly CPUs that the node does not have.
-func (h *history) takeCPUs() {
+func takeCPUs(h *history) {
 	name := h.nodeName()
 	h.note("take CPU 0 of %s", name)
 	h.books.Nodes.TakeCPUs(map[string]api.ResNumaSets{name: {"cpu": cpuset.New(0), "example.com/unknown": cpuset.New(0)}})
 }
 
 // noteHyperNode records the HyperNode that a session has chosen for a gang, which may have been deleted.
-func (h *history) noteHyperNode() {
+func noteHyperNode(h *history) {
 	decided := &api.JobInfo{UID: api.JobID(schedtest.Namespace + "/" + h.groupName()), AllocatedHyperNode: h.fresh("leaf")}
 	if group := h.truth.groups[strings.TrimPrefix(string(decided.UID), schedtest.Namespace+"/")]; group != nil {
 		decided.PgUID = group.UID
@@ -122,7 +122,7 @@ func (h *history) newGroup(name string) *v1beta1.PodGroup {
 	return group
 }
 
-func (h *history) showGroup() {
+func showGroup(h *history) {
 	group := h.newGroup(h.groupName())
 	if former := h.truth.groups[group.Name]; former != nil {
 		group.UID = former.UID
@@ -131,16 +131,16 @@ func (h *history) showGroup() {
 	h.putGroup(group)
 }
 
-func (h *history) replaceGroup() { h.putGroup(h.newGroup(h.groupName())) }
+func replaceGroup(h *history) { h.putGroup(h.newGroup(h.groupName())) }
 
-func (h *history) hideGroup() {
+func hideGroup(h *history) {
 	name := h.groupName()
 	h.note("hide PodGroup %s", name)
 	delete(h.truth.groups, name)
 	h.books.Jobs.HideGroup(api.JobID(schedtest.Namespace + "/" + name))
 }
 
-func (h *history) queue() {
+func queue(h *history) {
 	name := []string{"default", "other"}[h.rng.IntN(2)]
 	h.note("show queue %s", name)
 	h.truth.queues[name] = true
@@ -149,7 +149,7 @@ func (h *history) queue() {
 	h.books.Tables.ShowQueue(&scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-func (h *history) noQueue() {
+func noQueue(h *history) {
 	h.note("hide queue other")
 	delete(h.truth.queues, "other")
 	h.books.Lock()
@@ -157,7 +157,7 @@ func (h *history) noQueue() {
 	h.books.Tables.HideQueue("other")
 }
 
-func (h *history) class() {
+func class(h *history) {
 	name, value := []string{"default", "high"}[h.rng.IntN(2)], int32(h.rng.IntN(9))
 	h.note("PriorityClass %s is %d", name, value)
 	h.truth.classes[name] = value

@@ -33,7 +33,7 @@ var (
 // events is the number of events in a history.
 const events = 60
 
-// history plays random events on books and on the reference.
+// history plays random events on books and on the reference. An event is a function of it.
 type history struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -81,9 +81,9 @@ func newHistory(t *testing.T, seed uint64) *history {
 	if seed%4 < 2 {
 		h.books.Nodes.Sums.Use(countsNothing{})
 	}
-	h.queue()
-	h.showNode()
-	h.showGroup()
+	queue(h)
+	showNode(h)
+	showGroup(h)
 	h.truth.settleGangs()
 	return h
 }
@@ -102,14 +102,14 @@ func (countsNothing) Names() []v1.ResourceName { return nil }
 func (countsNothing) ChangedNodes() []string { return nil }
 
 func (h *history) act() {
-	all := []func(){
-		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.resizePod, h.claim, h.resync, h.resync,
-		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode, h.load, h.showNUMA, h.hideNUMA, h.takeCPUs,
-		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.noteHyperNode, h.queue, h.noQueue, h.class,
-		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare, h.pass, h.pass,
-		h.session, h.session, h.session, h.changeCopies, h.changeCopies, h.changeCopies,
+	all := []func(*history){
+		showPod, showPod, showPod, showPod, runPod, runPod, endPod, hidePod, hidePod, replacePod, hideFormerPod, regroupPod, resizePod, claim, resync, resync,
+		showNode, showNode, hideNode, hideNode, csiNode, load, showNUMA, hideNUMA, takeCPUs,
+		showGroup, showGroup, hideGroup, replaceGroup, noteHyperNode, queue, noQueue, class,
+		reserve, reserve, reserve, reserve, bind, bind, release, release, seeBound, seeBound, evict, evict, spare, pass, pass,
+		session, session, session, changeCopies, changeCopies, changeCopies,
 	}
-	all[h.rng.IntN(len(all))]()
+	all[h.rng.IntN(len(all))](h)
 }
 
 func (h *history) check() bool {
@@ -199,7 +199,7 @@ func (h *history) newPod(name string) *v1.Pod {
 	return b.Obj()
 }
 
-func (h *history) showPod() {
+func showPod(h *history) {
 	name := fmt.Sprintf("p%d", h.rng.IntN(6))
 	if former := h.truth.pods[name]; former != nil {
 		pod := former.DeepCopy()
@@ -219,13 +219,13 @@ func (h *history) change(change func(*v1.Pod)) {
 }
 
 // resync shows an unchanged pod again, as an informer does when it lists the pods again.
-func (h *history) resync() {
+func resync(h *history) {
 	if name, ok := pick(h, h.truth.pods); ok {
 		h.show(h.truth.pods[name])
 	}
 }
 
-func (h *history) runPod() {
+func runPod(h *history) {
 	h.change(func(pod *v1.Pod) {
 		if pod.Spec.NodeName != "" {
 			pod.Status.Phase = []v1.PodPhase{v1.PodRunning, v1.PodRunning, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}[h.rng.IntN(5)]
@@ -233,20 +233,20 @@ func (h *history) runPod() {
 	})
 }
 
-func (h *history) endPod() {
+func endPod(h *history) {
 	grace := []time.Duration{0, 30 * time.Second, 3 * time.Minute, 20 * time.Minute}[h.rng.IntN(4)]
 	due := metav1.NewTime(h.truth.now.Add(grace))
 	h.change(func(pod *v1.Pod) { pod.DeletionTimestamp = &due })
 }
 
 // pass advances the clock. The books notice this at the next snapshot.
-func (h *history) pass() {
+func pass(h *history) {
 	d := time.Duration(h.rng.IntN(8)) * time.Minute
 	h.note("%s go by", d)
 	h.truth.now = h.truth.now.Add(d)
 }
 
-func (h *history) regroupPod() {
+func regroupPod(h *history) {
 	h.change(func(pod *v1.Pod) {
 		pod.Annotations = maps.Clone(pod.Annotations)
 		if h.rng.IntN(3) == 0 {
@@ -258,20 +258,20 @@ func (h *history) regroupPod() {
 }
 
 // resizePod changes the requests of a pod, whether it has a node or not.
-func (h *history) resizePod() {
+func resizePod(h *history) {
 	cpu := resource.MustParse([]string{"0", "1", "2", "3"}[h.rng.IntN(4)])
 	h.change(func(pod *v1.Pod) { pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: cpu} })
 }
 
 // replacePod deletes a pod and starts another one with its name. The watch shows only the new pod.
-func (h *history) replacePod() {
+func replacePod(h *history) {
 	if name, ok := pick(h, h.truth.pods); ok {
 		h.show(h.newPod(name))
 	}
 }
 
 // hideFormerPod shows the late deletion of a pod that another one has replaced.
-func (h *history) hideFormerPod() {
+func hideFormerPod(h *history) {
 	if name, ok := pick(h, h.truth.pods); ok {
 		former := h.truth.pods[name].DeepCopy()
 		former.UID = "former"
@@ -280,7 +280,7 @@ func (h *history) hideFormerPod() {
 	}
 }
 
-func (h *history) hidePod() {
+func hidePod(h *history) {
 	name, ok := pick(h, h.truth.pods)
 	if !ok {
 		return
@@ -294,7 +294,7 @@ func (h *history) hidePod() {
 	h.books.Pods.Hide(pod)
 }
 
-func (h *history) reserve() {
+func reserve(h *history) {
 	name, ok := pick(h, h.truth.pods)
 	if !ok {
 		return
@@ -321,7 +321,7 @@ func (h *history) reserve() {
 	}
 }
 
-func (h *history) bind() {
+func bind(h *history) {
 	name, ok := pick(h, h.truth.holds)
 	if !ok {
 		return
@@ -337,7 +337,7 @@ func (h *history) bind() {
 	}
 }
 
-func (h *history) release() {
+func release(h *history) {
 	name, ok := pick(h, h.truth.holds)
 	if !ok {
 		return
@@ -353,7 +353,7 @@ func (h *history) release() {
 
 // seeBound lets the watch show a reserved pod on a node: the reserved node, or a random node to which another client
 // has bound the pod.
-func (h *history) seeBound() {
+func seeBound(h *history) {
 	name, ok := pick(h, h.truth.holds)
 	if !ok || h.truth.pods[name] == nil || h.truth.pods[name].Spec.NodeName != "" {
 		return
@@ -366,7 +366,7 @@ func (h *history) seeBound() {
 	h.show(pod)
 }
 
-func (h *history) evict() {
+func evict(h *history) {
 	name, ok := pick(h, h.truth.pods)
 	if !ok {
 		return
@@ -382,7 +382,7 @@ func (h *history) evict() {
 	}
 }
 
-func (h *history) spare() {
+func spare(h *history) {
 	for _, name := range slices.Sorted(maps.Keys(h.truth.pods)) {
 		if pod := h.truth.pods[name]; h.truth.victims[pod.UID] {
 			h.note("spare pod %s", name)

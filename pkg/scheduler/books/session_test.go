@@ -13,7 +13,7 @@ import (
 )
 
 // session opens a session, which must equal the reference and a full copy of the books.
-func (h *history) session() {
+func session(h *history) {
 	h.note("open a session")
 	hyperNodes := api.NewHyperNodesInfo(nil)
 	h.books.Lock()

@@ -11,7 +11,7 @@ import (
 )
 
 // changeCopies changes the session's copies as sessions do, without reverting the changes.
-func (h *history) changeCopies() {
+func changeCopies(h *history) {
 	if h.given == nil || len(h.given.Jobs) == 0 {
 		return
 	}
