@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command typesize checks that no type of this project has more than 40 methods or 20 fields. It counts the methods on T
-// and *T, or of an interface, and the fields of a struct, with those promoted from embedded types. Test files and
-// generated code do not count, and neither do methods and fields promoted from other modules: an embedded type of upstream
-// is one field.
-//
-// Types that exceed the limit are in the list of ceilings (ceilings.go). Such a type may not grow. A ceiling that is higher
-// than the size of its type, or that is not needed, is an error.
+// and *T, or of an interface, and the fields of a struct, with those promoted from embedded types. Test files count, too,
+// also the methods that they add to types of production code. Generated code does not count, and neither do methods and
+// fields promoted from other modules: an embedded type of upstream is one field.
 package main
 
 import (
@@ -25,7 +22,7 @@ import (
 // size is how many methods and fields a type has, or may have.
 type size struct{ methods, fields int }
 
-// limit is the size that a type without a ceiling may have.
+// limit is the size that a type may have.
 var limit = size{methods: 40, fields: 20}
 
 // module is the path of this module.
@@ -37,7 +34,7 @@ type declaration struct {
 	embedded        []string
 }
 
-// declarations are the types by "directory.Type".
+// declarations are the types by "directory.Type", or "directory_test.Type" for a package of tests beside the package.
 type declarations map[string]*declaration
 
 func main() {
@@ -48,7 +45,7 @@ func main() {
 			os.Exit(2)
 		}
 	}
-	if wrong := check(types.sizes(), ceilings); len(wrong) > 0 {
+	if wrong := check(types.sizes()); len(wrong) > 0 {
 		fmt.Fprintln(os.Stderr, strings.Join(wrong, "\n"))
 		os.Exit(1)
 	}
@@ -57,15 +54,19 @@ func main() {
 // read adds the types in the Go files under the directory.
 func (d declarations) read(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", path, err)
 		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if strings.HasSuffix(file.Name.Name, "_test") { // a package of its own in the directory of the package that it tests
+			dir += "_test"
+		}
 		if !ast.IsGenerated(file) {
-			d.readFile(filepath.ToSlash(filepath.Dir(path)), file)
+			d.readFile(dir, file)
 		}
 		return nil
 	})
@@ -185,28 +186,14 @@ func nameOf(t ast.Expr) (pkg, name string) {
 	return "", ""
 }
 
-// check returns a sentence for each type that is too large, and for each ceiling that is too high.
-func check(sizes, ceilings map[string]size) (wrong []string) {
+// check returns a sentence for each type that is too large.
+func check(sizes map[string]size) (wrong []string) {
 	for name, s := range sizes {
-		most, why := limit, ""
-		if ceiling, ok := ceilings[name]; ok {
-			most = size{max(ceiling.methods, limit.methods), max(ceiling.fields, limit.fields)}
-			why = " by hack/typesize/ceilings.go"
+		if s.methods > limit.methods {
+			wrong = append(wrong, fmt.Sprintf("%s has %d methods, at most %d are allowed: split it by what it does", name, s.methods, limit.methods))
 		}
-		if s.methods > most.methods {
-			wrong = append(wrong, fmt.Sprintf("%s has %d methods, at most %d are allowed%s: split it by what it does", name, s.methods, most.methods, why))
-		}
-		if s.fields > most.fields {
-			wrong = append(wrong, fmt.Sprintf("%s has %d fields, at most %d are allowed%s: split it by what it holds", name, s.fields, most.fields, why))
-		}
-	}
-	for name, ceiling := range ceilings {
-		s := sizes[name]
-		switch {
-		case s.methods <= limit.methods && s.fields <= limit.fields:
-			wrong = append(wrong, fmt.Sprintf("%s has %d methods and %d fields, which needs no ceiling: delete its entry in hack/typesize/ceilings.go", name, s.methods, s.fields))
-		case ceiling.methods > max(s.methods, limit.methods) || ceiling.fields > max(s.fields, limit.fields):
-			wrong = append(wrong, fmt.Sprintf("%s has only %d methods and %d fields: lower its ceiling in hack/typesize/ceilings.go to that", name, s.methods, s.fields))
+		if s.fields > limit.fields {
+			wrong = append(wrong, fmt.Sprintf("%s has %d fields, at most %d are allowed: split it by what it holds", name, s.fields, limit.fields))
 		}
 	}
 	slices.Sort(wrong)
