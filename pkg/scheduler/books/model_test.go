@@ -3,6 +3,7 @@
 package books
 
 import (
+	stdcmp "cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -22,6 +23,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -45,8 +47,8 @@ type history struct {
 	// trusted reports whether sessions change tasks only by the methods of jobs and nodes. The books have the same
 	// setting.
 	trusted bool
-	// touched are the nodes on which the last session has changed tasks.
-	touched map[string]bool
+	// touched are the nodes and jobs of which the last session has changed tasks.
+	touched snapshot.Touched
 }
 
 // TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that are added, changed, deleted and
@@ -68,7 +70,7 @@ func TestBooksFollowTheReference(t *testing.T) {
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
-	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference(), trusted: seed%2 == 0, touched: map[string]bool{}}
+	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference(), trusted: seed%2 == 0, touched: noneTouched()}
 	h.books = New(Config{DefaultQueue: "default", Now: func() time.Time { return h.truth.now }, Volumes: func(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 		if len(pod.Spec.Volumes) == 0 {
 			return nil, nil
@@ -103,11 +105,11 @@ func (countsNothing) ChangedNodes() []string { return nil }
 
 func (h *history) act() {
 	all := []func(){
-		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.regroupPod, h.resizePod, h.claim, h.resync, h.resync,
+		h.showPod, h.showPod, h.showPod, h.showPod, h.runPod, h.runPod, h.endPod, h.hidePod, h.hidePod, h.replacePod, h.hideFormerPod, h.runGang, h.runGang, h.regroupPod, h.resizePod, h.claim, h.resync, h.resync,
 		h.showNode, h.showNode, h.hideNode, h.hideNode, h.csiNode, h.load, h.showNUMA, h.hideNUMA, h.takeCPUs,
 		h.showGroup, h.showGroup, h.hideGroup, h.replaceGroup, h.noteHyperNode, h.queue, h.noQueue, h.class,
 		h.reserve, h.reserve, h.reserve, h.reserve, h.bind, h.bind, h.release, h.release, h.seeBound, h.seeBound, h.evict, h.evict, h.spare, h.pass, h.pass,
-		h.session, h.session, h.session, h.changeCopies, h.changeCopies, h.changeCopies,
+		h.session, h.session, h.session, h.changeCopies, h.changeCopies, h.changeCopies, h.sessions, h.sessions, h.sessions,
 	}
 	all[h.rng.IntN(len(all))]()
 }
@@ -231,6 +233,23 @@ func (h *history) runPod() {
 			pod.Status.Phase = []v1.PodPhase{v1.PodRunning, v1.PodRunning, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}[h.rng.IntN(5)]
 		}
 	})
+}
+
+// runGang shows a PodGroup and all its pods running. Less is compared of the copies of such jobs.
+func (h *history) runGang() {
+	group := h.newGroup(h.groupName())
+	if former := h.truth.groups[group.Name]; former != nil {
+		group = former.DeepCopy()
+	}
+	group.Status.Phase = v1beta1.PodGroupRunning
+	h.putGroup(group)
+	h.truth.settleGangs()
+	for _, name := range slices.Sorted(maps.Keys(h.truth.pods)) {
+		if pod := h.truth.pods[name].DeepCopy(); pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == group.Name && pod.DeletionTimestamp == nil {
+			pod.Spec.NodeName, pod.Status.Phase = stdcmp.Or(pod.Spec.NodeName, h.nodeName()), v1.PodRunning
+			h.show(pod)
+		}
+	}
 }
 
 func (h *history) endPod() {

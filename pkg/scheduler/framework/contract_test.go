@@ -439,8 +439,8 @@ func (upstreamStyle) OnSessionOpen(ssn *vcframework.Session) {
 }
 func (upstreamStyle) OnSessionClose(*vcframework.Session) {}
 
-// TestTouched checks that a session has touched only the nodes on which it has placed or evicted tasks, including a
-// placement that is undone.
+// TestTouched checks that a session has touched only the nodes on which it has placed or evicted tasks, and the jobs of
+// these tasks, including a placement that is undone.
 func TestTouched(t *testing.T) {
 	cases := map[string]struct {
 		act  func(t *testing.T, ssn *Session, s *vcframework.Statement) error
@@ -463,6 +463,9 @@ func TestTouched(t *testing.T) {
 			}
 			if ssn.Touched("n") != tc.want || ssn.Touched("other") {
 				t.Errorf("touched n: %t, want %t; another node: %t", ssn.Touched("n"), tc.want, ssn.Touched("other"))
+			}
+			if jobs := ssn.touched.Jobs; len(jobs) > 0 != tc.want || len(jobs) > 1 {
+				t.Errorf("touched jobs: %v, want one: %t", jobs, tc.want)
 			}
 		})
 	}
@@ -508,7 +511,7 @@ func (c reusing) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[ap
 	return c.Snapshot(), snapshot.NodeForms{}, nil
 }
 
-func (reusing) TrustSession(map[string]bool) {}
+func (reusing) TrustSession(snapshot.Touched) {}
 
 // TestAPluginOfUpstreamsThatOpensFirstSeesAWholeSnapshot checks that a plugin of upstream that opens first sees a
 // whole snapshot. Only a plugin of this project restores the parts that are hidden while upstream opens a session.

@@ -40,9 +40,9 @@ type Snapshotter interface {
 	// parts of its snapshot are used again.
 	SessionSnapshot() (given *api.ClusterInfo, forms snapshot.NodeForms, annotations map[api.TaskID]map[string]string)
 	// TrustSession is called when a session has closed whose plugins and actions are known to change placed tasks only
-	// by the methods of JobInfo and NodeInfo, and only on the touched nodes. The next snapshot then compares less with the
-	// cache.
-	TrustSession(touched map[string]bool)
+	// by the methods of JobInfo and NodeInfo, and only of the touched jobs and nodes. The next snapshot then compares less
+	// with the cache.
+	TrustSession(touched snapshot.Touched)
 }
 
 // sessionCache is the cache as one session sees it. A task that upstream's statements and plugins bind through
@@ -181,7 +181,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evictions.send = cache.Evict
 	if p.known {
-		ssn.touched = map[string]bool{}
+		ssn.touched = &snapshot.Touched{Nodes: map[string]bool{}, Jobs: map[api.JobID]bool{}}
 	}
 	if p.opensWithOurs() {
 		opening.snapshotter, _ = cache.(Snapshotter)
@@ -221,8 +221,8 @@ func (r *Registry) CloseSession(ssn *Session) {
 	undoPlacements(ssn)
 	vcframework.CloseSession(ssn.Session)
 	r.mu.Lock()
-	if snapshotter, ok := ssn.cache.(Snapshotter); ok && r.profile.known {
-		snapshotter.TrustSession(ssn.touched)
+	if snapshotter, ok := ssn.cache.(Snapshotter); ok && ssn.touched != nil {
+		snapshotter.TrustSession(*ssn.touched)
 		r.pods.Keep()
 	}
 	delete(r.views, ssn.Session)
@@ -234,7 +234,9 @@ func (ssn *Session) attach(upstream *vcframework.Session) {
 	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
 	ssn.QueueUse.nested = upstream.HierarchyEnabled("capacity")
 	if ssn.touched != nil {
-		touch := func(event *vcframework.Event) { ssn.touched[event.Task.NodeName] = true }
+		touch := func(event *vcframework.Event) {
+			ssn.touched.Nodes[event.Task.NodeName], ssn.touched.Jobs[event.Task.Job] = true, true
+		}
 		upstream.AddEventHandler(&vcframework.EventHandler{AllocateFunc: touch, DeallocateFunc: touch})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // Session is one scheduling cycle's view of the cluster: upstream's session with the extension points of this project.
@@ -44,9 +46,9 @@ type Session struct {
 	// committed are the tasks that the session has handed over to be bound.
 	committed map[api.TaskID]bool
 	evictions evictions
-	// touched are the names of the nodes on which the session has placed or evicted tasks, even if the change was
-	// undone. It is nil if plugins or actions may change nodes in other ways.
-	touched map[string]bool
+	// touched are the nodes on which the session has placed or evicted tasks, and the jobs of these tasks. It is nil if
+	// plugins or actions may change nodes or placed tasks in other ways.
+	touched *snapshot.Touched
 }
 
 // Pauses decides which jobs may not hold idle resources while they wait for more resources to be released.
@@ -78,7 +80,7 @@ func (ssn *Session) Committed(task api.TaskID) bool { return ssn.committed[task]
 
 // Touched reports whether the session may have changed the named node. This is so if it has placed or evicted a task
 // there, even if the change was undone, or if some plugin or action may change nodes in other ways.
-func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched[node] }
+func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched.Nodes[node] }
 
 // AddPreBindFn adds a plugin's pre-bind step. Call it in OnSessionOpen. A step that is added after the session has
 // handed over its first task is ignored, and logged, because all members of a gang must run the same steps.
