@@ -40,9 +40,8 @@ type SessionScoped interface {
 	InSession() any
 }
 
-// Starter is a plugin or an action with work to do before the first action of a session, for example because it needs
-// the other plugins. OnSessionStart is called after all plugins have opened: first for plugins, in conf order, then for
-// actions, by name.
+// Starter is a plugin with work to do before the first action of a session, for example because it needs the other
+// plugins. OnSessionStart is called after all plugins have opened.
 type Starter interface {
 	OnSessionStart(ssn *Session)
 }
@@ -203,7 +202,7 @@ type Prioritizer interface {
 }
 
 // Nominator names the tasks for which resources are being released, because pods were evicted. These tasks may hold
-// idle resources even while their gang is paused (Pauses). The plugin must limit how long it names them.
+// idle resources even while their gang is paused (Pauser). The plugin must limit how long it names them.
 type Nominator interface {
 	// Nominees returns the tasks of the job for which resources are being released. It may also name tasks of other
 	// jobs that are placed together with the job.
@@ -223,6 +222,16 @@ type InfeasibilityChecker interface {
 	// Infeasible reports whether no member of the admitted gang can be placed on the current nodes. The gang then does not
 	// limit how many other gangs of its namespace are admitted.
 	Infeasible(ssn *Session, job *api.JobInfo) bool
+}
+
+// Pauser is an action that pauses gangs, so that they do not hold idle resources for long while they wait for more
+// resources to be released. The framework finds Pausers among the registered actions. Plugins and other actions call
+// Session.Paused.
+type Pauser interface {
+	// Paused reports whether gangs in the namespace of the job, or of a job that is placed together with it, have held
+	// idle resources for too long. If evictions would let a paused job hold further idle resources, no pods are evicted
+	// for it.
+	Paused(ssn *Session, job *api.JobInfo) bool
 }
 
 // find returns the value that implements interface T: the plugin's value for the session, or else the plugin itself.

@@ -378,7 +378,7 @@ func TestOptionsOfAFunction(t *testing.T) {
 	}
 }
 
-// starting is a plugin, or an action, that starts with its session.
+// starting is a plugin that starts with its session.
 type starting struct {
 	*fake
 	trace *trace
@@ -387,27 +387,68 @@ type starting struct {
 func (s starting) OnSessionStart(ssn *Session) {
 	s.trace.add("%s starts in action %q", s.name, ssn.Action)
 }
-func (s starting) Execute(*Session) {}
 
-// TestStarters checks that all plugins have opened before the first of them starts, and that actions start last, sorted
-// by name.
+// TestStarters checks that all plugins have opened before the first of them starts.
 func TestStarters(t *testing.T) {
 	tr := &trace{}
 	r := NewRegistry()
 	opens := func(name string) *fake { return &fake{name, func(*Session) { tr.add("%s opens", name) }} }
 	for _, name := range []string{"a", "b"} {
 		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return starting{opens(name), tr}, nil }})
-		r.RegisterAction(starting{&fake{"action " + name, nil}, tr})
 	}
 	r.RegisterPlugin(PluginSpec{Name: "plain", New: func(Arguments, Handle) (Plugin, error) { return opens("plain"), nil }})
 	ssn := open(t, r, newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier("b", "a"), tier("plain")}})
 	r.CloseSession(ssn)
 	want := []string{
 		"b opens", "a opens", "plain opens",
-		`b starts in action ""`, `a starts in action ""`, `action a starts in action ""`, `action b starts in action ""`,
+		`b starts in action ""`, `a starts in action ""`,
 	}
 	if diff := cmp.Diff(want, tr.list); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// pauser is an action that pauses the named job, or panics.
+type pauser struct{ name, job string }
+
+var _ Pauser = pauser{}
+
+func (p pauser) Name() string     { return p.name }
+func (p pauser) Execute(*Session) {}
+
+func (p pauser) Paused(ssn *Session, job *api.JobInfo) bool {
+	if p.job == "" || ssn.Jobs[job.UID] != job {
+		panic("oh no")
+	}
+	return job.Name == p.job
+}
+
+// TestPausers checks that a job is paused if any action pauses it. An action that panics pauses no job.
+func TestPausers(t *testing.T) {
+	tests := map[string]struct {
+		actions []Action
+		want    bool
+	}{
+		"no action":                      {},
+		"an action that pauses others":   {actions: []Action{pauser{"a", "other"}}},
+		"an action that pauses the job":  {actions: []Action{pauser{"a", "g"}}, want: true},
+		"the second of two":              {actions: []Action{pauser{"a", "other"}, pauser{"b", "g"}}, want: true},
+		"an action that panics":          {actions: []Action{pauser{"a", ""}}},
+		"another one beside a panic":     {actions: []Action{pauser{"a", ""}, pauser{"b", "g"}}, want: true},
+		"an action that pauses no gangs": {actions: []Action{namedAction("a")}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := NewRegistry()
+			for _, action := range tt.actions {
+				r.RegisterAction(action)
+			}
+			ssn := open(t, r, newRecordingCache(t), ProfileInput{})
+			defer r.CloseSession(ssn)
+			if got := ssn.Paused(ssn.Jobs["ns/g"]); got != tt.want {
+				t.Errorf("paused: %t, want %t", got, tt.want)
+			}
+		})
 	}
 }
 

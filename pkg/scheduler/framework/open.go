@@ -4,7 +4,6 @@ package framework
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -178,7 +177,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn.cache, ssn.infeasibilityCheckers, ssn.Signers.explained = cache, p.infeasibilityCheckers(), p.explained
 	ssn.waits, ssn.currentJob.begins = r.waits, r.jobBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
-	ssn.evictions.send = cache.Evict
+	ssn.evictions.send, ssn.pausers = cache.Evict, r.pausers()
 	if p.known {
 		ssn.touched = map[string]bool{}
 	}
@@ -199,11 +198,6 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	r.mu.Unlock()
 	for _, name := range p.pluginOrder {
 		if starter, ok := p.plugins[name].(Starter); ok {
-			starter.OnSessionStart(ssn)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.actions)) {
-		if starter, ok := r.actions[name].(Starter); ok {
 			starter.OnSessionStart(ssn)
 		}
 	}

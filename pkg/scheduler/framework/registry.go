@@ -80,6 +80,14 @@ func (r *Registry) RegisterAction(action Action) {
 	vcframework.RegisterAction(&actionAdapter{registry: r, action: action})
 }
 
+// pausers returns, by name, the actions that are Pausers.
+func (r *Registry) pausers() (pausers []ofPlugin[Pauser]) {
+	for _, name := range slices.Sorted(maps.Keys(r.actions)) {
+		pausers = appendFound(pausers, name, r.actions[name], nil)
+	}
+	return pausers
+}
+
 // Observe sets the observer of gangs. It is called before the first session is opened.
 func (r *Registry) Observe(observer GangObserver) { r.waits.observer = observer }
 

@@ -216,7 +216,7 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 						t.Errorf("another gang of the namespace holds %d nodes, want %d", got, want)
 					}
 					for gang, want := range map[string]bool{"waits/b": true, namespace + "/late": want == 0} {
-						if got := ssn.Pauses.Paused(ssn.Jobs[api.JobID(gang)]); got != want {
+						if got := ssn.Paused(ssn.Jobs[api.JobID(gang)]); got != want {
 							t.Errorf("actions that evict see that %s is paused: %t, want %t", gang, got, want)
 						}
 					}
@@ -243,7 +243,7 @@ func TestAGangThatIsBoundHoldsNothing(t *testing.T) {
 		})
 		c.look(func(ssn *sessiontest.Session) {
 			for namespace, want := range map[string]bool{"a-waits": true, "binds": false} {
-				if got := ssn.Pauses.Paused(ssn.Jobs[api.JobID(namespace+"/g")]); got != want {
+				if got := ssn.Paused(ssn.Jobs[api.JobID(namespace+"/g")]); got != want {
 					t.Errorf("namespace %s is paused: %t, want %t", namespace, got, want)
 				}
 			}
@@ -264,7 +264,7 @@ func TestAFurtherMemberThatHoldsIsPaused(t *testing.T) {
 			}
 		})
 		c.look(func(ssn *sessiontest.Session) {
-			if !ssn.Pauses.Paused(ssn.Jobs["ns/g"]) {
+			if !ssn.Paused(ssn.Jobs["ns/g"]) {
 				t.Error("the gang may hold idle resources for more than five minutes")
 			}
 		})

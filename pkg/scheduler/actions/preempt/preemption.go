@@ -91,7 +91,7 @@ func (p *preemption) makeRoom(job *api.JobInfo) (why string) {
 		return noneNeeded // the other members request nothing, or wait for resources already
 	case gangs != nil || !all:
 		return "the gang is in a gang group"
-	case p.ssn.Pauses != nil && p.ssn.Pauses.Paused(job):
+	case p.ssn.Paused(job):
 		return "the gang may be placed on idle resources only, for now"
 	}
 	if neverPreempts(job) {

@@ -118,7 +118,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	(&victims{ssn: ssn}).register()
 	p.openRooms(ssn)
 	p.searches = newSearches(ssn, p.turns)
-	paused := &pauses{ssn: ssn, of: p}
+	paused := &pauses{ssn: ssn, of: p, paused: ssn.Paused}
 	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
 		paused.setAvoided(task)
 		return p.searches.admit(task)

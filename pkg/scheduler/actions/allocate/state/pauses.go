@@ -13,13 +13,11 @@ import (
 )
 
 // Pauses decides when jobs may not hold idle resources, because their namespaces have held some for too long
-// (crosssession.Holds). Actions that run before allocate use it, too.
+// (crosssession.Holds).
 type Pauses struct {
 	session *framework.Session
 	holds   *crosssession.Holds
 }
-
-var _ framework.Pauses = Pauses{}
 
 // NewPauses returns the pauses of the session.
 func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pauses{ssn, &m.Holds} }
