@@ -201,19 +201,20 @@ type Prioritizer interface {
 	PlaceFirst(job *api.JobInfo) (only map[api.TaskID]bool, first bool)
 }
 
-// Nominator names the tasks for which resources are being released, because pods were evicted. These tasks may hold
-// idle resources even while their gang is paused (Pauser). The plugin must limit how long it names them.
-type Nominator interface {
-	// Nominees returns the tasks of the job for which resources are being released. It may also name tasks of other
-	// jobs that are placed together with the job.
-	Nominees(job *api.JobInfo) map[api.TaskID]bool
-}
-
-// EvictionObserver is notified of the session's evictions.
-type EvictionObserver interface {
+// EvictionTracker follows evictions until the gangs that evicted pods are placed: it is notified of each eviction, and
+// names the tasks for which resources are being released and the pods that release them.
+type EvictionTracker interface {
 	// Evicted is called with each eviction once it is sent. Evictions of discarded statements are never sent. Deferred
 	// evictions are sent when the session closes.
 	Evicted(eviction Eviction)
+	// Nominees returns the tasks of the job for which resources are being released, because pods were evicted. It may
+	// also name tasks of other jobs that are placed together with the job. Nominees may hold idle resources even while
+	// their gang is paused (Pauser), so the plugin must limit how long it names them.
+	Nominees(job *api.JobInfo) map[api.TaskID]bool
+	// Leaving returns the tasks that give way to the gang of the task, such as victims of the gang. The plugin has removed
+	// them from the use of queues (Discharge). A plugin that counts other amounts than requests must itself leave them
+	// out, and only when it is called for that gang (QueueUse.Asked).
+	Leaving(task *api.TaskInfo) []*api.TaskInfo
 }
 
 // InfeasibilityChecker is a plugin that detects gangs that the cluster's nodes could never hold, even if all resources

@@ -85,6 +85,13 @@ func (a answering) Nominees(*api.JobInfo) map[api.TaskID]bool {
 	return map[api.TaskID]bool{api.TaskID("for " + a.name): true}
 }
 
+func (a answering) Leaving(task *api.TaskInfo) []*api.TaskInfo {
+	if !a.speak() {
+		return nil
+	}
+	return []*api.TaskInfo{{Name: a.name + " for " + task.Name}}
+}
+
 func (a answering) Evicted(e Eviction) { a.speak(); a.trace.add("%s: %s evicted", a.name, e.Task.Name) }
 
 func (a answering) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
@@ -100,8 +107,7 @@ var (
 	_ PlacementScorer    = answering{}
 	_ GangGrouper        = answering{}
 	_ Prioritizer        = answering{}
-	_ Nominator          = answering{}
-	_ EvictionObserver   = answering{}
+	_ EvictionTracker    = answering{}
 	_ Reserver           = answering{}
 )
 
@@ -180,6 +186,12 @@ func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
 		note("precedence", "%v of rank %d", slices.Collect(maps.Keys(precedence.Only)), precedence.Rank)
 	}
 	note("nominees", "%v", slices.Sorted(maps.Keys(ssn.Placements.Nominees([]*api.JobInfo{job}))))
+	_, gone := ssn.QueueUse.Asked(task)
+	var leaving []string
+	for _, of := range gone {
+		leaving = append(leaving, of.Name)
+	}
+	note("leaving", "%q", leaving)
 	note("volume", "%s", keyOf(ssn.Signers.VolumeKey(&v1.Pod{}, &v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})))
 	note("claim", "%s", keyOf(ssn.Signers.ClaimKey(&v1.Pod{}, &v1.PodResourceClaim{})))
 	note("never fits", "%t", ssn.Infeasible(job))
@@ -214,11 +226,11 @@ func TestAnswersOfPlugins(t *testing.T) {
 	says := func(name string) answering { return answering{name: name, trace: tr} }
 	ofA := map[string]string{
 		"groups": "a by a", "planner": "by a", "score": "97 <nil>", "score before the trial": "97 <nil>, all true", "gang group": "a", "avoided": "[a n]",
-		"reach": "[a]", "precedence": "[a] of rank 0", "nominees": "[for a]", "volume": `"a" true`, "claim": `"a" true`, "never fits": "true",
+		"reach": "[a]", "precedence": "[a] of rank 0", "nominees": "[for a]", "leaving": `["a for p0"]`, "volume": `"a" true`, "claim": `"a" true`, "never fits": "true",
 		"verdicts of a": "scope 1, keys [a], job a, node a true", "calls": "a: p0 on n, a: not p0, a: victim evicted",
 	}
 	ofNone := map[string]string{
-		"score": "0 <nil>", "score before the trial": "0 <nil>, all true", "avoided": "[]", "nominees": "[]", "volume": `"" false`, "claim": `"" false`, "never fits": "false",
+		"score": "0 <nil>", "score before the trial": "0 <nil>, all true", "avoided": "[]", "nominees": "[]", "leaving": "[]", "volume": `"" false`, "claim": `"" false`, "never fits": "false",
 		"verdicts of a": "scope 0, keys [], job ns/g, node \x00 false", "calls": "",
 	}
 	but := func(of map[string]string, with ...string) map[string]string {
@@ -256,7 +268,7 @@ func TestAnswersOfPlugins(t *testing.T) {
 		},
 		"the first of two decides, and all are asked where all count": {
 			plugins: map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
-			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]",
+			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "leaving", `["a for p0" "b for p0"]`,
 				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
@@ -265,14 +277,14 @@ func TestAnswersOfPlugins(t *testing.T) {
 				"a": whole{called("a"), answering{name: "a", trace: tr, silent: true}, preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}},
 			},
 			want: but(ofA, "groups", "b by b", "planner", "by b", "gang group", "b", "precedence", "[b] of rank 1", "reach", "[b]",
-				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[b n]", "nominees", "[for b]",
+				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[b n]", "nominees", "[for b]", "leaving", `["b for p0"]`,
 				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
 		"a plugin whose predicate is switched off bounds no nodes": {
 			plugins:      map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
 			unpredicated: []string{"a"},
-			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "reach", "[b]",
+			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "leaving", `["a for p0" "b for p0"]`, "reach", "[b]",
 				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},

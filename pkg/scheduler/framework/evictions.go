@@ -40,8 +40,7 @@ type evictions struct {
 	upstream   *vcframework.Session
 	placements *Placements
 	// paused reports whether the job is paused: it may not hold idle resources for now (Session.Paused).
-	paused    func(job *api.JobInfo) bool
-	observers []ofPlugin[EvictionObserver]
+	paused func(job *api.JobInfo) bool
 	// send is the cache's method that evicts a task.
 	send func(task *api.TaskInfo, reason string) error
 	// deferred are the evictions that are sent or dropped when the session closes. cancelled maps each gang whose
@@ -81,9 +80,7 @@ func (e *evictions) evict(eviction Eviction, reason string) error {
 	if err := e.send(eviction.Task, reason); err != nil {
 		return err
 	}
-	for _, observer := range e.observers {
-		guarded(observer.plugin, func() { observer.is.Evicted(eviction) })
-	}
+	e.placements.evicted(eviction)
 	return nil
 }
 

@@ -228,7 +228,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 // attach connects the session to upstream's session, which it embeds.
 func (ssn *Session) attach(upstream *vcframework.Session) {
 	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
-	ssn.QueueUse.nested = upstream.HierarchyEnabled("capacity")
+	ssn.QueueUse.leaving, ssn.QueueUse.nested = ssn.Placements.leaving, upstream.HierarchyEnabled("capacity")
 	if ssn.touched != nil {
 		touch := func(event *vcframework.Event) { ssn.touched[event.Task.NodeName] = true }
 		upstream.AddEventHandler(&vcframework.EventHandler{AllocateFunc: touch, DeallocateFunc: touch})
@@ -312,7 +312,6 @@ func (a *pluginAdapter) find(ssn *Session, plugin Plugin) {
 			ssn.reservers.add(ssn.Session, a.name, reserver)
 		}
 	}
-	ssn.evictions.observers = appendFound(ssn.evictions.observers, a.name, plugin, inSession)
 	option, _ := ssn.PluginOption(a.name)
 	ssn.Signers.add(a.name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
 	ssn.Placements.add(a.name, plugin, inSession)

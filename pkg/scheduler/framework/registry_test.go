@@ -161,7 +161,7 @@ func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
 	ssn := open(t, r, k, ProfileInput{})
 	defer r.CloseSession(ssn)
 	var sent []Eviction
-	ssn.evictions.observers = appendFound(ssn.evictions.observers, "p", evicted(func(e Eviction) { sent = append(sent, e) }), nil)
+	ssn.Placements.add("p", evicted(func(e Eviction) { sent = append(sent, e) }), nil)
 	ssn.Action = "preempt"
 	commit(t, ssn)
 	evict := func() {

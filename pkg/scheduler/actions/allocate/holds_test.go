@@ -81,7 +81,11 @@ func (p promises) Nominees(job *api.JobInfo) map[api.TaskID]bool {
 	return nil
 }
 
-// named places the tasks of another plugin first, and hides that pods were evicted for them (framework.Nominator).
+func (promises) Evicted(framework.Eviction) {}
+
+func (promises) Leaving(*api.TaskInfo) []*api.TaskInfo { return nil }
+
+// named places the tasks of another plugin first, and hides that pods were evicted for them (framework.EvictionTracker).
 type named struct{ framework.Prioritizer }
 
 // first is a plugin that places all tasks of all gangs first.

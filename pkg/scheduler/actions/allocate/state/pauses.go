@@ -23,7 +23,7 @@ type Pauses struct {
 func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pauses{ssn, &m.Holds} }
 
 // nominees returns the tasks that may hold idle resources even in a pause: resources are being released for them,
-// because pods were evicted (framework.Nominator). jobs are placed together. If nominees could not hold idle resources,
+// because pods were evicted (framework.EvictionTracker). jobs are placed together. If nominees could not hold idle resources,
 // the evictions would be useless.
 //
 // Tasks that were added after the evictions are no nominees. Otherwise a gang could evict pods in a pause, and then
