@@ -157,6 +157,11 @@ type Signer interface {
 	// local volume; nil for any node. It is called after the task's pre-predicate. The first plugin that returns nodes
 	// decides: allocate calls the predicates of all plugins for no other node.
 	Reach(task *api.TaskInfo) *Reach
+	// Unresolvable reports whether no refusal of the plugin's predicate can be resolved by evictions. Such a predicate
+	// runs before all others, wherever the plugin is in the conf. Upstream stops at the first predicate that refuses the
+	// node. If evictions may resolve that refusal, preempt and reclaim consider the node usable, although a later
+	// predicate may refuse it for good. Unresolvable is called once, when the plugin has opened.
+	Unresolvable() bool
 }
 
 // PlacementGenerator says on which nodes a gang may, or should, be placed: in which node groups, how it is divided over
@@ -217,12 +222,15 @@ type EvictionTracker interface {
 	Leaving(task *api.TaskInfo) []*api.TaskInfo
 }
 
-// InfeasibilityChecker is a plugin that detects gangs that the cluster's nodes could never hold, even if all resources
-// were released. The plugin itself must implement it, not its value for a session (SessionScoped).
-type InfeasibilityChecker interface {
-	// Infeasible reports whether no member of the admitted gang can be placed on the current nodes. The gang then does not
-	// limit how many other gangs of its namespace are admitted.
-	Infeasible(ssn *Session, job *api.JobInfo) bool
+// AdmissionVoter is a plugin that may refuse to admit gangs. It votes before the plugins that vote by upstream's
+// functions, the last AdmissionVoter in the conf first. If the conf disables the plugin's votes (enableJobEnqueued), neither method is called.
+type AdmissionVoter interface {
+	// RefuseAdmission returns why the gang must not be admitted now; nil if the plugin does not refuse it. The reason is
+	// reported as the gang's pending reason. It is called again for a gang that waits when the session closes.
+	RefuseAdmission(job *api.JobInfo) *PendingReason
+	// Infeasible reports whether the cluster's nodes could never hold the admitted gang, even if all resources were
+	// released. The gang then does not limit how many other gangs of its namespace are admitted.
+	Infeasible(job *api.JobInfo) bool
 }
 
 // Pauser is an action that pauses gangs, so that they do not hold idle resources for long while they wait for more

@@ -85,6 +85,17 @@ func (a answering) Nominees(*api.JobInfo) map[api.TaskID]bool {
 	return map[api.TaskID]bool{api.TaskID("for " + a.name): true}
 }
 
+func (a answering) Unresolvable() bool { return a.speak() }
+
+func (a answering) RefuseAdmission(*api.JobInfo) *PendingReason {
+	if !a.speak() {
+		return nil
+	}
+	return &PendingReason{NotEnqueued, "refused by " + a.name}
+}
+
+func (a answering) Infeasible(*api.JobInfo) bool { return a.speak() }
+
 func (a answering) Leaving(task *api.TaskInfo) []*api.TaskInfo {
 	if !a.speak() {
 		return nil
@@ -108,6 +119,7 @@ var (
 	_ GangGrouper        = answering{}
 	_ Prioritizer        = answering{}
 	_ EvictionTracker    = answering{}
+	_ AdmissionVoter     = answering{}
 	_ Reserver           = answering{}
 )
 
@@ -133,8 +145,6 @@ type (
 func (w whole) Name() string    { return w.fake.name }
 func (s scoped) InSession() any { return s.part }
 func (b both) InSession() any   { return b.part }
-
-func (w whole) Infeasible(*Session, *api.JobInfo) bool { return w.speak() }
 
 // openOf opens a session of the plugins, sorted by name, without the predicates of the plugins in unpredicated.
 func openOf(t *testing.T, plugins map[string]Plugin, unpredicated ...string) (*Registry, *recordingCache, *Session) {
@@ -195,6 +205,9 @@ func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
 	note("volume", "%s", keyOf(ssn.Signers.VolumeKey(&v1.Pod{}, &v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})))
 	note("claim", "%s", keyOf(ssn.Signers.ClaimKey(&v1.Pod{}, &v1.PodResourceClaim{})))
 	note("never fits", "%t", ssn.Infeasible(job))
+	admitted := ssn.JobEnqueueable(job)
+	reason, _ := ssn.PendingReason(job.UID)
+	note("admitted", "%t %s", admitted, reason.Message)
 	for _, name := range []string{"a", "b"} {
 		if _, there := ssn.PluginOption(name); !there {
 			continue
@@ -226,11 +239,11 @@ func TestAnswersOfPlugins(t *testing.T) {
 	says := func(name string) answering { return answering{name: name, trace: tr} }
 	ofA := map[string]string{
 		"groups": "a by a", "planner": "by a", "score": "97 <nil>", "score before the trial": "97 <nil>, all true", "gang group": "a", "avoided": "[a n]",
-		"reach": "[a]", "precedence": "[a] of rank 0", "nominees": "[for a]", "leaving": `["a for p0"]`, "volume": `"a" true`, "claim": `"a" true`, "never fits": "true",
+		"reach": "[a]", "precedence": "[a] of rank 0", "nominees": "[for a]", "leaving": `["a for p0"]`, "volume": `"a" true`, "claim": `"a" true`, "never fits": "true", "admitted": "false refused by a",
 		"verdicts of a": "scope 1, keys [a], job a, node a true", "calls": "a: p0 on n, a: not p0, a: victim evicted",
 	}
 	ofNone := map[string]string{
-		"score": "0 <nil>", "score before the trial": "0 <nil>, all true", "avoided": "[]", "nominees": "[]", "leaving": "[]", "volume": `"" false`, "claim": `"" false`, "never fits": "false",
+		"score": "0 <nil>", "score before the trial": "0 <nil>, all true", "avoided": "[]", "nominees": "[]", "leaving": "[]", "volume": `"" false`, "claim": `"" false`, "never fits": "false", "admitted": "true ",
 		"verdicts of a": "scope 0, keys [], job ns/g, node \x00 false", "calls": "",
 	}
 	but := func(of map[string]string, with ...string) map[string]string {
@@ -252,10 +265,10 @@ func TestAnswersOfPlugins(t *testing.T) {
 		"a plugin without interfaces": {plugins: map[string]Plugin{"a": &fake{"a", func(*Session) {}}}, want: ofNone},
 		"the plugin answers":          {plugins: map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}}, want: ofA},
 		"its value for the session answers": {
-			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, says("a")}}, want: but(ofA, "never fits", "false"),
+			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, says("a")}}, want: ofA,
 		},
 		"its value is made when the session opens": {
-			plugins: map[string]Plugin{"a": late}, want: but(ofA, "never fits", "false"),
+			plugins: map[string]Plugin{"a": late}, want: ofA,
 		},
 		"a plugin without value for this session": {
 			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, nil}}, want: ofNone,
@@ -268,7 +281,7 @@ func TestAnswersOfPlugins(t *testing.T) {
 		},
 		"the first of two decides, and all are asked where all count": {
 			plugins: map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
-			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "leaving", `["a for p0" "b for p0"]`,
+			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "leaving", `["a for p0" "b for p0"]`, "admitted", "false refused by b",
 				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
@@ -277,14 +290,14 @@ func TestAnswersOfPlugins(t *testing.T) {
 				"a": whole{called("a"), answering{name: "a", trace: tr, silent: true}, preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}},
 			},
 			want: but(ofA, "groups", "b by b", "planner", "by b", "gang group", "b", "precedence", "[b] of rank 1", "reach", "[b]",
-				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[b n]", "nominees", "[for b]", "leaving", `["b for p0"]`,
+				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[b n]", "nominees", "[for b]", "leaving", `["b for p0"]`, "admitted", "false refused by b",
 				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
 		"a plugin whose predicate is switched off bounds no nodes": {
 			plugins:      map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
 			unpredicated: []string{"a"},
-			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "leaving", `["a for p0" "b for p0"]`, "reach", "[b]",
+			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "leaving", `["a for p0" "b for p0"]`, "admitted", "false refused by b", "reach", "[b]",
 				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},

@@ -174,7 +174,7 @@ func (c *sessionCache) OnSessionClose() {
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder)
-	ssn.cache, ssn.infeasibilityCheckers, ssn.Signers.explained = cache, p.infeasibilityCheckers(), p.explained
+	ssn.cache, ssn.Signers.explained = cache, p.explained
 	ssn.waits, ssn.currentJob.begins = r.waits, r.jobBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evictions.send, ssn.pausers = cache.Evict, r.pausers()
@@ -313,9 +313,17 @@ func (a *pluginAdapter) find(ssn *Session, plugin Plugin) {
 		}
 	}
 	option, _ := ssn.PluginOption(a.name)
-	ssn.Signers.add(a.name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
+	ssn.Signers.add(a.name, plugin, inSession, isOn(option.EnabledPredicate))
+	if ssn.Signers.unresolvable(a.name) {
+		ssn.Tiers = askFirst(ssn.Tiers, a.name, predicateOption)
+	}
+	if voter, votes := find[AdmissionVoter](plugin, inSession); votes && isOn(option.EnabledJobEnqueued) {
+		ssn.addVoter(a.name, voter)
+	}
 	ssn.Placements.add(a.name, plugin, inSession)
 }
+
+func isOn(option *bool) bool { return option != nil && *option }
 
 // actionAdapter is an action of this project as upstream calls it.
 type actionAdapter struct {

@@ -39,8 +39,8 @@ type Session struct {
 	waits *waitRecords
 	// QueueUse knows how many resources queues use, and their limits.
 	QueueUse QueueUse
-	// infeasibilityCheckers are the plugins that detect admitted gangs that never fit.
-	infeasibilityCheckers []ofPlugin[InfeasibilityChecker]
+	// voters are the plugins of this project that vote on the admission of gangs.
+	voters []ofPlugin[AdmissionVoter]
 	// committed are the tasks that the session has handed over to be bound.
 	committed map[api.TaskID]bool
 	evictions evictions
