@@ -20,6 +20,10 @@ import (
 // error of the method, with the name of the plugin. If the method returns no error, the panic is logged and the
 // plugin's answer is ignored, unless the method's documentation says otherwise. A panic of OnSessionOpen, InSession,
 // OnSessionStart or OnSessionClose ends the cycle.
+//
+// A plugin explains why a gang waits with its answers, and has no interface for that alone: with the result of its
+// JobValid function, with the reason of AdmissionVoter.RefuseAdmission, and with the errors of its predicate,
+// pre-predicate, Placement and Reserve. Only actions, and built-in plugins, call Session.SetPendingReason.
 
 // Plugin takes part in scheduling sessions. One instance lives as long as the configuration that names it. Each cycle
 // opens and closes one session with it, always on the same goroutine.
@@ -223,7 +227,8 @@ type EvictionTracker interface {
 }
 
 // AdmissionVoter is a plugin that may refuse to admit gangs. It votes before the plugins that vote by upstream's
-// functions, the last AdmissionVoter in the conf first. If the conf disables the plugin's votes (enableJobEnqueued), neither method is called.
+// functions, the last AdmissionVoter in the conf first. If the conf disables the plugin's votes (enableJobEnqueued),
+// neither method is called.
 type AdmissionVoter interface {
 	// RefuseAdmission returns why the gang must not be admitted now; nil if the plugin does not refuse it. The reason is
 	// reported as the gang's pending reason. It is called again for a gang that waits when the session closes.
