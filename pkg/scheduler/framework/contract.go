@@ -16,7 +16,13 @@ import (
 // type assertion after the plugin has opened: on the plugin, or on its value for the session (SessionScoped). Plugins
 // are found, and called, in the order of the conf.
 //
-// All methods are called on the scheduling goroutine, except the steps of a PreBinder and Recover. A panic counts as an
+// A plugin that counts resources which Node and Pod objects do not report, such as devices, is also an
+// accounting.ResourceCounter. It is found when the configuration is built (Profile.ResourceCounter), before the
+// scheduler reads any pod, and may be called until another configuration with a ResourceCounter is in use, also after
+// Close. Its panics are not recovered.
+//
+// All methods are called on the scheduling goroutine, except the steps of a PreBinder, Recover and the methods of a
+// ResourceCounter. A panic counts as an
 // error of the method, with the name of the plugin. If the method returns no error, the panic is logged and the
 // plugin's answer is ignored, unless the method's documentation says otherwise. A panic of OnSessionOpen, InSession,
 // OnSessionStart or OnSessionClose ends the cycle.

@@ -15,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
@@ -200,6 +201,17 @@ func closePlugin(name string, closer Closer) {
 		}
 	}()
 	closer.Close()
+}
+
+// ResourceCounter returns the last plugin in the conf that is a ResourceCounter; nil if there is none. A scheduler has
+// one counter.
+func (p *Profile) ResourceCounter() accounting.ResourceCounter {
+	for _, name := range slices.Backward(p.pluginOrder) {
+		if counter, ok := p.plugins[name].(accounting.ResourceCounter); ok {
+			return counter
+		}
+	}
+	return nil
 }
 
 // Recoverers returns, in conf order, the plugins that are Recoverers.
