@@ -14,7 +14,6 @@ import (
 	upstream "volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
@@ -63,7 +62,6 @@ var podKeys = []string{
 
 type plugin struct {
 	*common
-	accounting.ResourceCounter
 	// session is the plugin's state in the open session; nil between sessions.
 	session *session
 }
@@ -84,16 +82,15 @@ type common struct {
 }
 
 var (
-	_ accounting.ResourceCounter = (*plugin)(nil)
-	_ framework.SessionScoped    = (*plugin)(nil)
-	_ framework.PreBinder        = (*plugin)(nil)
-	_ framework.Reserver         = (*session)(nil)
-	_ framework.Signer           = (*session)(nil)
+	_ framework.SessionScoped = (*plugin)(nil)
+	_ framework.PreBinder     = (*plugin)(nil)
+	_ framework.Reserver      = (*session)(nil)
+	_ framework.Signer        = (*session)(nil)
 )
 
 func newPlugin(settings settings, inventories *inventories, templates *templates) *plugin {
 	api.IgnoredDevicesList.Append(allocator.UncountedNames()...)
-	return &plugin{ResourceCounter: inventories.devices.counter, common: &common{
+	return &plugin{common: &common{
 		settings: settings, backends: backends{policy: settings.policy, weight: settings.backendWeight},
 		inventories: inventories, templates: templates, requestOptions: allocator.RequestOptions{TemplateResources: settings.templates.MatchedResources},
 		ledgers: newLedgers(), verdicts: newVerdicts(),
