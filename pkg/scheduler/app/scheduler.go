@@ -103,6 +103,9 @@ func (s *scheduler) use(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if counter := profile.ResourceCounter(); counter != nil {
+		s.cache.Books().Nodes.Sums.Use(counter)
+	}
 	for _, name := range append(slices.Clone(cfg.Actions), cfg.PluginOrder()...) {
 		profile.TimeDriven = profile.TimeDriven || slices.Contains(timeDriven, name)
 	}

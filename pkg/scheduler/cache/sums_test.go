@@ -111,7 +111,7 @@ func TestSumsOfACounter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				c := &thingCounter{all: map[string]int64{"n": 8}, broken: map[string]int64{}, changed: map[string]bool{}}
-				w.handle.CountResources(c)
+				w.books.Nodes.Sums.Use(c)
 				w.add(thingNode("100").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "100").Node("n").Phase(v1.PodRunning).Obj())
 				if idle, _ := w.idleThings(); idle != 5 {
 					t.Errorf("idle is %d at first, want 5", idle)
@@ -129,7 +129,7 @@ func TestSumsOfACounter(t *testing.T) {
 // the session opened, the watch has shown the node again, which itself reports an amount of zero.
 func TestASumIsRightWhereAMemberIsReserved(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.handle.CountResources(&thingCounter{all: map[string]int64{"n": 8}})
+		w.books.Nodes.Sums.Use(&thingCounter{all: map[string]int64{"n": 8}})
 		w.add(thingNode("0").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "0").Obj())
 		decided := w.decided("p0", "n")
 		w.books.Nodes.Show(thingNode("0").Label("new", "").Obj())

@@ -114,7 +114,7 @@ func tier(plugins ...string) conf.Tier {
 	var t conf.Tier
 	for _, name := range plugins {
 		yes := true
-		t.Plugins = append(t.Plugins, conf.PluginOption{Name: name, EnabledPredicate: &yes, EnabledNodeOrder: &yes, EnabledJobOrder: &yes})
+		t.Plugins = append(t.Plugins, conf.PluginOption{Name: name, EnabledPredicate: &yes, EnabledJobEnqueued: &yes, EnabledNodeOrder: &yes, EnabledJobOrder: &yes})
 	}
 	return t
 }

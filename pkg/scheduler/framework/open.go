@@ -4,7 +4,6 @@ package framework
 
 import (
 	"maps"
-	"slices"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -173,13 +172,13 @@ func (c *sessionCache) OnSessionClose() {
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder)
-	ssn.cache, ssn.infeasibilityCheckers, ssn.Signers.explained = cache, p.infeasibilityCheckers(), p.explained
+	ssn.cache, ssn.Signers.explained = cache, p.explained
 	ssn.pending.categories, ssn.currentJob.begins = r.categories, r.jobBegins
 	if r.Reporter != nil {
 		ssn.Reporter = r.Reporter
 	}
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
-	ssn.evictions.send = cache.Evict
+	ssn.evictions.send, ssn.pausers = cache.Evict, r.pausers()
 	if p.known {
 		ssn.touched = &snapshot.Touched{Nodes: map[string]bool{}, Jobs: map[api.JobID]bool{}}
 	}
@@ -200,11 +199,6 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	r.mu.Unlock()
 	for _, name := range p.pluginOrder {
 		if starter, ok := p.plugins[name].(Starter); ok {
-			starter.OnSessionStart(ssn)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.actions)) {
-		if starter, ok := r.actions[name].(Starter); ok {
 			starter.OnSessionStart(ssn)
 		}
 	}
@@ -232,7 +226,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 // attach connects the session to upstream's session, which it embeds.
 func (ssn *Session) attach(upstream *vcframework.Session) {
 	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
-	ssn.QueueUse.nested = upstream.HierarchyEnabled("capacity")
+	ssn.QueueUse.leaving, ssn.QueueUse.nested = ssn.Placements.leaving, upstream.HierarchyEnabled("capacity")
 	if ssn.touched != nil {
 		touch := func(event *vcframework.Event) {
 			ssn.touched.Nodes[event.Task.NodeName], ssn.touched.Jobs[event.Task.Job] = true, true
@@ -318,11 +312,18 @@ func (a *pluginAdapter) find(ssn *Session, plugin Plugin) {
 			ssn.reservers.add(ssn.Session, a.name, reserver)
 		}
 	}
-	ssn.evictions.observers = appendFound(ssn.evictions.observers, a.name, plugin, inSession)
 	option, _ := ssn.PluginOption(a.name)
-	ssn.Signers.add(a.name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
+	ssn.Signers.add(a.name, plugin, inSession, isOn(option.EnabledPredicate))
+	if ssn.Signers.unresolvable(a.name) {
+		ssn.Tiers = askFirst(ssn.Tiers, a.name, predicateOption)
+	}
+	if voter, votes := find[AdmissionVoter](plugin, inSession); votes && isOn(option.EnabledJobEnqueued) {
+		ssn.addVoter(a.name, voter)
+	}
 	ssn.Placements.add(a.name, plugin, inSession)
 }
+
+func isOn(option *bool) bool { return option != nil && *option }
 
 // actionAdapter is an action of this project as upstream calls it.
 type actionAdapter struct {

@@ -14,6 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
@@ -74,6 +75,14 @@ func (r *Registry) RegisterPlugin(spec PluginSpec) {
 func (r *Registry) RegisterAction(action Action) {
 	r.actions[action.Name()] = action
 	vcframework.RegisterAction(&actionAdapter{registry: r, action: action})
+}
+
+// pausers returns, by name, the actions that are Pausers.
+func (r *Registry) pausers() (pausers []ofPlugin[Pauser]) {
+	for _, name := range slices.Sorted(maps.Keys(r.actions)) {
+		pausers = appendFound(pausers, name, r.actions[name], nil)
+	}
+	return pausers
 }
 
 // Profile is a configuration that is ready to run: its plugins are built.
@@ -178,6 +187,17 @@ func closePlugin(name string, closer Closer) {
 		}
 	}()
 	closer.Close()
+}
+
+// ResourceCounter returns the last plugin in the conf that is a ResourceCounter; nil if there is none. A scheduler has
+// one counter.
+func (p *Profile) ResourceCounter() accounting.ResourceCounter {
+	for _, name := range slices.Backward(p.pluginOrder) {
+		if counter, ok := p.plugins[name].(accounting.ResourceCounter); ok {
+			return counter
+		}
+	}
+	return nil
 }
 
 // Recoverers returns, in conf order, the plugins that are Recoverers.

@@ -210,7 +210,6 @@ func (s *session) addPredicates() {
 		}
 		return s.network.predicate(task, node)
 	})
-	s.ssn.PredicateFirst(Name)
 }
 
 // OnSessionStart implements framework.Starter.

@@ -87,10 +87,8 @@ func newRepeatedEvictions(t *testing.T, w sessiontest.ClusterSpec, conf string) 
 
 // session runs one session and applies its decisions.
 func (s *repeatedEvictions) session() {
+	s.registry.RegisterAction(pausedGangs{"*": s.paused})
 	ssn := s.cluster.Open(s.registry, s.conf)
-	if s.paused {
-		ssn.Pauses = always{ssn.Pauses}
-	}
 	ssn.Run(s.actions...)
 	binds := ssn.Binds()
 	nominations := map[string]string{}

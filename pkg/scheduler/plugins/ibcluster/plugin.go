@@ -86,11 +86,11 @@ type plugin struct {
 }
 
 var (
-	_ framework.SessionScoped        = (*plugin)(nil)
-	_ framework.InfeasibilityChecker = (*plugin)(nil)
-	_ framework.PlacementGenerator   = (*session)(nil)
-	_ framework.PlacementScorer      = (*session)(nil)
-	_ framework.Signer               = (*session)(nil)
+	_ framework.SessionScoped      = (*plugin)(nil)
+	_ framework.AdmissionVoter     = (*session)(nil)
+	_ framework.PlacementGenerator = (*session)(nil)
+	_ framework.PlacementScorer    = (*session)(nil)
+	_ framework.Signer             = (*session)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -101,10 +101,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := p.open(ssn)
 	p.reportProblems(ssn, s.forest.Problems())
 	ssn.AddJobValidFn(Name, s.valid)
-	ssn.AddJobEnqueueableFn(Name, s.enqueueable)
-	ssn.EnqueueFirst(Name)
 	ssn.AddPredicateFn(Name, s.predicate)
-	ssn.PredicateFirst(Name)
 	ssn.AddEventHandler(s.eventHandler())
 	s.addPreBind()
 }

@@ -152,7 +152,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 var notYet = &api.ValidateResult{Message: "the session is still being opened"}
 
 // recordCurrentJob registers functions that record in the session which gang is being scheduled. They are called before
-// the functions of the configuration's plugins, except functions that vote first (framework.Session.EnqueueFirst). The
+// the functions of the configuration's plugins, except the votes of an AdmissionVoter. The
 // function for votes also refuses to admit the gangs in refused.
 func (p *plugin) recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
 	p.limitAdmitted(ssn)
