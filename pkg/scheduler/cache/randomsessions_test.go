@@ -64,9 +64,9 @@ func (p *fickle) OnSessionOpen(ssn *framework.Session) {
 func randomProfile(t *testing.T, w *harness) (*framework.Registry, *framework.Profile) {
 	t.Helper()
 	registry := framework.NewRegistry()
-	registry.RegisterPlugin(framework.PluginSpec{Name: "fickle", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	registry.RegisterPlugin(framework.PluginSpec{Name: "fickle", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return &fickle{tries: map[string]int{}}, nil
-	}})
+	})})
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(randomConf)
 	if err != nil {
 		t.Fatal(err)

@@ -15,10 +15,10 @@ import (
 
 // counted is a plugin that counts how often it was built and opened.
 func counted(name string, built, opened *int) PluginSpec {
-	return PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+	return PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) {
 		*built++
 		return &fake{name, func(*Session) { *opened++ }}, nil
-	}}
+	})}
 }
 
 func TestPluginIsBuiltOncePerProfile(t *testing.T) {
@@ -42,7 +42,7 @@ func TestPluginIsBuiltOncePerProfile(t *testing.T) {
 }
 
 func TestBuildErrorsKeepTheFormerProfile(t *testing.T) {
-	refuses := PluginSpec{Name: "refuses", New: func(Arguments, Handle) (Plugin, error) { return nil, errors.New("no such level") }}
+	refuses := PluginSpec{Name: "refuses", Load: WithoutArguments(func(Handle) (Plugin, error) { return nil, errors.New("no such level") })}
 	tests := map[string]struct {
 		in   ProfileInput
 		want string
@@ -81,9 +81,9 @@ func (recovering) Recover(context.Context) error { return nil }
 func TestRecoverersComeInConfOrder(t *testing.T) {
 	r := NewRegistry()
 	for _, name := range []string{"a", "b", "c"} {
-		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+		r.RegisterPlugin(PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) {
 			return &recovering{fake{name, func(*Session) {}}}, nil
-		}})
+		})})
 	}
 	r.RegisterPlugin(spec("plain", func(*Session) {}))
 	build := func(plugins ...string) *Profile {

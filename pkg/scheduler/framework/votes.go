@@ -82,6 +82,10 @@ func (u *QueueUse) endVote() {
 func (ssn *Session) Execute(action vcframework.Action) {
 	ssn.Action = action.Name()
 	defer ssn.QueueUse.endVote()
+	if adapter, ours := action.(*actionAdapter); ours {
+		adapter.action.Execute(ssn)
+		return
+	}
 	action.Execute(ssn.Session)
 }
 

@@ -51,10 +51,7 @@ func (*Action) Name() string { return Name }
 // Execute implements framework.Action.
 func (a *Action) Execute(ssn *framework.Session) {
 	args := vcframework.GetArgOfActionFromConf(ssn.Configurations, Name)
-	whole, disruption := false, DisruptGang
-	args.GetBool(&whole, WholeGangs)
-	args.GetString(&disruption, Disruption)
-	if !whole {
+	if whole, _ := args[WholeGangs].(bool); !whole {
 		a.upstream.Execute(ssn.Session)
 		return
 	}
@@ -65,6 +62,6 @@ func (a *Action) Execute(ssn *framework.Session) {
 	a.crossSession.BeginSession()
 	run := state.NewRun(ssn, a.crossSession, a.defaults, func(string) {})
 	run.PipelineOnly = true
-	p := &preemption{ssn: ssn, run: run, podByPod: disruption == DisruptPod, refused: map[string]string{}, judgedByPriority: judgedByPriority(ssn), known: map[unitsKey][]*unit{}}
+	p := &preemption{ssn: ssn, run: run, podByPod: args[Disruption] == DisruptPod, refused: map[string]string{}, judgedByPriority: judgedByPriority(ssn), known: map[unitsKey][]*unit{}}
 	p.makeRoomForAll(gangs)
 }

@@ -53,10 +53,12 @@ func openBounded(t *testing.T, pods ...*schedtest.PodBuilder) (made *plugin, ssn
 	t.Cleanup(cluster.Close)
 	registry, declared := framework.NewRegistry(), Spec()
 	create := declared.New
-	declared.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-		p, err := create(args, h)
-		made = p.(*plugin)
-		return p, err
+	declared.Load = func(args framework.Arguments) (framework.Builder, error) {
+		return func(h framework.Handle) (framework.Plugin, error) {
+			p, err := create(args, h)
+			made = p.(*plugin)
+			return p, err
+		}, nil
 	}
 	registry.RegisterPlugin(declared)
 	ssn = cluster.Open(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n  - name: deviceshare\n")

@@ -108,7 +108,7 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec(c))
 	for _, other := range others {
-		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 			plugin := &sessiontest.Plugin{Called: other.Name, Part: c.part, Open: c.opens}
 			// The framework checks whether the plugin itself implements the interface.
 			if checker, ok := c.part.(framework.InfeasibilityChecker); ok {
@@ -118,7 +118,7 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 				}{plugin, checker}, nil
 			}
 			return plugin, nil
-		}})
+		})})
 	}
 	c.registry = registry
 	var profile *framework.Profile
