@@ -96,9 +96,10 @@ func (s *scheduler) connect(c *cache.Cache) {
 func (s *scheduler) use(cfg *config.Config) error {
 	profile, err := s.registry.Build(framework.ProfileInput{
 		Actions:         cfg.Actions,
-		Tiers:           append([]conf.Tier{evictionbackoff.Tier(), transaction.Tier(cfg.EvictPartiallyBoundAfter())}, cfg.Tiers...),
+		Tiers:           append([]conf.Tier{evictionbackoff.Tier(), transaction.Tier(cfg.EvictPartiallyBoundAfter)}, cfg.Tiers...),
 		Configurations:  cfg.Configurations,
 		PreBindDisabled: cfg.PreBindDisabled,
+		Builders:        cfg.Builders,
 	}, s.cache.Handle())
 	if err != nil {
 		return err

@@ -68,9 +68,9 @@ func randomProfile(t *testing.T, w *harness, trusted bool) (*framework.Registry,
 	t.Helper()
 	registry := framework.NewRegistry()
 	registry.Reporter = report.NewPendingGangs(nil)
-	registry.RegisterPlugin(framework.PluginSpec{Name: "fickle", LeavesTasks: trusted, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	registry.RegisterPlugin(framework.PluginSpec{Name: "fickle", LeavesTasks: trusted, Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return &fickle{tries: map[string]int{}}, nil
-	}})
+	})})
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(randomConf)
 	if err != nil {
 		t.Fatal(err)

@@ -153,7 +153,7 @@ func openOf(t *testing.T, plugins map[string]Plugin, unpredicated ...string) (*R
 	k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
 	order := slices.Sorted(maps.Keys(plugins))
 	for name, plugin := range plugins {
-		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return plugin, nil }})
+		r.RegisterPlugin(PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) { return plugin, nil })})
 	}
 	in := tier(order...)
 	for i := range in.Plugins {
@@ -326,7 +326,7 @@ func TestExplainedShortages(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		r.RegisterPlugin(PluginSpec{
 			Name: name, ExplainsShortages: []v1.ResourceName{v1.ResourceName("of-" + name)},
-			New: func(Arguments, Handle) (Plugin, error) { return &fake{name, func(*Session) {}}, nil },
+			Load: WithoutArguments(func(Handle) (Plugin, error) { return &fake{name, func(*Session) {}}, nil }),
 		})
 	}
 	ssn := open(t, r, newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier("a")}})
@@ -419,9 +419,9 @@ func TestStarters(t *testing.T) {
 	r := NewRegistry()
 	opens := func(name string) *fake { return &fake{name, func(*Session) { tr.add("%s opens", name) }} }
 	for _, name := range []string{"a", "b"} {
-		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return starting{opens(name), tr}, nil }})
+		r.RegisterPlugin(PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) { return starting{opens(name), tr}, nil })})
 	}
-	r.RegisterPlugin(PluginSpec{Name: "plain", New: func(Arguments, Handle) (Plugin, error) { return opens("plain"), nil }})
+	r.RegisterPlugin(PluginSpec{Name: "plain", Load: WithoutArguments(func(Handle) (Plugin, error) { return opens("plain"), nil })})
 	ssn := open(t, r, newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier("b", "a"), tier("plain")}})
 	r.CloseSession(ssn)
 	want := []string{

@@ -100,7 +100,7 @@ func TestDeletedTasksFreeTheQueuesThatCountThem(t *testing.T) {
 			})
 			defer cluster.Close()
 			plugin, registry := &recorder{}, framework.NewRegistry()
-			registry.RegisterPlugin(framework.PluginSpec{Name: "recorder", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
+			registry.RegisterPlugin(framework.PluginSpec{Name: "recorder", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return plugin, nil })})
 			scheduler := cluster.Scheduler(registry, fmt.Sprintf(`
 actions: allocate
 tiers:

@@ -54,10 +54,10 @@ func TestWhoIsAskedFirst(t *testing.T) {
 				}))
 			}
 			last := r.specs["last"]
-			r.RegisterPlugin(PluginSpec{Name: "last", New: func(args Arguments, h Handle) (Plugin, error) {
-				plugin, err := last.New(args, h)
+			r.RegisterPlugin(PluginSpec{Name: "last", Load: WithoutArguments(func(h Handle) (Plugin, error) {
+				plugin, err := last.New(nil, h)
 				return decisive{fake: plugin.(*fake), votes: &votes}, err
-			}})
+			})})
 			profile, err := r.Build(ProfileInput{Tiers: tt.tiers}, nil)
 			if err != nil {
 				t.Fatal(err)

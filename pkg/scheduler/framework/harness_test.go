@@ -82,7 +82,7 @@ func (f *fake) OnSessionOpen(ssn *Session) { f.open(ssn) }
 func (f *fake) OnSessionClose(*Session)    {}
 
 func spec(name string, open func(ssn *Session)) PluginSpec {
-	return PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return &fake{name, open}, nil }}
+	return PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) { return &fake{name, open}, nil })}
 }
 
 // upstreamPlugin is a plugin of upstream's framework with upstream's PreBinder interface.

@@ -110,6 +110,9 @@ type ProfileInput struct {
 	Configurations []conf.Configuration
 	// PreBindDisabled names the plugins with `enablePreBind: false`.
 	PreBindDisabled map[string]bool
+	// Builders build plugins of this project with arguments that are already loaded, by name. Build loads the arguments
+	// of plugins without a Builder itself.
+	Builders map[string]Builder
 }
 
 // Build builds the plugins of a configuration. It fails for an unknown action, for a plugin that rejects its arguments,
@@ -145,7 +148,11 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 			if !ours {
 				continue
 			}
-			plugin, err := spec.New(option.Arguments, h)
+			build, loaded := in.Builders[option.Name]
+			if !loaded {
+				build = func(h Handle) (Plugin, error) { return spec.New(option.Arguments, h) }
+			}
+			plugin, err := build(h)
 			if err != nil {
 				return nil, fmt.Errorf("building plugin %q: %w", option.Name, err)
 			}
@@ -165,6 +172,9 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	p.known = r.knows(in)
 	return p, nil
 }
+
+// Plugin returns the plugin of this project with the name; nil if the profile has none.
+func (p *Profile) Plugin(name string) Plugin { return p.plugins[name] }
 
 // opensWithOurs reports whether the first plugin that opens in a session is a plugin of this project.
 func (p *Profile) opensWithOurs() bool {

@@ -17,10 +17,10 @@ import (
 
 // counted is a plugin that counts how often it was built and opened.
 func counted(name string, built, opened *int) PluginSpec {
-	return PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+	return PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) {
 		*built++
 		return &fake{name, func(*Session) { *opened++ }}, nil
-	}}
+	})}
 }
 
 func TestPluginIsBuiltOncePerProfile(t *testing.T) {
@@ -44,7 +44,7 @@ func TestPluginIsBuiltOncePerProfile(t *testing.T) {
 }
 
 func TestBuildErrorsKeepTheFormerProfile(t *testing.T) {
-	refuses := PluginSpec{Name: "refuses", New: func(Arguments, Handle) (Plugin, error) { return nil, errors.New("no such level") }}
+	refuses := PluginSpec{Name: "refuses", Load: WithoutArguments(func(Handle) (Plugin, error) { return nil, errors.New("no such level") })}
 	tests := map[string]struct {
 		in   ProfileInput
 		want string
@@ -83,9 +83,9 @@ func (recovering) Recover(context.Context) error { return nil }
 func TestRecoverersComeInConfOrder(t *testing.T) {
 	r := NewRegistry()
 	for _, name := range []string{"a", "b", "c"} {
-		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+		r.RegisterPlugin(PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) {
 			return &recovering{fake{name, func(*Session) {}}}, nil
-		}})
+		})})
 	}
 	r.RegisterPlugin(spec("plain", func(*Session) {}))
 	build := func(plugins ...string) *Profile {
@@ -196,7 +196,7 @@ func TestTheProfileHasTheResourceCounter(t *testing.T) {
 	r := NewRegistry()
 	r.RegisterPlugin(spec("plain", func(*Session) {}))
 	counting := counter{fake: &fake{"counting", func(*Session) {}}}
-	r.RegisterPlugin(PluginSpec{Name: "counting", New: func(Arguments, Handle) (Plugin, error) { return counting, nil }})
+	r.RegisterPlugin(PluginSpec{Name: "counting", Load: WithoutArguments(func(Handle) (Plugin, error) { return counting, nil })})
 	for plugins, want := range map[[2]string]accounting.ResourceCounter{{"plain", "counting"}: counting, {"plain", "binpack"}: nil} {
 		profile, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier(plugins[:]...)}}, nil)
 		if err != nil {

@@ -53,16 +53,18 @@ func openBounded(t *testing.T, pods ...*schedtest.PodBuilder) (made *plugin, ssn
 	t.Cleanup(cluster.Close)
 	registry, declared := framework.NewRegistry(), Spec()
 	create := declared.New
-	declared.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-		p, err := create(args, h)
-		made = p.(*plugin)
-		return p, err
+	declared.Load = func(args framework.Arguments) (framework.Builder, error) {
+		return func(h framework.Handle) (framework.Plugin, error) {
+			p, err := create(args, h)
+			made = p.(*plugin)
+			return p, err
+		}, nil
 	}
 	registry.RegisterPlugin(declared)
 	leaving = &[]*api.TaskInfo{}
-	registry.RegisterPlugin(framework.PluginSpec{Name: "leaving", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	registry.RegisterPlugin(framework.PluginSpec{Name: "leaving", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return &sessiontest.Plugin{Called: "leaving", Part: sessiontest.LeavingFn(func(*api.TaskInfo) []*api.TaskInfo { return *leaving })}, nil
-	}})
+	})})
 	ssn = cluster.Open(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n  - name: deviceshare\n  - name: leaving\n")
 	t.Cleanup(ssn.Close)
 	return made, ssn, leaving

@@ -59,13 +59,13 @@ func Spec() framework.PluginSpec {
 		Name:        Name,
 		Doc:         "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
 		LeavesTasks: true,
-		New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: framework.WithoutArguments(func(h framework.Handle) (framework.Plugin, error) {
 			p, err := known.Of(h, func(framework.Handle) (*plugin, []cache.SharedIndexInformer, error) { return newPlugin(), nil, nil })
 			if err != nil {
 				return nil, err
 			}
 			return p, nil
-		},
+		}),
 	}
 }
 

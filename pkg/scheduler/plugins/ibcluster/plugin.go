@@ -23,20 +23,15 @@ func Spec() framework.PluginSpec {
 		Name:      Name,
 		Doc:       "Keeps a gang in one InfiniBand cluster, and its neighbours by rank on one leaf switch where it can.",
 		Arguments: arguments(),
-		Validate: func(args framework.Arguments) error {
-			_, err := load(args)
-			return err
-		},
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			settings, err := load(args)
-			if err != nil {
-				return nil, err
-			}
-			memory, err := known.Of(h, newMemory)
-			if err != nil {
-				return nil, err
-			}
-			return newPlugin(settings, h, memory), nil
+			return func(h framework.Handle) (framework.Plugin, error) {
+				memory, err := known.Of(h, newMemory)
+				if err != nil {
+					return nil, err
+				}
+				return newPlugin(settings, h, memory), nil
+			}, err
 		},
 		LeavesTasks: true,
 	}

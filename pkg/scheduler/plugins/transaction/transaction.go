@@ -79,13 +79,15 @@ func Spec(gate Gate) framework.PluginSpec {
 		Name:        Name,
 		Doc:         "Delays gangs after a failed bind transaction, and schedules partially bound gangs first.",
 		LeavesTasks: true,
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			limit, _ := args[evictAfter].(time.Duration)
-			memory, err := known.Of(h, newMemory)
-			if err != nil {
-				return nil, err
-			}
-			return &plugin{gate: gate, evictAfter: limit, memory: memory}, nil
+			return func(h framework.Handle) (framework.Plugin, error) {
+				memory, err := known.Of(h, newMemory)
+				if err != nil {
+					return nil, err
+				}
+				return &plugin{gate: gate, evictAfter: limit, memory: memory}, nil
+			}, nil
 		},
 	}
 }

@@ -111,9 +111,9 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec(c))
 	for _, other := range others {
-		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 			return &sessiontest.Plugin{Called: other.Name, Part: c.part, Open: c.opens}, nil
-		}})
+		})})
 	}
 	c.registry, c.pending = registry, report.NewPendingGangs(nil)
 	registry.Reporter = c.pending
