@@ -39,15 +39,17 @@ func Spec() framework.PluginSpec {
 			Name: namespaceArgument, Type: framework.String, Default: defaultNamespace,
 			Doc: "The namespace of the Leases.",
 		}},
-		New: New,
+		Load: Load,
 	}
 }
 
-// New builds the plugin.
-func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+// Load parses the arguments, and returns the function that builds the plugin.
+func Load(args framework.Arguments) (framework.Builder, error) {
 	namespace := defaultNamespace
 	args.GetString(&namespace, namespaceArgument)
-	return &plugin{claims: claims{client: h.KubeClient(), namespace: namespace}}, nil
+	return func(h framework.Handle) (framework.Plugin, error) {
+		return &plugin{claims: claims{client: h.KubeClient(), namespace: namespace}}, nil
+	}, nil
 }
 
 type plugin struct {

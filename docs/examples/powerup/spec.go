@@ -40,13 +40,15 @@ func specWith(starting *budget) framework.PluginSpec {
 			{Name: wattsArgument, Type: framework.Int, Default: fmt.Sprint(defaultWatts), Doc: "What a rack has for pods that start, in watts."},
 			{Name: namespaceArgument, Type: framework.String, Default: defaultNamespace, Doc: "The namespace of the Leases."},
 		},
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			watts, namespace := defaultWatts, defaultNamespace
 			args.GetInt(&watts, wattsArgument)
 			args.GetString(&namespace, namespaceArgument)
-			return kubeplugin.New(Name, h, func(h k8sframework.Handle) (k8sframework.Plugin, error) {
-				return &PowerUp{client: h.ClientSet(), snapshot: h.SnapshotSharedLister, namespace: namespace, watts: watts, starting: starting}, nil
-			}, kubeplugin.WithTimeout(10*time.Second))
+			return func(h framework.Handle) (framework.Plugin, error) {
+				return kubeplugin.New(Name, h, func(h k8sframework.Handle) (k8sframework.Plugin, error) {
+					return &PowerUp{client: h.ClientSet(), snapshot: h.SnapshotSharedLister, namespace: namespace, watts: watts, starting: starting}, nil
+				}, kubeplugin.WithTimeout(10*time.Second))
+			}, nil
 		},
 	}
 }

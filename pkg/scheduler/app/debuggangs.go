@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
 )
@@ -39,19 +38,16 @@ func showGangs(w http.ResponseWriter, r *http.Request, view *debug.View) {
 	writeJSON(w, r, view.List(query))
 }
 
-// gangDefaults returns the defaults of gang settings from the configuration. It returns false if the configuration does
-// not name plugin coscheduling.
-func gangDefaults(cfg *config.Config) (gangs.Settings, bool) {
-	if cfg == nil {
-		return gangs.Settings{}, false
+// gangDefaults returns the settings of a gang without annotations. It returns false if the configuration does not name
+// plugin coscheduling.
+func (s *scheduler) gangDefaults() (defaults gangs.Settings, ok bool) {
+	profile := s.current()
+	if profile == nil {
+		return defaults, false
 	}
-	for _, tier := range cfg.Tiers {
-		for _, plugin := range tier.Plugins {
-			if plugin.Name == coscheduling.Name {
-				defaults, err := coscheduling.Defaults(plugin.Arguments)
-				return defaults, err == nil
-			}
-		}
+	plugin, ok := profile.Plugin(coscheduling.Name).(interface{ Defaults() gangs.Settings })
+	if ok {
+		defaults = plugin.Defaults()
 	}
-	return gangs.Settings{}, false
+	return defaults, ok
 }

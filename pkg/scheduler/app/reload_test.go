@@ -155,9 +155,9 @@ func TestAPluginThatAReloadBringsInRecovers(t *testing.T) {
 	s := newTestScheduler(t, gangOf(1), without)
 	recovered := 0
 	s.registry.RegisterPlugin(framework.PluginSpec{
-		Name: "counting", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		Name: "counting", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 			return counting{&recovered}, nil
-		},
+		}),
 	})
 	for _, cfg := range []*config.Config{with, with, without, with} {
 		if err := s.use(cfg); err != nil {
@@ -189,10 +189,10 @@ func (c *closing) note(what string) {
 // Recover returns *recovers.
 func closingScheduler(t *testing.T, recovers *error, happened *[]string, own ...framework.Action) (_ *scheduler, with func(*config.Config) *config.Config) {
 	instances := 0
-	spec := framework.PluginSpec{Name: "closing", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	spec := framework.PluginSpec{Name: "closing", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		instances++
 		return &closing{instances, happened, *recovers}, nil
-	}}
+	})}
 	with = func(cfg *config.Config) *config.Config {
 		cfg.Tiers = append(cfg.Tiers, conf.Tier{Plugins: []conf.PluginOption{{Name: "closing"}}})
 		return cfg

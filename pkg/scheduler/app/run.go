@@ -15,7 +15,6 @@ import (
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
-	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -140,7 +139,7 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 
 // show makes the gangs of the leading scheduler available to the debug endpoint and the metrics.
 func (p *process) show(s *scheduler) {
-	view := debug.New(s.cache.Books().Jobs, s.cache.Transactions().GroupsInFlight, p.shown.pending.PendingReasons, func() (gangs.Settings, bool) { return gangDefaults(p.loader.Current()) })
+	view := debug.New(s.cache.Books().Jobs, s.cache.Transactions().GroupsInFlight, p.shown.pending.PendingReasons, s.gangDefaults)
 	p.shown.gangs.Store(view)
 	p.metrics.CountGangs(view.Count)
 }

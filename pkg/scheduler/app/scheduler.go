@@ -96,12 +96,16 @@ func (s *scheduler) connect(c *cache.Cache) {
 func (s *scheduler) use(cfg *config.Config) error {
 	profile, err := s.registry.Build(framework.ProfileInput{
 		Actions:         cfg.Actions,
-		Tiers:           append([]conf.Tier{evictionbackoff.Tier(), transaction.Tier(cfg.EvictPartiallyBoundAfter())}, cfg.Tiers...),
+		Tiers:           append([]conf.Tier{evictionbackoff.Tier(), transaction.Tier(cfg.EvictPartiallyBoundAfter)}, cfg.Tiers...),
 		Configurations:  cfg.Configurations,
 		PreBindDisabled: cfg.PreBindDisabled,
+		Builders:        cfg.Builders,
 	}, s.cache.Handle())
 	if err != nil {
 		return err
+	}
+	if counter := profile.ResourceCounter(); counter != nil {
+		s.cache.Books().Nodes.Sums.Use(counter)
 	}
 	for _, name := range append(slices.Clone(cfg.Actions), cfg.PluginOrder()...) {
 		profile.TimeDriven = profile.TimeDriven || slices.Contains(timeDriven, name)

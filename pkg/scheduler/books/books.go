@@ -65,7 +65,7 @@ func New(config Config) *Books {
 	}
 	b := &Books{Tables: newTables(), InShard: sets.Set[string]{}, copies: snapshot.NewCopies()}
 	last := new(generations)
-	b.Jobs = &Jobs{lock: b, last: last, entries: map[api.JobID]*job{}, defaultQueue: config.DefaultQueue}
+	b.Jobs = &Jobs{lock: b, recent: recent[*job]{last: last}, entries: map[api.JobID]*job{}, defaultQueue: config.DefaultQueue}
 	b.Nodes = newNodes(b, last, config.Node)
 	b.Pods = &Pods{
 		lock: b, records: map[api.TaskID]*record{}, jobs: b.Jobs, nodes: b.Nodes,
@@ -73,15 +73,6 @@ func New(config Config) *Books {
 		deleted: map[api.TaskID]*record{}, now: config.Now,
 	}
 	return b
-}
-
-// generations counts the changes of all jobs and nodes in the books. Each change gives the entry of the job or node a
-// new, higher number, its generation.
-type generations uint64
-
-func (g *generations) next() uint64 {
-	*g++
-	return uint64(*g)
 }
 
 func logger() klog.Logger { return klog.Background().WithName("books") }

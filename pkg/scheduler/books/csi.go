@@ -51,7 +51,7 @@ func (n *Nodes) HideCSI(name string) {
 // limit rebuilds the node's entry with the attach limits of the node's current CSINode.
 func (n *Nodes) limit(name string) {
 	if e := n.entries[name]; e != nil && e.shown != nil {
-		n.note(e)
+		n.recent.note(e)
 		n.rebuild(e, n.withVolumeLimits(e.shown))
 	}
 }

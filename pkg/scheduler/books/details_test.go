@@ -17,6 +17,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -78,13 +79,13 @@ func TestADeletedNodeIsGone(t *testing.T) {
 			b.Lock()
 			b.Full(api.NewHyperNodesInfo(nil), true)
 			b.Unlock()
-			b.Copies().Trust(nil)
+			b.Copies().Trust(snapshot.Touched{})
 			given := b.open()
 			forms := b.Copies().Forms(given.Nodes)
 			if len(given.Nodes) != 1 || given.Nodes["n"] == nil || len(forms.Kube) != 1 {
 				t.Errorf("a session sees the nodes %v, and %d in Kubernetes' form, want only n", slices.Collect(maps.Keys(given.Nodes)), len(forms.Kube))
 			}
-			if left := b.Nodes.recent.Len(); left != 1 {
+			if left := b.Nodes.recent.list.Len(); left != 1 {
 				t.Errorf("%d entries are listed by generation, want that of n", left)
 			}
 		})

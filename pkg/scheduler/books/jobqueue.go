@@ -57,7 +57,8 @@ func (j *Jobs) move(e *job, queue api.QueueID) {
 	if e.info.Name != "" && e.info.Queue != "" {
 		vcmetrics.DeleteJobMetrics(e.info.Name, string(e.info.Queue), e.info.Namespace)
 	}
-	e.info.Queue, e.generation = queue, j.last.next()
+	e.info.Queue = queue
+	j.recent.note(e)
 }
 
 // adopt moves the pod's job to the queue in which the pod was bound, as recorded on the pod. It is called when the

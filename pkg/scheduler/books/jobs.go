@@ -8,6 +8,7 @@ import (
 	"maps"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
@@ -18,15 +19,22 @@ import (
 // Jobs holds the jobs with their tasks.
 type Jobs struct {
 	lock         sync.Locker
-	last         *generations
 	entries      map[api.JobID]*job
 	defaultQueue string
+	// recent lists the entries by generation. An entry that is dropped leaves it at once.
+	recent recent[*job]
+	// settled is the generation of the last change of a job that the method settle has processed, and queues are the
+	// queues that existed then.
+	settled uint64
+	queues  sets.Set[api.QueueID]
 }
 
 // job is the entry of a job.
 type job struct {
-	info       *api.JobInfo
-	generation uint64
+	revision
+	info *api.JobInfo
+	// visible reports whether sessions see the job (settle).
+	visible bool
 	// emptied are sub-jobs that may have lost their last task. The method tidy drops them, because upstream does not.
 	emptied []api.SubJobID
 }
@@ -61,7 +69,7 @@ func (j *Jobs) of(id api.JobID) *job {
 		e = &job{info: api.NewJobInfo(id)}
 		j.entries[id] = e
 	}
-	e.generation = j.last.next()
+	j.recent.note(e)
 	return e
 }
 
@@ -80,6 +88,7 @@ func (j *Jobs) tidy(id api.JobID) {
 	if !api.JobTerminated(e.info) {
 		return
 	}
+	j.recent.drop(e)
 	delete(j.entries, id)
 	if e.info.Name != "" {
 		vcmetrics.DeleteJobMetrics(e.info.Name, string(e.info.Queue), e.info.Namespace)
@@ -148,7 +157,8 @@ func (j *Jobs) NoteHyperNode(decided *api.JobInfo) {
 	group := *e.info.PodGroup // copies of the job may share the PodGroup
 	group.Annotations = maps.Clone(group.Annotations)
 	group.Annotations[api.JobAllocatedHyperNode] = decided.PodGroup.Annotations[api.JobAllocatedHyperNode]
-	e.info.PodGroup, e.generation = &group, j.last.next()
+	e.info.PodGroup = &group
+	j.recent.note(e)
 }
 
 // NoteHyperNodes records the HyperNodes in which a session placed the gang and its sub-jobs.
@@ -159,7 +169,7 @@ func (j *Jobs) NoteHyperNodes(decided *api.JobInfo) {
 	if e == nil {
 		return
 	}
-	e.generation = j.last.next()
+	j.recent.note(e)
 	e.info.AllocatedHyperNode = decided.AllocatedHyperNode
 	for id, sub := range e.info.SubJobs {
 		if placed := decided.SubJobs[id]; placed != nil {
@@ -176,21 +186,43 @@ func (j *Jobs) IsTerminated(id api.JobID) bool {
 	return e == nil || api.JobTerminated(e.info)
 }
 
-// schedulable yields the jobs that sessions see, which have a PodGroup and an existing queue. With move, it first moves a
-// job to the queue that its PodGroup names, if the job may move now (requeue). The second value is the generation of the
-// job's entry, a number that grows with each change of the entry.
-func (j *Jobs) schedulable(queues map[api.QueueID]*api.QueueInfo, move bool) iter.Seq2[*api.JobInfo, uint64] {
-	return func(yield func(*api.JobInfo, uint64) bool) {
-		for _, e := range j.entries {
-			if e.info.PodGroup == nil {
-				continue
-			}
-			if move {
-				j.requeue(e, queues)
-			}
-			if queues[e.info.Queue] != nil && !yield(e.info, e.generation) {
-				return
-			}
+// settle moves jobs to the queues that their PodGroups name, if they may move now (requeue), and records which jobs
+// sessions see. Both depend only on the job itself and on which queues exist. So settle looks only at jobs that have
+// changed since the last call, and at all jobs if queues were added or deleted. The caller must hold the mutex.
+func (j *Jobs) settle(queues map[api.QueueID]*api.QueueInfo) {
+	if existing := sets.KeySet(queues); !existing.Equal(j.queues) {
+		j.settled, j.queues = 0, existing
+	}
+	for e := range j.recent.since(j.settled) {
+		if e.info.PodGroup != nil {
+			j.requeue(e, queues)
+		}
+		if visible := e.schedulable(queues); visible != e.visible {
+			e.visible = visible
+			j.recent.note(e)
 		}
 	}
+	j.settled = j.recent.latest()
+}
+
+// schedulable reports whether sessions see the job: it has a PodGroup and an existing queue.
+func (e *job) schedulable(queues map[api.QueueID]*api.QueueInfo) bool {
+	return e.info.PodGroup != nil && queues[e.info.Queue] != nil
+}
+
+// Visible implements snapshot.JobSource. It returns a job that sessions see, as of the last call of settle, and the
+// generation of its entry; nil if sessions do not see the job.
+func (j *Jobs) Visible(id api.JobID) (*api.JobInfo, uint64) {
+	if e := j.entries[id]; e != nil && e.visible {
+		return e.info, e.generation
+	}
+	return nil, 0
+}
+
+// Changed implements snapshot.JobSource.
+func (j *Jobs) Changed(after uint64) (ids []api.JobID, last uint64) {
+	for e := range j.recent.since(after) {
+		ids = append(ids, e.info.UID)
+	}
+	return ids, max(after, j.recent.latest())
 }

@@ -3,6 +3,7 @@
 package books
 
 import (
+	stdcmp "cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -22,6 +23,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/rounds"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -45,8 +47,8 @@ type history struct {
 	// trusted reports whether sessions change tasks only by the methods of jobs and nodes. The books have the same
 	// setting.
 	trusted bool
-	// touched are the nodes on which the last session has changed tasks.
-	touched map[string]bool
+	// touched are the nodes and jobs of which the last session has changed tasks.
+	touched snapshot.Touched
 }
 
 // TestBooksFollowTheReference plays random events: pods, nodes and PodGroups that are added, changed, deleted and
@@ -68,7 +70,7 @@ func TestBooksFollowTheReference(t *testing.T) {
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
-	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference(), trusted: seed%2 == 0, touched: map[string]bool{}}
+	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), truth: newReference(), trusted: seed%2 == 0, touched: noneTouched()}
 	h.books = New(Config{DefaultQueue: "default", Now: func() time.Time { return h.truth.now }, Volumes: func(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 		if len(pod.Spec.Volumes) == 0 {
 			return nil, nil
@@ -103,11 +105,11 @@ func (countsNothing) ChangedNodes() []string { return nil }
 
 func (h *history) act() {
 	all := []func(*history){
-		showPod, showPod, showPod, showPod, runPod, runPod, endPod, hidePod, hidePod, replacePod, hideFormerPod, regroupPod, resizePod, claim, resync, resync,
+		showPod, showPod, showPod, showPod, runPod, runPod, endPod, hidePod, hidePod, replacePod, hideFormerPod, runGang, runGang, regroupPod, resizePod, claim, resync, resync,
 		showNode, showNode, hideNode, hideNode, csiNode, load, showNUMA, hideNUMA, takeCPUs,
 		showGroup, showGroup, hideGroup, replaceGroup, noteHyperNode, queue, noQueue, class,
 		reserve, reserve, reserve, reserve, bind, bind, release, release, seeBound, seeBound, evict, evict, spare, pass, pass,
-		session, session, session, changeCopies, changeCopies, changeCopies,
+		session, session, session, changeCopies, changeCopies, changeCopies, sessions, sessions, sessions,
 	}
 	all[h.rng.IntN(len(all))](h)
 }
@@ -231,6 +233,23 @@ func runPod(h *history) {
 			pod.Status.Phase = []v1.PodPhase{v1.PodRunning, v1.PodRunning, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}[h.rng.IntN(5)]
 		}
 	})
+}
+
+// runGang shows a PodGroup and all its pods running. Less is compared of the copies of such jobs.
+func runGang(h *history) {
+	group := h.newGroup(h.groupName())
+	if former := h.truth.groups[group.Name]; former != nil {
+		group = former.DeepCopy()
+	}
+	group.Status.Phase = v1beta1.PodGroupRunning
+	h.putGroup(group)
+	h.truth.settleGangs()
+	for _, name := range slices.Sorted(maps.Keys(h.truth.pods)) {
+		if pod := h.truth.pods[name].DeepCopy(); pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == group.Name && pod.DeletionTimestamp == nil {
+			pod.Spec.NodeName, pod.Status.Phase = stdcmp.Or(pod.Spec.NodeName, h.nodeName()), v1.PodRunning
+			h.show(pod)
+		}
+	}
 }
 
 func endPod(h *history) {

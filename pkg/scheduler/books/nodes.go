@@ -3,7 +3,6 @@
 package books
 
 import (
-	"container/list"
 	"iter"
 	"maps"
 	"slices"
@@ -23,11 +22,9 @@ type Nodes struct {
 	Sums accounting.NodeCapacityOverride
 
 	lock    sync.Locker
-	last    *generations
 	entries map[string]*node
-	// recent lists the entries by generation, the latest change first. An entry that was dropped stays in it until
-	// Changed has reported it.
-	recent list.List
+	// recent lists the entries by generation. An entry that was dropped stays in it until Changed has reported it.
+	recent recent[*node]
 	// absent are the nodes with an entry but without a Node object, numa the nodes with a NUMA topology, and inexact the
 	// nodes whose sums of resources must be recomputed from their tasks before they are read.
 	absent, numa, inexact map[string]bool
@@ -45,17 +42,15 @@ type Nodes struct {
 
 // node is the entry of a node.
 type node struct {
+	revision
 	info *api.NodeInfo
-	// generation is the generation of the entry's last change, and at its element in Nodes.recent.
-	generation uint64
-	at         *list.Element
 	// shown is the Node object that the watch shows; nil while the watch shows none.
 	shown *v1.Node
 }
 
 func newNodes(lock sync.Locker, last *generations, admits func(*v1.Node) bool) *Nodes {
 	return &Nodes{
-		lock: lock, last: last, admits: admits, entries: map[string]*node{}, csiLimits: map[string]v1.ResourceList{}, csiStatuses: map[string]*api.CSINodeStatusInfo{},
+		lock: lock, recent: recent[*node]{last: last}, admits: admits, entries: map[string]*node{}, csiLimits: map[string]v1.ResourceList{}, csiStatuses: map[string]*api.CSINodeStatusInfo{},
 		absent: map[string]bool{}, numa: map[string]bool{}, inexact: map[string]bool{},
 	}
 }
@@ -90,38 +85,14 @@ func (n *Nodes) of(name string) *node {
 		e = &node{info: upstream.NewNode(name, nil)}
 		n.entries[name], n.absent[name] = e, true
 	}
-	n.note(e)
+	n.recent.note(e)
 	return e
-}
-
-// note gives the entry a new generation, because it changes.
-func (n *Nodes) note(e *node) {
-	e.generation = n.last.next()
-	if e.at == nil {
-		e.at = n.recent.PushFront(e)
-	} else {
-		n.recent.MoveToFront(e.at)
-	}
-}
-
-// since yields the entries that have changed, or were dropped, after the generation, the latest change first. The caller
-// may drop the entry from n.recent.
-func (n *Nodes) since(generation uint64) iter.Seq[*node] {
-	return func(yield func(*node) bool) {
-		for at := n.recent.Front(); at != nil; {
-			e := at.Value.(*node)
-			at = at.Next()
-			if e.generation <= generation || !yield(e) {
-				return
-			}
-		}
-	}
 }
 
 // tidy drops the node's entry if the node has neither a Node object, nor tasks, nor a NUMA topology.
 func (n *Nodes) tidy(name string) {
 	if e := n.entries[name]; e != nil && e.shown == nil && len(e.info.Tasks) == 0 && e.info.NumaInfo == nil {
-		n.note(e)
+		n.recent.note(e)
 		delete(n.entries, name)
 		delete(n.absent, name)
 		delete(n.inexact, name)
@@ -161,7 +132,7 @@ func (n *Nodes) hide(name string) {
 		return
 	}
 	e.shown, n.absent[name] = nil, true
-	n.note(e)
+	n.recent.note(e)
 	n.rebuild(e, nil)
 	n.images.hide(name)
 	n.order = slices.DeleteFunc(n.order, func(other string) bool { return other == name })
@@ -177,7 +148,7 @@ func (n *Nodes) countNode(e *node) {
 	before, idle := e.info.Node, e.info.Idle
 	n.Sums.Node(e.info)
 	if e.info.Node != before || e.info.Idle != idle {
-		n.note(e)
+		n.recent.note(e)
 	}
 }
 
@@ -188,7 +159,7 @@ func (n *Nodes) SetUsage(loads map[string]*api.NodeUsage) {
 	for name, load := range loads {
 		if e := n.entries[name]; e != nil && e.shown != nil {
 			e.info.ResourceUsage = load
-			n.note(e)
+			n.recent.note(e)
 		}
 	}
 }
@@ -241,7 +212,7 @@ func (n *Nodes) count() {
 		names[name] = true
 	}
 	if n.Sums.InUse() {
-		for e := range n.since(n.counted) {
+		for e := range n.recent.since(n.counted) {
 			names[e.info.Name] = true
 		}
 	}
@@ -250,7 +221,7 @@ func (n *Nodes) count() {
 			n.countNode(e)
 		}
 	}
-	n.counted = n.latest()
+	n.counted = n.recent.latest()
 }
 
 // Ready implements snapshot.NodeSource. It returns a node that sessions see, which is in phase Ready, and the generation
@@ -265,23 +236,14 @@ func (n *Nodes) Ready(name string) (*api.NodeInfo, uint64) {
 // Registered implements snapshot.NodeSource.
 func (n *Nodes) Registered() []string { return n.order }
 
-// Changed implements snapshot.NodeSource. It forgets the dropped entries that it reports. It does not read the counter of
-// generations, because Snapshot moves jobs to other queues at the same time.
+// Changed implements snapshot.NodeSource. It forgets the dropped entries that it reports.
 func (n *Nodes) Changed(after uint64) (names []string, last uint64) {
-	last = max(after, n.latest())
-	for e := range n.since(after) {
+	last = max(after, n.recent.latest())
+	for e := range n.recent.since(after) {
 		names = append(names, e.info.Name)
 		if n.entries[e.info.Name] != e {
-			n.recent.Remove(e.at)
+			n.recent.drop(e)
 		}
 	}
 	return names, last
-}
-
-// latest returns the generation of the last change of a node; 0 if there was none.
-func (n *Nodes) latest() uint64 {
-	if at := n.recent.Front(); at != nil {
-		return at.Value.(*node).generation
-	}
-	return 0
 }

@@ -55,7 +55,7 @@ func (n *Nodes) TakeCPUs(taken map[string]api.ResNumaSets) {
 			}
 		}
 		e.info.NumaSchedulerInfo.Allocate(known)
-		n.note(e)
+		n.recent.note(e)
 	}
 }
 
@@ -69,7 +69,7 @@ func (n *Nodes) refreshNUMA() {
 			continue
 		}
 		e.info.RefreshNumaSchedulerInfoByCrd()
-		n.note(e)
+		n.recent.note(e)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // session opens a session, which must equal the reference and a full copy of the books.
@@ -21,7 +23,7 @@ func session(h *history) {
 	if h.trusted {
 		h.books.Copies().Trust(h.touched)
 	}
-	h.touched = map[string]bool{}
+	h.touched = noneTouched()
 	h.given = h.books.Snapshot(hyperNodes)
 	h.truth.requeue()
 	full := h.books.Full(hyperNodes, true)
@@ -38,6 +40,19 @@ func session(h *history) {
 	if names := h.given.NodeList; len(names) != len(h.truth.nodes) || slices.ContainsFunc(names, func(name string) bool { return h.truth.nodes[name] == nil }) {
 		h.t.Errorf("the nodes are %v, want %v", names, len(h.truth.nodes))
 	}
+}
+
+// sessions opens a session, changes its copies, and opens the next session before anything else has changed the books.
+func sessions(h *history) {
+	session(h)
+	for range h.rng.IntN(4) {
+		changeCopies(h)
+	}
+	session(h)
+}
+
+func noneTouched() snapshot.Touched {
+	return snapshot.Touched{Nodes: map[string]bool{}, Jobs: map[api.JobID]bool{}}
 }
 
 // wholeEntries compares all fields of jobs, nodes and tasks. Pod and Node objects must be the same pointers, because

@@ -17,7 +17,7 @@ func changeCopies(h *history) {
 	}
 	ids := slices.Sorted(maps.Keys(h.given.Jobs))
 	job := h.given.Jobs[ids[h.rng.IntN(len(ids))]]
-	switch h.rng.IntN(6) {
+	switch h.rng.IntN(9) {
 	case 0:
 		job.PodGroup.Status.Phase = scheduling.PodGroupRunning
 		job.PodGroup.Status.Conditions = append(job.PodGroup.Status.Conditions, scheduling.PodGroupCondition{Type: "Seen"})
@@ -30,8 +30,16 @@ func changeCopies(h *history) {
 		}
 	case 3:
 		for _, node := range h.given.Nodes {
-			node.Others["left"], h.touched[node.Name] = true, true
+			node.Others["left"], h.touched.Nodes[node.Name] = true, true
 			return
+		}
+	case 4:
+		job.Queue = "elsewhere"
+	case 5:
+		job.MinAvailable++
+	case 6:
+		for _, uid := range slices.Sorted(maps.Keys(job.Tasks)) {
+			h.evictInSession(job, job.Tasks[uid], h.rng.IntN(3) == 0)
 		}
 	default:
 		h.changeTask(job)
@@ -65,7 +73,7 @@ func (h *history) allocate(job *api.JobInfo, task *api.TaskInfo, undo bool) {
 	if task.Status != api.Pending || node == nil || node.Tasks[api.PodKey(task.Pod)] != nil {
 		return
 	}
-	h.touched[node.Name] = true
+	h.touched.Nodes[node.Name], h.touched.Jobs[job.UID] = true, true
 	if err := job.UpdateTaskStatus(task, api.Allocated); err != nil {
 		h.t.Fatal(err)
 	}
@@ -86,7 +94,7 @@ func (h *history) evictInSession(job *api.JobInfo, task *api.TaskInfo, undo bool
 	if task.Status != api.Running || node == nil {
 		return
 	}
-	h.touched[node.Name] = true
+	h.touched.Nodes[node.Name], h.touched.Jobs[job.UID] = true, true
 	victim := task.Clone()
 	for _, status := range []api.TaskStatus{api.Releasing, api.Running} {
 		if err := job.UpdateTaskStatus(victim, status); err != nil {

@@ -18,11 +18,12 @@ import (
 func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	b.Pods.lapse()
 	b.Nodes.count()
+	b.Jobs.settle(b.Tables.Queues)
 	given := b.rest(hyperNodes)
 	var nodes sync.WaitGroup
 	nodes.Go(func() { given.Nodes, given.RevocableNodes = b.copies.Nodes(b.Nodes) })
 	otherwise := b.Tables.DefaultPriority()
-	given.Jobs = b.copies.Jobs(b.Jobs.schedulable(b.Tables.Queues, true), func(job *api.JobInfo) int32 { return b.prioritize(job, otherwise) })
+	given.Jobs = b.copies.Jobs(b.Jobs, func(job *api.JobInfo) int32 { return b.prioritize(job, otherwise) })
 	nodes.Wait()
 	b.copies.Distrust()
 	return given
@@ -44,11 +45,15 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo, move bool) *api.ClusterInfo
 			given.RevocableNodes[name] = given.Nodes[name]
 		}
 	}
+	if move {
+		b.Jobs.settle(b.Tables.Queues)
+	}
 	otherwise := b.Tables.DefaultPriority()
-	for info := range b.Jobs.schedulable(b.Tables.Queues, move) {
-		b.prioritize(info, otherwise)
-		job := info.Clone()
-		given.Jobs[job.UID] = job
+	for id, e := range b.Jobs.entries {
+		if e.schedulable(b.Tables.Queues) {
+			b.prioritize(e.info, otherwise)
+			given.Jobs[id] = snapshot.CloneJob(e.info)
+		}
 	}
 	return given
 }

@@ -23,9 +23,9 @@ func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
 					s := preempting(w, "capacity", "64")
 					limits := []string{"priority", "gang", "predicates", plugin}
 					if plugin == "podlimit" {
-						s.registry.RegisterPlugin(framework.PluginSpec{Name: plugin, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+						s.registry.RegisterPlugin(framework.PluginSpec{Name: plugin, Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 							return podLimit(map[string]int{"64": 1, "127": 1, "128": 2}[capability]), nil
-						}})
+						})})
 					}
 					s.preempts(limits)
 					pods := []string{"victim-0", "g-0"}

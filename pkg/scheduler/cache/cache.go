@@ -145,7 +145,7 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 	}
 	c.handle = &Handle{
 		rest: settings.Rest, kube: kube, vc: upstream.QueueClient(vc, c.reports.Status().PutQueue), recorder: c.reports.Recorder(), sources: sources,
-		plugins: c.plugins, changes: c.changes, hyperNodes: c.hyperNodes, count: c.books.Nodes.Sums.Use, wake: wake,
+		plugins: c.plugins, changes: c.changes, hyperNodes: c.hyperNodes, wake: wake,
 	}
 	c.changes.watch()
 	return c, nil

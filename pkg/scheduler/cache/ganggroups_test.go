@@ -72,9 +72,9 @@ func boundAfter(w *harness, cycles int, objects []runtime.Object, failing ...str
 	w.add(nodeOf8(0).Obj())
 	w.add(objects...)
 	s := newSessions(w, explainConf("coscheduling", "failing"), coscheduling.Spec(), framework.PluginSpec{
-		Name: "failing", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		Name: "failing", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 			return failingStep(failing), nil
-		},
+		}),
 	})
 	for range cycles {
 		s.cycle()

@@ -16,7 +16,6 @@ import (
 	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -30,7 +29,6 @@ type Handle struct {
 	plugins    *pluginInformers
 	changes    *changes
 	hyperNodes *hyperNodes
-	count      func(accounting.ResourceCounter)
 	wake       func(Urgency)
 }
 
@@ -80,10 +78,6 @@ func (h *Handle) PodsOn(node string) []*v1.Pod {
 	}
 	return pods
 }
-
-// CountResources sets the ResourceCounter that supplies capacity and usage of resources that Node and Pod objects do
-// not report.
-func (h *Handle) CountResources(counter accounting.ResourceCounter) { h.count(counter) }
 
 // Wake requests a cycle at once. A plugin calls it after a change that may let a pending task be placed.
 func (h *Handle) Wake() { h.wake(WakeNow) }

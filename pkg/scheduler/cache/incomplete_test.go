@@ -28,9 +28,9 @@ func (p witness) OnSessionOpen(ssn *framework.Session) {
 }
 
 func witnessSpec(began *atomic.Int32) framework.PluginSpec {
-	return framework.PluginSpec{Name: "witness", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	return framework.PluginSpec{Name: "witness", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return witness{began}, nil
-	}}
+	})}
 }
 
 // TestAGangThatBackfillCannotComplete checks that a gang that backfill cannot complete waits and reports the reason

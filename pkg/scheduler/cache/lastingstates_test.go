@@ -79,7 +79,7 @@ func TestLastingStatesAreReportedAgain(t *testing.T) {
 					w.add(pod(1).Node("n00").Phase(v1.PodRunning).Obj())
 				}
 				s := newSessions(w, explainConf("refusing"), framework.PluginSpec{
-					Name: "refusing", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return tt.plugin, nil },
+					Name: "refusing", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return tt.plugin, nil }),
 				})
 				cycles := func(d time.Duration) {
 					for end := time.Now().Add(d); time.Now().Before(end); {

@@ -3,6 +3,7 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -51,7 +52,7 @@ func (a *actor) act() {
 	events := []func(){
 		a.newPod, a.newPod, a.newPod, a.newPod, a.newForeignPod, a.seePod, a.runPod, a.runPod, a.runPod, a.runPod, a.changePod, a.finishPod, a.endPod, a.deletePod, a.deletePod,
 		a.newNode, a.changeNode, a.changeNode, a.deleteNode, a.measureNode, a.numaOfNode, a.noNUMAOfNode, a.csiNode,
-		a.newPodGroup, a.changePodGroup, a.changePodGroup, a.deletePodGroup, a.bookHyperNodes,
+		a.newPodGroup, a.changePodGroup, a.changePodGroup, a.deletePodGroup, a.bookHyperNodes, a.runGang, a.runGang,
 	}
 	if a.name == "a" { // Only one actor changes objects that exist once.
 		events = append(events, a.priorityClass, a.noPriorityClass, a.queue, a.noQueue, a.quota, a.hyperNode, a.inShard)
@@ -294,9 +295,13 @@ func (a *actor) putPodGroup(name string) {
 	case 2:
 		b.MinTaskMember("worker", 1)
 	}
-	pg := a.w.cluster.Put(b.Obj()).(*v1beta1.PodGroup)
-	old := a.groups[name]
-	a.groups[name] = pg
+	a.showPodGroup(b.Obj())
+}
+
+func (a *actor) showPodGroup(pg *v1beta1.PodGroup) {
+	pg = a.w.cluster.Put(pg).(*v1beta1.PodGroup)
+	old := a.groups[pg.Name]
+	a.groups[pg.Name] = pg
 	informer(a.w.cache.sources.volcano.Scheduling().V1beta1().PodGroups().Informer(), pg)
 	if old == nil {
 		a.w.cache.changes.showGroup(pg)
@@ -304,6 +309,23 @@ func (a *actor) putPodGroup(name string) {
 	}
 	a.w.cache.changes.showGroup(pg)
 	a.w.cache.changes.podGroupUpdated(old, pg)
+}
+
+// runGang shows a PodGroup and all its pods running. Less is compared of the copies of such jobs.
+func (a *actor) runGang() {
+	gang := one(a, a.groups)
+	if gang == "" {
+		return
+	}
+	pg := a.groups[gang].DeepCopy()
+	pg.Status.Phase = v1beta1.PodGroupRunning
+	a.showPodGroup(pg)
+	for _, name := range slices.Sorted(maps.Keys(a.pods)) {
+		if pod := a.live(name); pod != nil && pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == gang {
+			pod.Spec.NodeName, pod.Status.Phase = cmp.Or(pod.Spec.NodeName, one(a, a.nodes)), v1.PodRunning
+			a.put(pod)
+		}
+	}
 }
 
 func (a *actor) deletePodGroup() {

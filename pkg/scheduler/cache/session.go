@@ -40,8 +40,8 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[api
 
 // TrustSession makes the next snapshot check less thoroughly whether the closed session has changed its copies of nodes
 // and jobs. The next snapshot uses unchanged copies again. TrustSession is called if the session has changed placed
-// tasks only through the methods of jobs and nodes, and only on the touched nodes.
-func (c *Cache) TrustSession(touched map[string]bool) { c.books.Copies().Trust(touched) }
+// tasks only through the methods of jobs and nodes, and only of the touched jobs and nodes.
+func (c *Cache) TrustSession(touched snapshot.Touched) { c.books.Copies().Trust(touched) }
 
 // AddBindTask adds the task to its gang's transaction without pre-bind steps. This project's sessions use
 // AddToTransaction instead, which takes the steps.

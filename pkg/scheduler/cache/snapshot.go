@@ -9,14 +9,13 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// snapshots takes snapshots of the books. A snapshot is a copy of the books, with eight changes:
+// snapshots takes snapshots of the books. A snapshot is a copy of the books, with seven changes:
 //
 //   - Pods that hold nodes count against their queue even if their PodGroup does not exist, or if they are being
 //     deleted (orphans.go). Of the pods that are being deleted, only those count that the method Deleted of the books'
@@ -24,7 +23,6 @@ import (
 //   - Objects that are invalid or too large, or that made sessions panic, are quarantined (quarantine.go).
 //   - Pods hold no more than their node has (overcommit.go).
 //   - Nodes have their own copy of the state of their devices (devices.Own).
-//   - A job has the minima of its PodGroup, in the form that upstream's sessions read (binding.ApplyMinimum).
 //   - Pending tasks have their own copy of the pod, because allocation writes the node's name and plugins write
 //     annotations into it. Upstream writes both to the informer's pod.
 //   - A PodGroup has the status that this scheduler has decided, even if the watch still shows another status, so that
@@ -75,9 +73,6 @@ func (s *snapshots) session() (given *api.ClusterInfo, forms snapshot.NodeForms,
 // snapshot; it is nil for any other snapshot. prepare returns the annotations of the pending tasks' pods, as the watch
 // has them.
 func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) map[api.TaskID]map[string]string {
-	for _, job := range snapshot.Jobs {
-		binding.ApplyMinimum(job)
-	}
 	s.quarantine.takeFrom(snapshot, by)
 	s.boundByNodes(snapshot, lost, by)
 	s.quarantine.objects.CapMinResources(snapshot)

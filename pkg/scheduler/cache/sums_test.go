@@ -111,7 +111,7 @@ func TestSumsOfACounter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				c := &thingCounter{all: map[string]int64{"n": 8}, broken: map[string]int64{}, changed: map[string]bool{}}
-				w.cache.handle.CountResources(c)
+				w.cache.books.Nodes.Sums.Use(c)
 				w.add(thingNode("100").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "100").Node("n").Phase(v1.PodRunning).Obj())
 				if idle, _ := idleThings(w); idle != 5 {
 					t.Errorf("idle is %d at first, want 5", idle)
@@ -129,7 +129,7 @@ func TestSumsOfACounter(t *testing.T) {
 // the session opened, the watch has shown the node again, which itself reports an amount of zero.
 func TestASumIsRightWhereAMemberIsReserved(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.cache.handle.CountResources(&thingCounter{all: map[string]int64{"n": 8}})
+		w.cache.books.Nodes.Sums.Use(&thingCounter{all: map[string]int64{"n": 8}})
 		w.add(thingNode("0").Obj(), schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), withThings(0, "3", "0").Obj())
 		decided := w.decided("p0", "n")
 		w.cache.books.Nodes.Show(thingNode("0").Label("new", "").Obj())

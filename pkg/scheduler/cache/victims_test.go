@@ -185,9 +185,9 @@ func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
 				s := preempting(w, "capacity", "192")
 				if plugin == "podlimit" {
-					s.registry.RegisterPlugin(framework.PluginSpec{Name: plugin, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+					s.registry.RegisterPlugin(framework.PluginSpec{Name: plugin, Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 						return podLimit(2), nil
-					}})
+					})})
 				}
 				s.preempts([]string{"priority", "gang", "predicates", plugin})
 				pods := []string{"victim0-0", "victim1-0", "third-0", "gang-0", "gang-1", "other-0"}
@@ -250,9 +250,9 @@ func TestAGroupHoldsWhatItsVictimsFree(t *testing.T) {
 				s := preempting(w, "capacity", "80")
 				together := &grouped{group: &binding.GangGroup{ID: "together", Gangs: []binding.GangTerms{{Gang: "ns/evicts"}, {Gang: "ns/beside"}}}}
 				for _, made := range []framework.Plugin{podLimit(2), together} {
-					s.registry.RegisterPlugin(framework.PluginSpec{Name: made.Name(), New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+					s.registry.RegisterPlugin(framework.PluginSpec{Name: made.Name(), Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 						return made, nil
-					}})
+					})})
 				}
 				s.preempts([]string{"priority", "gang", "predicates", plugin, "grouped"})
 				pods := []string{"victim-0", "evicts-0", "beside-0", "other-0"}

@@ -3,7 +3,6 @@
 package config
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -23,8 +22,8 @@ const (
 type declaration struct {
 	Name, Doc string
 	Arguments []argument
-	// Validate checks conditions that involve several arguments; nil if none exist.
-	Validate func(framework.Arguments) error
+	// validate checks conditions that involve several arguments; nil if none exist.
+	validate func(framework.Arguments) error
 }
 
 // argument is an argument and the shape of its values beyond the type; nil if every value of the type is valid.
@@ -54,6 +53,8 @@ type entry struct {
 	origin origin
 	// shapes are the shapes of arguments, by name in the declaration.
 	shapes map[string]shape
+	// validate checks the arguments of a plugin of upstream before Load does; nil if nothing more needs to be checked.
+	validate func(framework.Arguments) error
 	// unknown reports whether the entry stands for a plugin or action that does not exist. Its arguments cannot be
 	// checked.
 	unknown bool
@@ -77,7 +78,7 @@ func NewCatalogue(specs ...framework.PluginSpec) *Catalogue {
 	for _, spec := range specs {
 		e := entry{kind: "plugin", PluginSpec: spec}
 		if base := c.plugins[spec.Name]; spec.Extends {
-			e.shapes, e.Arguments, e.Validate = base.shapes, slices.Concat(base.Arguments, spec.Arguments), both(base.Validate, spec.Validate)
+			e.shapes, e.Arguments, e.validate = base.shapes, slices.Concat(base.Arguments, spec.Arguments), base.validate
 		}
 		c.plugins[spec.Name] = e
 	}
@@ -98,7 +99,7 @@ func (c *Catalogue) configurations() map[string]entry {
 }
 
 // argument returns the declaration of the argument with this name. A declared name that ends in "*" is a family: it
-// matches each longer name that begins with the text before "*".
+// matches each longer name that begins with the text before "*", and "*" alone matches every name.
 func (e entry) argument(name string) (framework.Argument, bool) {
 	for _, arg := range e.Arguments {
 		if arg.Name == name {
@@ -107,7 +108,7 @@ func (e entry) argument(name string) (framework.Argument, bool) {
 	}
 	for _, arg := range e.Arguments {
 		prefix, family := strings.CutSuffix(arg.Name, "*")
-		if family && strings.HasPrefix(name, prefix) && len(name) > len(prefix) {
+		if family && strings.HasPrefix(name, prefix) && (len(name) > len(prefix) || prefix == "") {
 			return arg, true
 		}
 	}
@@ -132,22 +133,11 @@ func (e entry) candidates(name string) []string {
 func names[V any](byName map[string]V) []string { return slices.Sorted(maps.Keys(byName)) }
 
 func (d declaration) entry(kind string, from origin) entry {
-	e := entry{kind: kind, origin: from, shapes: map[string]shape{}, PluginSpec: framework.PluginSpec{Name: d.Name, Doc: d.Doc, Validate: d.Validate}}
+	e := entry{kind: kind, origin: from, shapes: map[string]shape{}, validate: d.validate, PluginSpec: framework.PluginSpec{Name: d.Name, Doc: d.Doc}}
 	for _, arg := range d.Arguments {
 		e.Arguments, e.shapes[arg.Name] = append(e.Arguments, arg.Argument), arg.shape
 	}
 	return e
-}
-
-// both returns a Validate function that calls two Validate functions, each of which may be nil, and joins their errors.
-func both(l, r func(framework.Arguments) error) func(framework.Arguments) error {
-	switch {
-	case l == nil:
-		return r
-	case r == nil:
-		return l
-	}
-	return func(args framework.Arguments) error { return errors.Join(l(args), r(args)) }
 }
 
 func bindingBlock() declaration {

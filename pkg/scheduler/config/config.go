@@ -12,7 +12,6 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler"
 	"volcano.sh/volcano/pkg/scheduler/conf"
-	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -25,10 +24,15 @@ type Config struct {
 	Tiers []conf.Tier
 	// Configurations are the arguments of actions, and of other entries under `configurations`, by name.
 	Configurations []conf.Configuration
+	// EvictPartiallyBoundAfter is how long a gang that a crash left partially bound may wait for its other members before
+	// its bound members are evicted; 0 means forever.
+	EvictPartiallyBoundAfter time.Duration
 	// Metrics says where the usage of nodes is read from; empty if usage is not read.
 	Metrics map[string]string
 	// PreBindDisabled names the plugins whose pre-bind steps are left out.
 	PreBindDisabled map[string]bool
+	// Builders build those plugins of this project that the file names, by name. They hold the plugins' parsed arguments.
+	Builders map[string]framework.Builder
 	// Warnings are findings that do not make the configuration invalid.
 	Warnings []*Error
 	// Default reports whether the file is empty, which selects the built-in configuration.
@@ -47,20 +51,6 @@ func (c *Config) PluginOrder() []string {
 		}
 	}
 	return names
-}
-
-// Arguments returns the arguments of an action, or of another entry under `configurations`; nil when the conf has none.
-func (c *Config) Arguments(name string) framework.Arguments {
-	return vcframework.GetArgOfActionFromConf(c.Configurations, name)
-}
-
-// EvictPartiallyBoundAfter returns how long a gang that a crash left partially bound may wait for its other members
-// before its bound members are evicted; 0 means forever.
-func (c *Config) EvictPartiallyBoundAfter() time.Duration {
-	text, _ := c.Arguments(BindingBlock)[evictPartiallyBoundAfter].(string)
-	// Parse has checked the argument's text, so the error is ignored. If the text is empty or "never", the duration is 0.
-	d, _ := time.ParseDuration(text)
-	return d
 }
 
 // builtIn returns the configuration of a scheduler without a configuration file: upstream's, with this project's

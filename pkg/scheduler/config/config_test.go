@@ -41,7 +41,7 @@ metrics:
 		"order":           cfg.PluginOrder(),
 		"pre-bind off":    cfg.PreBindDisabled,
 		"metrics":         cfg.Metrics,
-		"partially bound": cfg.EvictPartiallyBoundAfter(),
+		"partially bound": cfg.EvictPartiallyBoundAfter,
 		"raw":             string(cfg.Raw),
 		"hash":            cfg.Hash,
 		"default":         cfg.Default,
@@ -84,8 +84,8 @@ func TestParseNothingMeansTheBuiltInConfiguration(t *testing.T) {
 			if !cfg.Default || string(cfg.Raw) != conf {
 				t.Errorf("Default %t, Raw %q", cfg.Default, cfg.Raw)
 			}
-			if cfg.EvictPartiallyBoundAfter() != 0 {
-				t.Errorf("partially bound gangs are evicted after %s, want never", cfg.EvictPartiallyBoundAfter())
+			if cfg.EvictPartiallyBoundAfter != 0 {
+				t.Errorf("partially bound gangs are evicted after %s, want never", cfg.EvictPartiallyBoundAfter)
 			}
 		})
 	}

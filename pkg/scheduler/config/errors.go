@@ -68,8 +68,8 @@ func (f findings) err() error {
 	return errors.Join(errs...)
 }
 
-// argumentError is an error in one argument, found by a Validate function. The parser reports it with the line of that
-// argument.
+// argumentError is an error in one argument, found by a check of several arguments. The parser reports it with the line
+// of that argument.
 type argumentError struct{ name, msg string }
 
 func (e *argumentError) Error() string { return e.msg }

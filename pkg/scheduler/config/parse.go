@@ -9,9 +9,6 @@ import (
 	"strings"
 
 	yaml3 "go.yaml.in/yaml/v3"
-	yaml2 "gopkg.in/yaml.v2"
-	"volcano.sh/volcano/pkg/scheduler/conf"
-	"volcano.sh/volcano/pkg/scheduler/plugins"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -33,69 +30,33 @@ func Parse(data []byte, cat *Catalogue) (*Config, error) {
 		cfg.Raw, cfg.Hash, cfg.Default = data, hashOf(data), true
 		return cfg, nil
 	}
-	p := &parser{cat: cat, preBindDisabled: map[string]bool{}, pluginLines: map[string]int{}, given: map[string]map[string]field{}, text: data}
+	p := &parser{cat: cat, plugins: map[string]namedPlugin{}, cfg: &Config{
+		Raw: data, Hash: hashOf(data), PreBindDisabled: map[string]bool{}, Builders: map[string]framework.Builder{},
+	}}
 	p.root(root)
+	p.load(root.value)
 	p.checkCombinations()
 	if err := p.err(); err != nil {
 		return nil, err
 	}
-	return p.config(root)
+	slices.SortStableFunc(p.cfg.Warnings, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
+	return p.cfg, nil
 }
 
 type parser struct {
 	findings
-	cat             *Catalogue
-	actions         []string
-	preBindDisabled map[string]bool
-	// pluginLines are the lines of the plugins named so far, by name.
-	pluginLines map[string]int
-	// given are the arguments that the file gives to plugins, by the names of plugin and argument.
-	given map[string]map[string]field
+	cat *Catalogue
+	// cfg is the configuration as far as the file has been parsed.
+	cfg *Config
+	// plugins are the plugins named so far, by name.
+	plugins map[string]namedPlugin
 	// tiersLine is the line of the key "tiers", and metricsLine the line of a non-empty key "metrics". They are 0 if the
 	// file lacks the key.
 	tiersLine, metricsLine int
-	warnings               []*Error
-
-	text []byte
-	// rewritten reports whether a number or boolean has replaced a quoted value of the file.
-	rewritten bool
 }
 
 func (p *parser) warn(line int, format string, args ...any) {
-	p.warnings = append(p.warnings, &Error{Line: max(line, 1), Msg: fmt.Sprintf(format, args...)})
-}
-
-// config decodes the file with the decoder that upstream uses. The file has been checked before.
-func (p *parser) config(root yamlNode) (*Config, error) {
-	text := p.text
-	if p.rewritten {
-		var err error
-		if text, err = yaml2.Marshal(root.value); err != nil {
-			return nil, fmt.Errorf("writing the values without quotes: %w", err)
-		}
-	}
-	var file conf.SchedulerConfiguration
-	if err := yaml2.Unmarshal(text, &file); err != nil {
-		return nil, syntaxError(err)
-	}
-	for i := range file.Tiers {
-		for j := range file.Tiers[i].Plugins {
-			plugin := &file.Tiers[i].Plugins[j]
-			plugins.ApplyPluginConfDefaults(plugin)
-			p.takeOver(plugin)
-		}
-	}
-	slices.SortStableFunc(p.warnings, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
-	return &Config{
-		Actions:         p.actions,
-		Tiers:           file.Tiers,
-		Configurations:  file.Configurations,
-		Metrics:         file.MetricsConfiguration,
-		PreBindDisabled: p.preBindDisabled,
-		Warnings:        p.warnings,
-		Raw:             p.text,
-		Hash:            hashOf(p.text),
-	}, nil
+	p.cfg.Warnings = append(p.cfg.Warnings, &Error{Line: max(line, 1), Msg: fmt.Sprintf(format, args...)})
 }
 
 var rootKeys = []string{"actions", "tiers", "configurations", "metrics"}
@@ -141,10 +102,10 @@ func (p *parser) parseActions(f field) {
 			p.add(f.line(), "actions %q has a comma without a name", text)
 		} else if _, known := p.cat.actions[name]; !known {
 			p.add(f.line(), "action %q is unknown%s", name, meant(name, names(p.cat.actions)))
-		} else if slices.Contains(p.actions, name) {
+		} else if slices.Contains(p.cfg.Actions, name) {
 			p.warn(f.line(), "action %q is named more than once: it runs that often in each cycle", name)
 		}
-		p.actions = append(p.actions, name)
+		p.cfg.Actions = append(p.cfg.Actions, name)
 	}
 }
 
@@ -170,8 +131,8 @@ func (p *parser) configurations(f field) {
 		e, ok := known[text]
 		if !ok {
 			p.add(name.line(), "configuration %q is unknown%s", text, meant(text, names(known)))
-		} else if arguments != nil {
-			p.arguments(e, *arguments, name.line())
+		} else {
+			p.arguments(e, arguments, name.line())
 		}
 	}
 }
@@ -185,13 +146,14 @@ func (p *parser) metrics(f field) {
 	fields := map[string]field{}
 	for _, g := range p.fields(f.yamlNode, "metrics") {
 		// Upstream decodes all values under "metrics" as text: `true` and 30 become "true" and "30".
-		if g.node.Kind == yaml3.ScalarNode && !g.isNothing() {
+		if _, isText := g.value.(string); !isText && g.node.Kind == yaml3.ScalarNode && !g.isNothing() {
 			g.value = g.node.Value
+			g.replace(g.value)
 		}
 		p.argument(p.cat.metrics, &g, args)
 		fields[g.key] = g
 	}
-	p.validate(p.cat.metrics, args, fields, f.keyLine)
+	p.checkShapes(p.cat.metrics, args, fields)
 	kind, given := args["type"].(string)
 	if _, written := fields["type"]; !given && !written {
 		p.add(f.keyLine, `metrics has no "type"; it must be %s`, oneOf(metricsTypes))
@@ -213,7 +175,8 @@ func (p *parser) list(c yamlNode, what string) []yamlNode {
 	return items
 }
 
-// fields returns the keys of a mapping. It reports duplicate keys, and a value that is no mapping.
+// fields returns the keys of a mapping. It reports duplicate keys, and a value that is no mapping. As in upstream's types,
+// keys such as 5, yes and null become text, the last one empty.
 func (p *parser) fields(c yamlNode, what string) []field {
 	keys, twice, ok := c.fields()
 	if !ok {
@@ -221,6 +184,19 @@ func (p *parser) fields(c yamlNode, what string) []field {
 	}
 	for _, f := range twice {
 		p.add(f.keyLine, "key %q of %s is given twice", f.key, what)
+	}
+	values, _ := c.value.(map[any]any)
+	for i, f := range keys {
+		if _, isText := values[f.key]; isText {
+			continue
+		}
+		key := keyOf(f.key)
+		keys[i].value = values[key]
+		if key == nil {
+			keys[i].key = ""
+		}
+		delete(values, key)
+		values[keys[i].key] = keys[i].value
 	}
 	return keys
 }

@@ -3,7 +3,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +13,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/suggest"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
+
+// namedPlugin is a plugin that the file names.
+type namedPlugin struct {
+	entry entry
+	// fields are its arguments in the file, by name, and line is the line of its name.
+	fields map[string]field
+	line   int
+	// loadable reports whether no argument is missing, and the names and types of all are valid.
+	loadable bool
+}
 
 func (p *parser) tier(tier yamlNode) {
 	// hierarchy is the line of enableHierarchy in plugin drf, and share is the line of plugin proportion; 0 if absent.
@@ -49,10 +58,8 @@ func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 		return "", 0, 0
 	}
 	line = name.line()
-	if first, again := p.pluginLines[text]; again {
-		p.add(line, "plugin %q is named twice; the first is on line %d", text, first)
-	} else {
-		p.pluginLines[text] = line
+	if first, again := p.plugins[text]; again {
+		p.add(line, "plugin %q is named twice; the first is on line %d", text, first.line)
 	}
 	e, known := p.cat.plugins[text]
 	if !known {
@@ -63,15 +70,11 @@ func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 		if on := p.pluginSwitch(e, f); on && f.key == "enableHierarchy" {
 			hierarchy = f.keyLine
 		} else if !on && f.key == enablePreBind {
-			p.preBindDisabled[text] = true
+			p.cfg.PreBindDisabled[text] = true
 		}
 	}
-	if arguments != nil {
-		p.arguments(e, *arguments, line)
-	} else {
-		p.required(e, nil, line)
-		p.validate(e, nil, nil, line)
-	}
+	fields, valid := p.arguments(e, arguments, line)
+	p.plugins[text] = namedPlugin{entry: e, fields: fields, line: line, loadable: valid}
 	return text, line, hierarchy
 }
 
@@ -99,26 +102,24 @@ func (p *parser) pluginSwitch(e entry, f field) bool {
 	return false
 }
 
-// arguments checks the arguments of a plugin, an action or a block. line is the line of the plugin's, action's or
-// block's name.
-func (p *parser) arguments(e entry, f field, line int) {
-	what := fmt.Sprintf("the arguments of %s %q", e.kind, e.Name)
-	args := framework.Arguments{}
-	fields := map[string]field{}
+// arguments checks the arguments of a plugin, an action or a block, and returns their fields by name. given is nil if the
+// file has none. line is the line of the plugin's, action's or block's name. valid reports whether no argument is missing,
+// and the names and types of all are valid.
+func (p *parser) arguments(e entry, given *field, line int) (fields map[string]field, valid bool) {
 	before := len(p.findings)
-	if !f.isNothing() {
-		for _, g := range p.fields(f.yamlNode, what) {
+	args := framework.Arguments{}
+	fields = map[string]field{}
+	if given != nil && !given.isNothing() {
+		for _, g := range p.fields(given.yamlNode, fmt.Sprintf("the arguments of %s %q", e.kind, e.Name)) {
 			p.argument(e, &g, args)
 			fields[g.key] = g
 		}
 	}
-	if e.kind == "plugin" {
-		p.given[e.Name] = fields
-	}
 	p.required(e, fields, line)
-	if len(p.findings) == before {
-		p.validate(e, args, fields, line)
+	if valid = len(p.findings) == before; valid {
+		p.checkShapes(e, args, fields)
 	}
+	return fields, valid
 }
 
 // required reports an error for each missing argument without which a plugin has no effect.
@@ -186,9 +187,8 @@ func argumentOf(e entry, name string) string {
 	return fmt.Sprintf("argument %q of %s", name, e.title())
 }
 
-// validate checks the values of an entry's arguments, and calls its Validate function. An error gets the line of the
-// argument that it names, and any other error gets the given line.
-func (p *parser) validate(e entry, args framework.Arguments, fields map[string]field, line int) {
+// checkShapes checks the values of an entry's arguments one by one.
+func (p *parser) checkShapes(e entry, args framework.Arguments, fields map[string]field) {
 	for _, name := range names(args) {
 		arg, _ := e.argument(name)
 		f, check := fields[name], e.shapes[arg.Name]
@@ -200,27 +200,4 @@ func (p *parser) validate(e entry, args framework.Arguments, fields map[string]f
 		}
 		args[name], fields[name] = f.value, f
 	}
-	if e.Validate == nil {
-		return
-	}
-	for _, err := range flatten(recoverValidate(e.Validate, args)) {
-		at := line
-		if named, ok := errors.AsType[*argumentError](err); ok {
-			if f, there := fields[named.name]; there {
-				at = f.keyLine
-			}
-		}
-		p.add(at, "%s: %s", e.title(), strings.ReplaceAll(err.Error(), "\n", "\n  "))
-	}
-}
-
-// recoverValidate calls a plugin's Validate function. It converts a panic to an error, so that a panic at a reload does
-// not end the scheduler.
-func recoverValidate(validate func(framework.Arguments) error, args framework.Arguments) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("checking the arguments panicked: %v", r)
-		}
-	}()
-	return validate(args)
 }

@@ -29,14 +29,14 @@ func testCatalogue(others ...framework.PluginSpec) *Catalogue {
 			{Name: "checked.rules", Type: framework.Object},
 			{Name: "checked.any", Type: framework.AnyType},
 		},
-		Validate: func(args framework.Arguments) error {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			switch args["checked.level"] {
 			case 7:
 				panic("seven")
 			case 8:
-				return errors.Join(errors.New("level 8 is too high"), errors.New("and 9 is higher"))
+				return nil, errors.Join(errors.New("level 8 is too high"), errors.New("and 9 is higher"))
 			default:
-				return nil
+				return nil, nil
 			}
 		},
 	})...)
@@ -116,7 +116,7 @@ func TestNeverIsATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after := cfg.EvictPartiallyBoundAfter(); after != 0 {
+	if after := cfg.EvictPartiallyBoundAfter; after != 0 {
 		t.Errorf("partially bound gangs are evicted after %s, want never", after)
 	}
 }

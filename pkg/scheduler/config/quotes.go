@@ -62,14 +62,13 @@ func (p *parser) takePlain(c *yamlNode, what string, plain any) bool {
 	}
 	c.value = plain
 	c.replace(plain)
-	p.rewritten = true
 	p.warn(c.line(), "%s is taken as %s; write it without quotes", what, found(plain))
 	return true
 }
 
 // isQuoted reports whether the file has the value of the node in quotes, without escape sequences.
 func (p *parser) isQuoted(node *yaml3.Node) bool {
-	lines := strings.SplitN(string(p.text), "\n", node.Line+1)
+	lines := strings.SplitN(string(p.cfg.Raw), "\n", node.Line+1)
 	if node.Style&(yaml3.DoubleQuotedStyle|yaml3.SingleQuotedStyle) == 0 || node.Line > len(lines) {
 		return false
 	}

@@ -147,9 +147,9 @@ func TestQuotedFieldsOfAList(t *testing.T) {
 		Arguments: []framework.Argument{{Name: "listing.rules", Type: framework.Object, Fields: map[string]framework.ArgumentType{
 			"limit": framework.Int, "strict": framework.Bool,
 		}}},
-		Validate: func(args framework.Arguments) error {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			given = append(given, args["listing.rules"])
-			return nil
+			return nil, nil
 		},
 	}
 	cfg, err := Parse([]byte(with("listing", "listing.rules:", "- {name: \"1\", limit: \"10\"}", "- name: \"true\"", "  strict: 'true'", "- limit: \"x\"")), testCatalogue(spec))
@@ -184,9 +184,9 @@ func TestAQuotedArgumentThatThePluginsCheckRefuses(t *testing.T) {
 	spec := framework.PluginSpec{
 		Name:      "listing",
 		Arguments: []framework.Argument{{Name: "listing.name", Type: framework.String}, {Name: "listing.limit", Type: framework.Int}, {Name: "listing.any"}},
-		Validate: func(args framework.Arguments) error {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			given = append(given, maps.Clone(args))
-			return nil
+			return nil, nil
 		},
 	}
 	cat := testCatalogue(spec)

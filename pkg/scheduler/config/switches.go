@@ -2,6 +2,12 @@
 
 package config
 
+import (
+	"reflect"
+
+	"volcano.sh/volcano/pkg/scheduler/conf"
+)
+
 // enablePreBind is a key that each plugin in the configuration may have. The value false disables the plugin's pre-bind
 // steps. Upstream does not have this key.
 const enablePreBind = "enablePreBind"
@@ -12,6 +18,15 @@ type pluginSwitch struct {
 	Key, Doc string
 	// OffByDefault reports whether upstream reads a missing key as false.
 	OffByDefault bool
+}
+
+// setSwitch sets the field of option that has the key in the file, if any: enablePreBind has no field.
+func setSwitch(option *conf.PluginOption, key any, on bool) {
+	for field, value := range reflect.ValueOf(option).Elem().Fields() {
+		if into, ok := value.Addr().Interface().(**bool); ok && field.Tag.Get("yaml") == key {
+			*into = &on
+		}
+	}
 }
 
 // pluginSwitches returns all switches of plugins, spelt as in upstream's types of the configuration.

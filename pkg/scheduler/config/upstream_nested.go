@@ -122,7 +122,7 @@ func resourceNames(inner shape) shape {
 	}
 }
 
-// listedResources returns a Validate function for the weights of resources. The parameter list is the name of the
+// listedResources returns a function that checks the weights of resources. The parameter list is the name of the
 // argument that lists resources. A weight for any other resource is rejected, because upstream ignores such a weight.
 func listedResources(list string) func(framework.Arguments) error {
 	return func(args framework.Arguments) error {

@@ -29,15 +29,15 @@ import (
 // reads.
 func upstreamPlugins() []declaration {
 	return []declaration{
-		{Name: binpack.PluginName, Doc: "Prefers nodes that are fuller already.", Arguments: binpackArguments(), Validate: listedResources(binpack.BinpackResources)},
+		{Name: binpack.PluginName, Doc: "Prefers nodes that are fuller already.", Arguments: binpackArguments(), validate: listedResources(binpack.BinpackResources)},
 		{Name: capacity.PluginName, Doc: "Shares the cluster among queues by their `deserved`, `guarantee` and `capability`; with `enableHierarchy`, along the tree of queues. Not together with `proportion`."},
 		{Name: cdp.PluginName, Doc: "Protects a pod from eviction for the cool-down time its label or annotation gives."},
 		{Name: conformance.PluginName, Doc: "Protects system-critical pods and the pods of kube-system from eviction."},
-		{Name: deviceshareName, Doc: "Shares GPUs and NPUs among pods, by upstream's device backends.", Arguments: deviceshareArguments(), Validate: deviceModes},
+		{Name: deviceshareName, Doc: "Shares GPUs and NPUs among pods, by upstream's device backends.", Arguments: deviceshareArguments(), validate: deviceModes},
 		{Name: drf.PluginName, Doc: "Orders jobs by dominant resource share; with `enableHierarchy`, queues along their hierarchy."},
-		{Name: extenderName, Doc: "Asks an HTTP service at chosen points of the session.", Arguments: extenderArguments(), Validate: needsURL},
+		{Name: extenderName, Doc: "Asks an HTTP service at chosen points of the session.", Arguments: extenderArguments(), validate: needsURL},
 		{Name: gang.PluginName, Doc: "Schedules a job only when its minimum of members has room, and evicts none below it."},
-		{Name: networktopologyaware.PluginName, Doc: "Places a job within near HyperNodes and packs HyperNodes.", Arguments: hyperNodeArguments(), Validate: listedResources(networktopologyaware.HyperNodeBinPackResources)},
+		{Name: networktopologyaware.PluginName, Doc: "Places a job within near HyperNodes and packs HyperNodes.", Arguments: hyperNodeArguments(), validate: listedResources(networktopologyaware.HyperNodeBinPackResources)},
 		{Name: nodegroup.PluginName, Doc: "Binds queues to groups of nodes by the queue's affinity; with `enableHierarchy`, a queue without one takes its parent's.", Arguments: []argument{
 			arg("strict", framework.Bool, "true", "Whether a queue without affinity may use no node at all; when false it may use the nodes that belong to no group.", nil),
 		}},

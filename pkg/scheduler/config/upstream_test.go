@@ -15,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	structfields "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/fields"
 )
 
@@ -216,7 +217,7 @@ func TestValuesAreUpstreams(t *testing.T) {
 				names = append(names, action.Name())
 			}
 			want := &Config{Actions: names, Tiers: tiers, Configurations: configurations, Metrics: metrics,
-				PreBindDisabled: map[string]bool{}, Raw: []byte(text), Hash: hashOf([]byte(text))}
+				PreBindDisabled: map[string]bool{}, Builders: map[string]framework.Builder{}, Raw: []byte(text), Hash: hashOf([]byte(text))}
 			if diff := cmp.Diff(want, cfg); diff != "" {
 				t.Errorf("Parse (-upstream +ours):\n%s", diff)
 			}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"reflect"
 	"regexp"
 	"strconv"
 
@@ -56,7 +57,7 @@ func document(data []byte) (yamlNode, bool, *Error) {
 	if root.Kind == yaml3.ScalarNode && value == nil {
 		return yamlNode{}, false, nil
 	}
-	return at(root, value, nil), true, nil
+	return yamlNode{node: root, value: value}, true, nil
 }
 
 var yamlError = regexp.MustCompile(`(?s)^yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?(.*)$`)
@@ -107,6 +108,14 @@ func (c yamlNode) fields() (keys, twice []field, ok bool) {
 	seen := map[string]bool{}
 	collect(c.node, values, seen, &keys, &twice, 0)
 	return keys, twice, true
+}
+
+// keyOf returns the decoded key of a mapping from its text, for a key that is no string, such as 5, yes or null.
+func keyOf(text string) (key any) {
+	if err := yaml2.Unmarshal([]byte(text), &key); err != nil || key != nil && !reflect.TypeOf(key).Comparable() {
+		return text
+	}
+	return key
 }
 
 // maxMerges limits how deep merged mappings (`<<`) may contain merged mappings.

@@ -19,13 +19,13 @@ type closing struct {
 func (c *closing) Close() { c.closed() }
 
 func closingSpec(name string, closed func()) PluginSpec {
-	return PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+	return PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) {
 		return &closing{fake{name, func(*Session) {}}, closed}, nil
-	}}
+	})}
 }
 
 func TestPluginsAreClosedTheLastFirst(t *testing.T) {
-	refuses := PluginSpec{Name: "refuses", New: func(Arguments, Handle) (Plugin, error) { return nil, errors.New("no such level") }}
+	refuses := PluginSpec{Name: "refuses", Load: WithoutArguments(func(Handle) (Plugin, error) { return nil, errors.New("no such level") })}
 	all := []string{"c", "b", "a"}
 	tests := map[string]struct {
 		tiers  []conf.Tier

@@ -16,10 +16,20 @@ import (
 // type assertion after the plugin has opened: on the plugin, or on its value for the session (SessionScoped). Plugins
 // are found, and called, in the order of the conf.
 //
-// All methods are called on the scheduling goroutine, except the steps of a PreBinder and Recover. A panic counts as an
+// A plugin that counts resources which Node and Pod objects do not report, such as devices, is also an
+// accounting.ResourceCounter. It is found when the configuration is built (Profile.ResourceCounter), before the
+// scheduler reads any pod, and may be called until another configuration with a ResourceCounter is in use, also after
+// Close. Its panics are not recovered.
+//
+// All methods are called on the scheduling goroutine, except the steps of a PreBinder, Recover and the methods of a
+// ResourceCounter. A panic counts as an
 // error of the method, with the name of the plugin. If the method returns no error, the panic is logged and the
 // plugin's answer is ignored, unless the method's documentation says otherwise. A panic of OnSessionOpen, InSession,
 // OnSessionStart or OnSessionClose ends the cycle.
+//
+// A plugin explains why a gang waits with its answers, and has no interface for that alone: with the result of its
+// JobValid function, with the reason of AdmissionVoter.RefuseAdmission, and with the errors of its predicate,
+// pre-predicate, Placement and Reserve. Only actions, and built-in plugins, call Session.SetPendingReason.
 
 // Plugin takes part in scheduling sessions. One instance lives as long as the configuration that names it. Each cycle
 // opens and closes one session with it, always on the same goroutine.
@@ -40,9 +50,8 @@ type SessionScoped interface {
 	InSession() any
 }
 
-// Starter is a plugin or an action with work to do before the first action of a session, for example because it needs
-// the other plugins. OnSessionStart is called after all plugins have opened: first for plugins, in conf order, then for
-// actions, by name.
+// Starter is a plugin with work to do before the first action of a session, for example because it needs the other
+// plugins. OnSessionStart is called after all plugins have opened.
 type Starter interface {
 	OnSessionStart(ssn *Session)
 }
@@ -158,6 +167,11 @@ type Signer interface {
 	// local volume; nil for any node. It is called after the task's pre-predicate. The first plugin that returns nodes
 	// decides: allocate calls the predicates of all plugins for no other node.
 	Reach(task *api.TaskInfo) *Reach
+	// Unresolvable reports whether no refusal of the plugin's predicate can be resolved by evictions. Such a predicate
+	// runs before all others, wherever the plugin is in the conf. Upstream stops at the first predicate that refuses the
+	// node. If evictions may resolve that refusal, preempt and reclaim consider the node usable, although a later
+	// predicate may refuse it for good. Unresolvable is called once, when the plugin has opened.
+	Unresolvable() bool
 }
 
 // PlacementGenerator says on which nodes a gang may, or should, be placed: in which node groups, how it is divided over
@@ -202,27 +216,42 @@ type Prioritizer interface {
 	PlaceFirst(job *api.JobInfo) (only map[api.TaskID]bool, first bool)
 }
 
-// Nominator names the tasks for which resources are being released, because pods were evicted. These tasks may hold
-// idle resources even while their gang is paused (Pauses). The plugin must limit how long it names them.
-type Nominator interface {
-	// Nominees returns the tasks of the job for which resources are being released. It may also name tasks of other
-	// jobs that are placed together with the job.
-	Nominees(job *api.JobInfo) map[api.TaskID]bool
-}
-
-// EvictionObserver is notified of the session's evictions.
-type EvictionObserver interface {
+// EvictionTracker follows evictions until the gangs that evicted pods are placed: it is notified of each eviction, and
+// names the tasks for which resources are being released and the pods that release them.
+type EvictionTracker interface {
 	// Evicted is called with each eviction once it is sent. Evictions of discarded statements are never sent. Deferred
 	// evictions are sent when the session closes.
 	Evicted(eviction Eviction)
+	// Nominees returns the tasks of the job for which resources are being released, because pods were evicted. It may
+	// also name tasks of other jobs that are placed together with the job. Nominees may hold idle resources even while
+	// their gang is paused (Pauser), so the plugin must limit how long it names them.
+	Nominees(job *api.JobInfo) map[api.TaskID]bool
+	// Leaving returns the tasks that give way to the gang of the task, such as victims of the gang. The plugin has removed
+	// them from the use of queues (Discharge). A plugin that counts other amounts than requests must itself leave them
+	// out, and only when it is called for that gang (QueueUse.Asked).
+	Leaving(task *api.TaskInfo) []*api.TaskInfo
 }
 
-// InfeasibilityChecker is a plugin that detects gangs that the cluster's nodes could never hold, even if all resources
-// were released. The plugin itself must implement it, not its value for a session (SessionScoped).
-type InfeasibilityChecker interface {
-	// Infeasible reports whether no member of the admitted gang can be placed on the current nodes. The gang then does not
-	// limit how many other gangs of its namespace are admitted.
-	Infeasible(ssn *Session, job *api.JobInfo) bool
+// AdmissionVoter is a plugin that may refuse to admit gangs. It votes before the plugins that vote by upstream's
+// functions, the last AdmissionVoter in the conf first. If the conf disables the plugin's votes (enableJobEnqueued),
+// neither method is called.
+type AdmissionVoter interface {
+	// RefuseAdmission returns why the gang must not be admitted now; nil if the plugin does not refuse it. The reason is
+	// reported as the gang's pending reason. It is called again for a gang that waits when the session closes.
+	RefuseAdmission(job *api.JobInfo) *PendingReason
+	// Infeasible reports whether the cluster's nodes could never hold the admitted gang, even if all resources were
+	// released. The gang then does not limit how many other gangs of its namespace are admitted.
+	Infeasible(job *api.JobInfo) bool
+}
+
+// Pauser is an action that pauses gangs, so that they do not hold idle resources for long while they wait for more
+// resources to be released. The framework finds Pausers among the registered actions. Plugins and other actions call
+// Session.Paused.
+type Pauser interface {
+	// Paused reports whether gangs in the namespace of the job, or of a job that is placed together with it, have held
+	// idle resources for too long. If evictions would let a paused job hold further idle resources, no pods are evicted
+	// for it.
+	Paused(ssn *Session, job *api.JobInfo) bool
 }
 
 // find returns the value that implements interface T: the plugin's value for the session, or else the plugin itself.

@@ -85,6 +85,24 @@ func (a answering) Nominees(*api.JobInfo) map[api.TaskID]bool {
 	return map[api.TaskID]bool{api.TaskID("for " + a.name): true}
 }
 
+func (a answering) Unresolvable() bool { return a.speak() }
+
+func (a answering) RefuseAdmission(*api.JobInfo) *PendingReason {
+	if !a.speak() {
+		return nil
+	}
+	return &PendingReason{NotEnqueued, "refused by " + a.name}
+}
+
+func (a answering) Infeasible(*api.JobInfo) bool { return a.speak() }
+
+func (a answering) Leaving(task *api.TaskInfo) []*api.TaskInfo {
+	if !a.speak() {
+		return nil
+	}
+	return []*api.TaskInfo{{Name: a.name + " for " + task.Name}}
+}
+
 func (a answering) Evicted(e Eviction) { a.speak(); a.trace.add("%s: %s evicted", a.name, e.Task.Name) }
 
 func (a answering) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
@@ -100,8 +118,8 @@ var (
 	_ PlacementScorer    = answering{}
 	_ GangGrouper        = answering{}
 	_ Prioritizer        = answering{}
-	_ Nominator          = answering{}
-	_ EvictionObserver   = answering{}
+	_ EvictionTracker    = answering{}
+	_ AdmissionVoter     = answering{}
 	_ Reserver           = answering{}
 )
 
@@ -128,8 +146,6 @@ func (w whole) Name() string    { return w.fake.name }
 func (s scoped) InSession() any { return s.part }
 func (b both) InSession() any   { return b.part }
 
-func (w whole) Infeasible(*Session, *api.JobInfo) bool { return w.speak() }
-
 // openOf opens a session of the plugins, sorted by name, without the predicates of the plugins in unpredicated.
 func openOf(t *testing.T, plugins map[string]Plugin, unpredicated ...string) (*Registry, *recordingCache, *Session) {
 	t.Helper()
@@ -137,7 +153,7 @@ func openOf(t *testing.T, plugins map[string]Plugin, unpredicated ...string) (*R
 	k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
 	order := slices.Sorted(maps.Keys(plugins))
 	for name, plugin := range plugins {
-		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return plugin, nil }})
+		r.RegisterPlugin(PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) { return plugin, nil })})
 	}
 	in := tier(order...)
 	for i := range in.Plugins {
@@ -180,9 +196,18 @@ func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
 		note("precedence", "%v of rank %d", slices.Collect(maps.Keys(precedence.Only)), precedence.Rank)
 	}
 	note("nominees", "%v", slices.Sorted(maps.Keys(ssn.Placements.Nominees([]*api.JobInfo{job}))))
+	_, gone := ssn.QueueUse.Asked(task)
+	var leaving []string
+	for _, of := range gone {
+		leaving = append(leaving, of.Name)
+	}
+	note("leaving", "%q", leaving)
 	note("volume", "%s", keyOf(ssn.Signers.VolumeKey(&v1.Pod{}, &v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})))
 	note("claim", "%s", keyOf(ssn.Signers.ClaimKey(&v1.Pod{}, &v1.PodResourceClaim{})))
 	note("never fits", "%t", ssn.Infeasible(job))
+	admitted := ssn.JobEnqueueable(job)
+	reason, _ := ssn.PendingReason(job.UID)
+	note("admitted", "%t %s", admitted, reason.Message)
 	for _, name := range []string{"a", "b"} {
 		if _, there := ssn.PluginOption(name); !there {
 			continue
@@ -214,11 +239,11 @@ func TestAnswersOfPlugins(t *testing.T) {
 	says := func(name string) answering { return answering{name: name, trace: tr} }
 	ofA := map[string]string{
 		"groups": "a by a", "planner": "by a", "score": "97 <nil>", "score before the trial": "97 <nil>, all true", "gang group": "a", "avoided": "[a n]",
-		"reach": "[a]", "precedence": "[a] of rank 0", "nominees": "[for a]", "volume": `"a" true`, "claim": `"a" true`, "never fits": "true",
+		"reach": "[a]", "precedence": "[a] of rank 0", "nominees": "[for a]", "leaving": `["a for p0"]`, "volume": `"a" true`, "claim": `"a" true`, "never fits": "true", "admitted": "false refused by a",
 		"verdicts of a": "scope 1, keys [a], job a, node a true", "calls": "a: p0 on n, a: not p0, a: victim evicted",
 	}
 	ofNone := map[string]string{
-		"score": "0 <nil>", "score before the trial": "0 <nil>, all true", "avoided": "[]", "nominees": "[]", "volume": `"" false`, "claim": `"" false`, "never fits": "false",
+		"score": "0 <nil>", "score before the trial": "0 <nil>, all true", "avoided": "[]", "nominees": "[]", "leaving": "[]", "volume": `"" false`, "claim": `"" false`, "never fits": "false", "admitted": "true ",
 		"verdicts of a": "scope 0, keys [], job ns/g, node \x00 false", "calls": "",
 	}
 	but := func(of map[string]string, with ...string) map[string]string {
@@ -240,10 +265,10 @@ func TestAnswersOfPlugins(t *testing.T) {
 		"a plugin without interfaces": {plugins: map[string]Plugin{"a": &fake{"a", func(*Session) {}}}, want: ofNone},
 		"the plugin answers":          {plugins: map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}}, want: ofA},
 		"its value for the session answers": {
-			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, says("a")}}, want: but(ofA, "never fits", "false"),
+			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, says("a")}}, want: ofA,
 		},
 		"its value is made when the session opens": {
-			plugins: map[string]Plugin{"a": late}, want: but(ofA, "never fits", "false"),
+			plugins: map[string]Plugin{"a": late}, want: ofA,
 		},
 		"a plugin without value for this session": {
 			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, nil}}, want: ofNone,
@@ -256,7 +281,7 @@ func TestAnswersOfPlugins(t *testing.T) {
 		},
 		"the first of two decides, and all are asked where all count": {
 			plugins: map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
-			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]",
+			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "leaving", `["a for p0" "b for p0"]`, "admitted", "false refused by b",
 				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
@@ -265,14 +290,14 @@ func TestAnswersOfPlugins(t *testing.T) {
 				"a": whole{called("a"), answering{name: "a", trace: tr, silent: true}, preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}},
 			},
 			want: but(ofA, "groups", "b by b", "planner", "by b", "gang group", "b", "precedence", "[b] of rank 1", "reach", "[b]",
-				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[b n]", "nominees", "[for b]",
+				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[b n]", "nominees", "[for b]", "leaving", `["b for p0"]`, "admitted", "false refused by b",
 				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
 		"a plugin whose predicate is switched off bounds no nodes": {
 			plugins:      map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
 			unpredicated: []string{"a"},
-			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "reach", "[b]",
+			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "nominees", "[for a for b]", "leaving", `["a for p0" "b for p0"]`, "admitted", "false refused by b", "reach", "[b]",
 				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
@@ -301,7 +326,7 @@ func TestExplainedShortages(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		r.RegisterPlugin(PluginSpec{
 			Name: name, ExplainsShortages: []v1.ResourceName{v1.ResourceName("of-" + name)},
-			New: func(Arguments, Handle) (Plugin, error) { return &fake{name, func(*Session) {}}, nil },
+			Load: WithoutArguments(func(Handle) (Plugin, error) { return &fake{name, func(*Session) {}}, nil }),
 		})
 	}
 	ssn := open(t, r, newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier("a")}})
@@ -378,7 +403,7 @@ func TestOptionsOfAFunction(t *testing.T) {
 	}
 }
 
-// starting is a plugin, or an action, that starts with its session.
+// starting is a plugin that starts with its session.
 type starting struct {
 	*fake
 	trace *trace
@@ -387,27 +412,68 @@ type starting struct {
 func (s starting) OnSessionStart(ssn *Session) {
 	s.trace.add("%s starts in action %q", s.name, ssn.Action)
 }
-func (s starting) Execute(*Session) {}
 
-// TestStarters checks that all plugins have opened before the first of them starts, and that actions start last, sorted
-// by name.
+// TestStarters checks that all plugins have opened before the first of them starts.
 func TestStarters(t *testing.T) {
 	tr := &trace{}
 	r := NewRegistry()
 	opens := func(name string) *fake { return &fake{name, func(*Session) { tr.add("%s opens", name) }} }
 	for _, name := range []string{"a", "b"} {
-		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return starting{opens(name), tr}, nil }})
-		r.RegisterAction(starting{&fake{"action " + name, nil}, tr})
+		r.RegisterPlugin(PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) { return starting{opens(name), tr}, nil })})
 	}
-	r.RegisterPlugin(PluginSpec{Name: "plain", New: func(Arguments, Handle) (Plugin, error) { return opens("plain"), nil }})
+	r.RegisterPlugin(PluginSpec{Name: "plain", Load: WithoutArguments(func(Handle) (Plugin, error) { return opens("plain"), nil })})
 	ssn := open(t, r, newRecordingCache(t), ProfileInput{Tiers: []conf.Tier{tier("b", "a"), tier("plain")}})
 	r.CloseSession(ssn)
 	want := []string{
 		"b opens", "a opens", "plain opens",
-		`b starts in action ""`, `a starts in action ""`, `action a starts in action ""`, `action b starts in action ""`,
+		`b starts in action ""`, `a starts in action ""`,
 	}
 	if diff := cmp.Diff(want, tr.list); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// pauser is an action that pauses the named job, or panics.
+type pauser struct{ name, job string }
+
+var _ Pauser = pauser{}
+
+func (p pauser) Name() string     { return p.name }
+func (p pauser) Execute(*Session) {}
+
+func (p pauser) Paused(ssn *Session, job *api.JobInfo) bool {
+	if p.job == "" || ssn.Jobs[job.UID] != job {
+		panic("oh no")
+	}
+	return job.Name == p.job
+}
+
+// TestPausers checks that a job is paused if any action pauses it. An action that panics pauses no job.
+func TestPausers(t *testing.T) {
+	tests := map[string]struct {
+		actions []Action
+		want    bool
+	}{
+		"no action":                      {},
+		"an action that pauses others":   {actions: []Action{pauser{"a", "other"}}},
+		"an action that pauses the job":  {actions: []Action{pauser{"a", "g"}}, want: true},
+		"the second of two":              {actions: []Action{pauser{"a", "other"}, pauser{"b", "g"}}, want: true},
+		"an action that panics":          {actions: []Action{pauser{"a", ""}}},
+		"another one beside a panic":     {actions: []Action{pauser{"a", ""}, pauser{"b", "g"}}, want: true},
+		"an action that pauses no gangs": {actions: []Action{namedAction("a")}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := NewRegistry()
+			for _, action := range tt.actions {
+				r.RegisterAction(action)
+			}
+			ssn := open(t, r, newRecordingCache(t), ProfileInput{})
+			defer r.CloseSession(ssn)
+			if got := ssn.Paused(ssn.Jobs["ns/g"]); got != tt.want {
+				t.Errorf("paused: %t, want %t", got, tt.want)
+			}
+		})
 	}
 }
 
@@ -439,8 +505,8 @@ func (upstreamStyle) OnSessionOpen(ssn *vcframework.Session) {
 }
 func (upstreamStyle) OnSessionClose(*vcframework.Session) {}
 
-// TestTouched checks that a session has touched only the nodes on which it has placed or evicted tasks, including a
-// placement that is undone.
+// TestTouched checks that a session has touched only the nodes on which it has placed or evicted tasks, and the jobs of
+// these tasks, including a placement that is undone.
 func TestTouched(t *testing.T) {
 	cases := map[string]struct {
 		act  func(t *testing.T, ssn *Session, s *vcframework.Statement) error
@@ -463,6 +529,9 @@ func TestTouched(t *testing.T) {
 			}
 			if ssn.Touched("n") != tc.want || ssn.Touched("other") {
 				t.Errorf("touched n: %t, want %t; another node: %t", ssn.Touched("n"), tc.want, ssn.Touched("other"))
+			}
+			if jobs := ssn.touched.Jobs; len(jobs) > 0 != tc.want || len(jobs) > 1 {
+				t.Errorf("touched jobs: %v, want one: %t", jobs, tc.want)
 			}
 		})
 	}
@@ -508,7 +577,7 @@ func (c reusing) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[ap
 	return c.Snapshot(), snapshot.NodeForms{}, nil
 }
 
-func (reusing) TrustSession(map[string]bool) {}
+func (reusing) TrustSession(snapshot.Touched) {}
 
 // TestAPluginOfUpstreamsThatOpensFirstSeesAWholeSnapshot checks that a plugin of upstream that opens first sees a
 // whole snapshot. Only a plugin of this project restores the parts that are hidden while upstream opens a session.

@@ -25,10 +25,16 @@ type recorder struct {
 	again bool
 	// copies is the number of tasks that QueueUse.Asked returns for a copy of the task.
 	copies int
+	// leaves are the tasks that give way to any gang.
+	leaves []*api.TaskInfo
 }
 
 func (*recorder) Name() string                      { return "recorder" }
 func (*recorder) OnSessionClose(*framework.Session) {}
+func (a *recorder) InSession() any {
+	return sessiontest.LeavingFn(func(*api.TaskInfo) []*api.TaskInfo { return a.leaves })
+}
+
 func (a *recorder) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddAllocatableFn("recorder", func(queue *api.QueueInfo, task *api.TaskInfo) bool {
 		if !a.again {
@@ -94,7 +100,7 @@ func TestDeletedTasksFreeTheQueuesThatCountThem(t *testing.T) {
 			})
 			defer cluster.Close()
 			plugin, registry := &recorder{}, framework.NewRegistry()
-			registry.RegisterPlugin(framework.PluginSpec{Name: "recorder", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
+			registry.RegisterPlugin(framework.PluginSpec{Name: "recorder", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return plugin, nil })})
 			scheduler := cluster.Scheduler(registry, fmt.Sprintf(`
 actions: allocate
 tiers:
@@ -119,7 +125,7 @@ tiers:
 			if got := use.Admits(use.Ask(ssn.Queues["q"], gone).With(waiting[0]).With(waiting[1])); got != tt.want || plugin.cpu != tt.ofTheRequest {
 				t.Errorf("admitted: %t, and plugins get %v cpu/1000, want %t and %v", got, plugin.cpu, tt.want, tt.ofTheRequest)
 			}
-			use.LeaveFor(func(*api.TaskInfo) []*api.TaskInfo { return slices.Clone(gone) }) // A task that is deleted for two reasons counts once.
+			plugin.leaves = gone // A task that is deleted for two reasons counts once.
 			if plugin.cpu > 0 {
 				use.Admits(use.Ask(ssn.Queues["q"], gone).With(waiting[0]).With(waiting[1]))
 			}

@@ -15,7 +15,7 @@ import (
 // Upstream's actions evict pods for one gang at a time. If several gangs must be placed together, evictions for one
 // gang are useless when another gang has no room. So in a session with such gangs, all evictions are deferred until the
 // session closes. An eviction is then sent only if all gangs of the gang group have room. A paused gang may not hold
-// idle resources for now (Session.Pauses). In a session with paused gangs, all evictions are deferred, too. Evictions
+// idle resources for now (Session.Paused). In a session with paused gangs, all evictions are deferred, too. Evictions
 // for a paused gang are sent only if the gang holds no idle resources beside the resources of its victims.
 
 // Eviction is a task that was evicted in the session.
@@ -39,9 +39,8 @@ type evictions struct {
 	// its gang group.
 	upstream   *vcframework.Session
 	placements *Placements
-	// paused reports whether the job is paused: it may not hold idle resources for now (Session.Pauses).
-	paused    func(job *api.JobInfo) bool
-	observers []ofPlugin[EvictionObserver]
+	// paused reports whether the job is paused: it may not hold idle resources for now (Session.Paused).
+	paused func(job *api.JobInfo) bool
 	// send is the cache's method that evicts a task.
 	send func(task *api.TaskInfo, reason string) error
 	// deferred are the evictions that are sent or dropped when the session closes. cancelled maps each gang whose
@@ -61,7 +60,7 @@ func EvictsOneByOne(ssn *Session) bool {
 
 // CancelledEvictions returns, for each gang whose evictions were dropped, the members that would have replaced the
 // victims. Evictions are dropped if the gang's gang group has no room, or if the gang would hold idle resources
-// although it is paused (Session.Pauses). The result is complete once the session closes.
+// although it is paused (Session.Paused). The result is complete once the session closes.
 func (ssn *Session) CancelledEvictions() map[api.JobID][]*api.TaskInfo {
 	return ssn.evictions.cancelled
 }
@@ -81,9 +80,7 @@ func (e *evictions) evict(eviction Eviction, reason string) error {
 	if err := e.send(eviction.Task, reason); err != nil {
 		return err
 	}
-	for _, observer := range e.observers {
-		guarded(observer.plugin, func() { observer.is.Evicted(eviction) })
-	}
+	e.placements.evicted(eviction)
 	return nil
 }
 

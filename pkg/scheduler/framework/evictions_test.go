@@ -22,6 +22,9 @@ type evicted func(Eviction)
 
 func (fn evicted) Evicted(e Eviction) { fn(e) }
 
+func (evicted) Nominees(*api.JobInfo) map[api.TaskID]bool { return nil }
+func (evicted) Leaving(*api.TaskInfo) []*api.TaskInfo     { return nil }
+
 // TestEvictionsOfActionsWaitWhereGangsAreGrouped checks that evictions of actions are deferred until the session
 // closes if gangs are in groups. Evictions by a plugin itself are sent at once.
 func TestEvictionsOfActionsWaitWhereGangsAreGrouped(t *testing.T) {
@@ -31,7 +34,7 @@ func TestEvictionsOfActionsWaitWhereGangsAreGrouped(t *testing.T) {
 			ssn := open(t, r, newRecordingCache(t), ProfileInput{})
 			ssn.Placements.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil)
 			sent := 0
-			ssn.evictions.observers = appendFound(ssn.evictions.observers, "p", evicted(func(Eviction) { sent++ }), nil)
+			ssn.Placements.add("p", evicted(func(Eviction) { sent++ }), nil)
 			ssn.Action = action
 			for _, task := range ssn.Jobs["ns/g"].Tasks {
 				if err := ssn.Evict(task, "reason"); err != nil {

@@ -82,7 +82,7 @@ func (f *fake) OnSessionOpen(ssn *Session) { f.open(ssn) }
 func (f *fake) OnSessionClose(*Session)    {}
 
 func spec(name string, open func(ssn *Session)) PluginSpec {
-	return PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return &fake{name, open}, nil }}
+	return PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) { return &fake{name, open}, nil })}
 }
 
 // upstreamPlugin is a plugin of upstream's framework with upstream's PreBinder interface.
@@ -114,7 +114,7 @@ func tier(plugins ...string) conf.Tier {
 	var t conf.Tier
 	for _, name := range plugins {
 		yes := true
-		t.Plugins = append(t.Plugins, conf.PluginOption{Name: name, EnabledPredicate: &yes, EnabledNodeOrder: &yes, EnabledJobOrder: &yes})
+		t.Plugins = append(t.Plugins, conf.PluginOption{Name: name, EnabledPredicate: &yes, EnabledJobEnqueued: &yes, EnabledNodeOrder: &yes, EnabledJobOrder: &yes})
 	}
 	return t
 }

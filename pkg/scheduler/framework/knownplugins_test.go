@@ -25,7 +25,7 @@ func (c *trusting) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[
 	return given, snapshot.NodeForms{Total: api.EmptyResource()}, copyAnnotations(given)
 }
 
-func (c *trusting) TrustSession(map[string]bool) { c.trusted++ }
+func (c *trusting) TrustSession(snapshot.Touched) { c.trusted++ }
 
 // ported is a plugin that was written for upstream.
 type ported struct{}

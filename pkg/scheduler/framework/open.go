@@ -4,7 +4,6 @@ package framework
 
 import (
 	"maps"
-	"slices"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -40,9 +39,9 @@ type Snapshotter interface {
 	// parts of its snapshot are used again.
 	SessionSnapshot() (given *api.ClusterInfo, forms snapshot.NodeForms, annotations map[api.TaskID]map[string]string)
 	// TrustSession is called when a session has closed whose plugins and actions are known to change placed tasks only
-	// by the methods of JobInfo and NodeInfo, and only on the touched nodes. The next snapshot then compares less with the
-	// cache.
-	TrustSession(touched map[string]bool)
+	// by the methods of JobInfo and NodeInfo, and only of the touched jobs and nodes. The next snapshot then compares less
+	// with the cache.
+	TrustSession(touched snapshot.Touched)
 }
 
 // sessionCache is the cache as one session sees it. A task that upstream's statements and plugins bind through
@@ -173,15 +172,15 @@ func (c *sessionCache) OnSessionClose() {
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder)
-	ssn.cache, ssn.infeasibilityCheckers, ssn.Signers.explained = cache, p.infeasibilityCheckers(), p.explained
+	ssn.cache, ssn.Signers.explained = cache, p.explained
 	ssn.pending.categories, ssn.currentJob.begins = r.categories, r.jobBegins
 	if r.Reporter != nil {
 		ssn.Reporter = r.Reporter
 	}
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
-	ssn.evictions.send = cache.Evict
+	ssn.evictions.send, ssn.pausers = cache.Evict, r.pausers()
 	if p.known {
-		ssn.touched = map[string]bool{}
+		ssn.touched = &snapshot.Touched{Nodes: map[string]bool{}, Jobs: map[api.JobID]bool{}}
 	}
 	if p.opensWithOurs() {
 		opening.snapshotter, _ = cache.(Snapshotter)
@@ -203,11 +202,6 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 			starter.OnSessionStart(ssn)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.actions)) {
-		if starter, ok := r.actions[name].(Starter); ok {
-			starter.OnSessionStart(ssn)
-		}
-	}
 	return ssn
 }
 
@@ -221,8 +215,8 @@ func (r *Registry) CloseSession(ssn *Session) {
 	undoPlacements(ssn)
 	vcframework.CloseSession(ssn.Session)
 	r.mu.Lock()
-	if snapshotter, ok := ssn.cache.(Snapshotter); ok && r.profile.known {
-		snapshotter.TrustSession(ssn.touched)
+	if snapshotter, ok := ssn.cache.(Snapshotter); ok && ssn.touched != nil {
+		snapshotter.TrustSession(*ssn.touched)
 		r.pods.Keep()
 	}
 	delete(r.views, ssn.Session)
@@ -232,9 +226,11 @@ func (r *Registry) CloseSession(ssn *Session) {
 // attach connects the session to upstream's session, which it embeds.
 func (ssn *Session) attach(upstream *vcframework.Session) {
 	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
-	ssn.QueueUse.nested = upstream.HierarchyEnabled("capacity")
+	ssn.QueueUse.leaving, ssn.QueueUse.nested = ssn.Placements.leaving, upstream.HierarchyEnabled("capacity")
 	if ssn.touched != nil {
-		touch := func(event *vcframework.Event) { ssn.touched[event.Task.NodeName] = true }
+		touch := func(event *vcframework.Event) {
+			ssn.touched.Nodes[event.Task.NodeName], ssn.touched.Jobs[event.Task.Job] = true, true
+		}
 		upstream.AddEventHandler(&vcframework.EventHandler{AllocateFunc: touch, DeallocateFunc: touch})
 	}
 }
@@ -316,11 +312,18 @@ func (a *pluginAdapter) find(ssn *Session, plugin Plugin) {
 			ssn.reservers.add(ssn.Session, a.name, reserver)
 		}
 	}
-	ssn.evictions.observers = appendFound(ssn.evictions.observers, a.name, plugin, inSession)
 	option, _ := ssn.PluginOption(a.name)
-	ssn.Signers.add(a.name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
+	ssn.Signers.add(a.name, plugin, inSession, isOn(option.EnabledPredicate))
+	if ssn.Signers.unresolvable(a.name) {
+		ssn.Tiers = askFirst(ssn.Tiers, a.name, predicateOption)
+	}
+	if voter, votes := find[AdmissionVoter](plugin, inSession); votes && isOn(option.EnabledJobEnqueued) {
+		ssn.addVoter(a.name, voter)
+	}
 	ssn.Placements.add(a.name, plugin, inSession)
 }
+
+func isOn(option *bool) bool { return option != nil && *option }
 
 // actionAdapter is an action of this project as upstream calls it.
 type actionAdapter struct {

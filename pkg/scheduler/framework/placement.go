@@ -28,13 +28,13 @@ type Placement struct {
 }
 
 // Placements combines the answers of the session's plugins on gangs: where a gang is placed, with which other gangs,
-// and whether it is placed first. The zero value has no plugins.
+// whether it is placed first, and for which of its members pods were evicted. The zero value has no plugins.
 type Placements struct {
 	generators   []ofPlugin[PlacementGenerator]
 	scorers      []ofPlugin[PlacementScorer]
 	gangGroupers []ofPlugin[GangGrouper]
 	prioritizers []ofPlugin[Prioritizer]
-	nominators   []ofPlugin[Nominator]
+	trackers     []ofPlugin[EvictionTracker]
 	// Preemptor is the gang for all of whose members the running action makes room at once; empty if the action evicts pods
 	// for one member after the other, or for none.
 	Preemptor api.JobID
@@ -54,7 +54,7 @@ func (p *Placements) add(name string, plugin, inSession any) {
 	p.scorers = appendFound(p.scorers, name, plugin, inSession)
 	p.gangGroupers = appendFound(p.gangGroupers, name, plugin, inSession)
 	p.prioritizers = appendFound(p.prioritizers, name, plugin, inSession)
-	p.nominators = appendFound(p.nominators, name, plugin, inSession)
+	p.trackers = appendFound(p.trackers, name, plugin, inSession)
 }
 
 func appendFound[T any](list []ofPlugin[T], name string, plugin, inSession any) []ofPlugin[T] {
@@ -195,15 +195,30 @@ func (p *Placements) SetUntried(job api.JobID, untried bool) {
 // evictions.
 func (p *Placements) IsUntried(job api.JobID) bool { return p.untried[job] }
 
-// Nominees returns the tasks of the jobs, which are placed together, that plugins name as nominees (Nominator).
+// Nominees returns the tasks of the jobs, which are placed together, that plugins name as nominees (EvictionTracker).
 func (p *Placements) Nominees(jobs []*api.JobInfo) map[api.TaskID]bool {
 	nominees := map[api.TaskID]bool{}
-	for _, one := range p.nominators {
+	for _, one := range p.trackers {
 		for _, job := range jobs {
 			guarded(one.plugin, func() { maps.Copy(nominees, one.is.Nominees(job)) })
 		}
 	}
 	return nominees
+}
+
+// leaving returns the tasks that give way to the gang of the task (EvictionTracker).
+func (p *Placements) leaving(task *api.TaskInfo) (leaving []*api.TaskInfo) {
+	for _, one := range p.trackers {
+		guarded(one.plugin, func() { leaving = append(leaving, one.is.Leaving(task)...) })
+	}
+	return leaving
+}
+
+// evicted notifies the plugins of an eviction (EvictionTracker).
+func (p *Placements) evicted(eviction Eviction) {
+	for _, one := range p.trackers {
+		guarded(one.plugin, func() { one.is.Evicted(eviction) })
+	}
 }
 
 // guarded calls fn, and logs a panic in it with the name of the plugin.

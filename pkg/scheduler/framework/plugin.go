@@ -15,8 +15,6 @@ import (
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
-
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 )
 
 // Action is one stage of a scheduling cycle.
@@ -50,9 +48,6 @@ type Handle interface {
 	// PodsOn returns the node's pods that have not ended, of any scheduler, as the pod informer currently shows them.
 	// The pods are read-only. Pods that are being bound are not included.
 	PodsOn(node string) []*v1.Pod
-	// CountResources sets the counter that supplies capacity and usage of resources that Node and Pod objects do not
-	// report. A scheduler has one counter; a later call replaces it. It must be set before the scheduler reads any pod.
-	CountResources(counter accounting.ResourceCounter)
 	// Wake requests a session soon. A plugin calls it after a change that may let a pending task be placed. Wake does
 	// not block.
 	Wake()

@@ -12,8 +12,10 @@ import (
 func FromUpstream(name string, build vcframework.PluginBuilder) PluginSpec {
 	return PluginSpec{
 		Name: name,
-		New: func(args Arguments, _ Handle) (Plugin, error) {
-			return &portedPlugin{name: name, build: func() vcframework.Plugin { return build(args) }}, nil
+		Load: func(args Arguments) (Builder, error) {
+			return func(Handle) (Plugin, error) {
+				return &portedPlugin{name: name, build: func() vcframework.Plugin { return build(args) }}, nil
+			}, nil
 		},
 	}
 }

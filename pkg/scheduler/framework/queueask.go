@@ -155,11 +155,9 @@ func (u *QueueUse) exceeds(id api.QueueID, ask *QueueAsk) bool {
 
 // Asked returns the tasks that a plugin must consider when it is called with the given task. If Admits made the call,
 // tasks are the tasks to admit, and gone includes the tasks that are assumed not to exist. Otherwise tasks is only the
-// given task. In both cases gone also includes the tasks that give way to the gang of the given task (LeaveFor).
+// given task. In both cases gone also includes the tasks that give way to the gang of the given task (EvictionTracker).
 func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
-	if u.leaving != nil {
-		gone = u.leaving(task)
-	}
+	gone = u.leaving(task)
 	if u.asked == nil || u.askedBy != task {
 		return []*api.TaskInfo{task}, gone
 	}
@@ -170,9 +168,3 @@ func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	}
 	return u.asked.Tasks, gone
 }
-
-// LeaveFor sets a function that returns the tasks that give way to the gang of a given task, such as victims of the
-// gang. The session no longer counts these tasks in queues (Discharge). A plugin that counts other amounts than
-// requests must itself leave them out, and only when it is called for that gang. The caller may change the returned
-// slice.
-func (u *QueueUse) LeaveFor(leaving func(task *api.TaskInfo) []*api.TaskInfo) { u.leaving = leaving }

@@ -31,7 +31,7 @@ type QueueUse struct {
 	vote    upstream.Vote
 	// evicted reports whether pods were evicted in a session that now closes.
 	evicted bool
-	// leaving returns the tasks that give way to the gang of a given task; nil until LeaveFor sets it.
+	// leaving returns the tasks that give way to the gang of a given task.
 	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }
 

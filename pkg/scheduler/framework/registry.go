@@ -14,6 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
@@ -76,6 +77,14 @@ func (r *Registry) RegisterAction(action Action) {
 	vcframework.RegisterAction(&actionAdapter{registry: r, action: action})
 }
 
+// pausers returns, by name, the actions that are Pausers.
+func (r *Registry) pausers() (pausers []ofPlugin[Pauser]) {
+	for _, name := range slices.Sorted(maps.Keys(r.actions)) {
+		pausers = appendFound(pausers, name, r.actions[name], nil)
+	}
+	return pausers
+}
+
 // Profile is a configuration that is ready to run: its plugins are built.
 type Profile struct {
 	Actions        []vcframework.Action
@@ -101,6 +110,9 @@ type ProfileInput struct {
 	Configurations []conf.Configuration
 	// PreBindDisabled names the plugins with `enablePreBind: false`.
 	PreBindDisabled map[string]bool
+	// Builders build plugins of this project with arguments that are already loaded, by name. Build loads the arguments
+	// of plugins without a Builder itself.
+	Builders map[string]Builder
 }
 
 // Build builds the plugins of a configuration. It fails for an unknown action, for a plugin that rejects its arguments,
@@ -136,7 +148,11 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 			if !ours {
 				continue
 			}
-			plugin, err := spec.New(option.Arguments, h)
+			build, loaded := in.Builders[option.Name]
+			if !loaded {
+				build = func(h Handle) (Plugin, error) { return spec.New(option.Arguments, h) }
+			}
+			plugin, err := build(h)
 			if err != nil {
 				return nil, fmt.Errorf("building plugin %q: %w", option.Name, err)
 			}
@@ -156,6 +172,9 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	p.known = r.knows(in)
 	return p, nil
 }
+
+// Plugin returns the plugin of this project with the name; nil if the profile has none.
+func (p *Profile) Plugin(name string) Plugin { return p.plugins[name] }
 
 // opensWithOurs reports whether the first plugin that opens in a session is a plugin of this project.
 func (p *Profile) opensWithOurs() bool {
@@ -178,6 +197,17 @@ func closePlugin(name string, closer Closer) {
 		}
 	}()
 	closer.Close()
+}
+
+// ResourceCounter returns the last plugin in the conf that is a ResourceCounter; nil if there is none. A scheduler has
+// one counter.
+func (p *Profile) ResourceCounter() accounting.ResourceCounter {
+	for _, name := range slices.Backward(p.pluginOrder) {
+		if counter, ok := p.plugins[name].(accounting.ResourceCounter); ok {
+			return counter
+		}
+	}
+	return nil
 }
 
 // Recoverers returns, in conf order, the plugins that are Recoverers.

@@ -11,14 +11,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 )
 
 // counted is a plugin that counts how often it was built and opened.
 func counted(name string, built, opened *int) PluginSpec {
-	return PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+	return PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) {
 		*built++
 		return &fake{name, func(*Session) { *opened++ }}, nil
-	}}
+	})}
 }
 
 func TestPluginIsBuiltOncePerProfile(t *testing.T) {
@@ -42,7 +44,7 @@ func TestPluginIsBuiltOncePerProfile(t *testing.T) {
 }
 
 func TestBuildErrorsKeepTheFormerProfile(t *testing.T) {
-	refuses := PluginSpec{Name: "refuses", New: func(Arguments, Handle) (Plugin, error) { return nil, errors.New("no such level") }}
+	refuses := PluginSpec{Name: "refuses", Load: WithoutArguments(func(Handle) (Plugin, error) { return nil, errors.New("no such level") })}
 	tests := map[string]struct {
 		in   ProfileInput
 		want string
@@ -81,9 +83,9 @@ func (recovering) Recover(context.Context) error { return nil }
 func TestRecoverersComeInConfOrder(t *testing.T) {
 	r := NewRegistry()
 	for _, name := range []string{"a", "b", "c"} {
-		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+		r.RegisterPlugin(PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) {
 			return &recovering{fake{name, func(*Session) {}}}, nil
-		}})
+		})})
 	}
 	r.RegisterPlugin(spec("plain", func(*Session) {}))
 	build := func(plugins ...string) *Profile {
@@ -161,7 +163,7 @@ func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
 	ssn := open(t, r, k, ProfileInput{})
 	defer r.CloseSession(ssn)
 	var sent []Eviction
-	ssn.evictions.observers = appendFound(ssn.evictions.observers, "p", evicted(func(e Eviction) { sent = append(sent, e) }), nil)
+	ssn.Placements.add("p", evicted(func(e Eviction) { sent = append(sent, e) }), nil)
 	ssn.Action = "preempt"
 	commit(t, ssn)
 	evict := func() {
@@ -179,6 +181,30 @@ func TestEvictionsThatAreRefusedAreNone(t *testing.T) {
 	k.evictErr = nil
 	if evict(); len(sent) != 1 || sent[0].Action != "preempt" {
 		t.Errorf("evictions after one by preempt: %v", sent)
+	}
+}
+
+// counter is a plugin that counts resources.
+type counter struct {
+	*fake
+	accounting.ResourceCounter
+}
+
+// TestTheProfileHasTheResourceCounter checks that the plugin that counts resources is found when the configuration is
+// built.
+func TestTheProfileHasTheResourceCounter(t *testing.T) {
+	r := NewRegistry()
+	r.RegisterPlugin(spec("plain", func(*Session) {}))
+	counting := counter{fake: &fake{"counting", func(*Session) {}}}
+	r.RegisterPlugin(PluginSpec{Name: "counting", Load: WithoutArguments(func(Handle) (Plugin, error) { return counting, nil })})
+	for plugins, want := range map[[2]string]accounting.ResourceCounter{{"plain", "counting"}: counting, {"plain", "binpack"}: nil} {
+		profile, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier(plugins[:]...)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := profile.ResourceCounter(); got != want {
+			t.Errorf("of the plugins %v, %v counts resources, want %v", plugins, got, want)
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ func reserving(t *testing.T, a, b *reserver, disabled map[string]bool) (*trace, 
 	tr, registry, k := &trace{}, NewRegistry(), newRecordingCache(t)
 	for name, r := range map[string]*reserver{"a": a, "b": b} {
 		r.trace, r.name = tr, name
-		registry.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return r, nil }})
+		registry.RegisterPlugin(PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) { return r, nil })})
 	}
 	return tr, registry, k, open(t, registry, k, ProfileInput{Tiers: []conf.Tier{tier("a", "b")}, PreBindDisabled: disabled})
 }
@@ -239,7 +239,7 @@ func TestReservationsOfAPanickedSessionAreReleased(t *testing.T) {
 // TestBoundIsPartOfTheStep checks that a plugin's function for bound tasks is part of the step in the transaction.
 func TestBoundIsPartOfTheStep(t *testing.T) {
 	tr, registry, k := &trace{}, NewRegistry(), newRecordingCache(t)
-	registry.RegisterPlugin(PluginSpec{Name: "a", New: func(Arguments, Handle) (Plugin, error) { return observer{&reserver{trace: tr, name: "a"}}, nil }})
+	registry.RegisterPlugin(PluginSpec{Name: "a", Load: WithoutArguments(func(Handle) (Plugin, error) { return observer{&reserver{trace: tr, name: "a"}}, nil })})
 	ssn := open(t, registry, k, ProfileInput{Tiers: []conf.Tier{tier("a")}})
 	commit(t, ssn)
 	registry.CloseSession(ssn)

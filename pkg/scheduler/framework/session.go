@@ -6,10 +6,13 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // Session is one scheduling cycle's view of the cluster: upstream's session with the extension points of this project.
@@ -19,9 +22,6 @@ type Session struct {
 	cache Cache
 	// Action is the name of the action that runs now or ran last; empty before the first action.
 	Action string
-	// Pauses decides which gangs may not hold idle resources, because they have held idle resources for too long; nil if
-	// the conf does not name action allocate.
-	Pauses Pauses
 	// Reporter reports why gangs wait.
 	Reporter PendingReporter
 	// currentJob is the job that the session is working on.
@@ -39,22 +39,16 @@ type Session struct {
 	pending           pending
 	// QueueUse knows how many resources queues use, and their limits.
 	QueueUse QueueUse
-	// infeasibilityCheckers are the plugins that detect admitted gangs that never fit.
-	infeasibilityCheckers []ofPlugin[InfeasibilityChecker]
+	// voters are the plugins of this project that vote on the admission of gangs.
+	voters []ofPlugin[AdmissionVoter]
 	// committed are the tasks that the session has handed over to be bound.
 	committed map[api.TaskID]bool
 	evictions evictions
-	// touched are the names of the nodes on which the session has placed or evicted tasks, even if the change was
-	// undone. It is nil if plugins or actions may change nodes in other ways.
-	touched map[string]bool
-}
-
-// Pauses decides which jobs may not hold idle resources while they wait for more resources to be released.
-type Pauses interface {
-	// Paused reports whether gangs in the namespace of the job, or of a job that is placed together with it, have held
-	// idle resources for too long. If evictions would let a paused job hold further idle resources, no pods are evicted
-	// for it.
-	Paused(job *api.JobInfo) bool
+	// pausers are the actions that pause gangs.
+	pausers []ofPlugin[Pauser]
+	// touched are the nodes on which the session has placed or evicted tasks, and the jobs of these tasks. It is nil if
+	// plugins or actions may change nodes or placed tasks in other ways.
+	touched *snapshot.Touched
 }
 
 func newSession(order []string) *Session {
@@ -67,8 +61,7 @@ func newSession(order []string) *Session {
 		committed:         map[api.TaskID]bool{},
 		chain:             newChain(order),
 	}
-	paused := func(job *api.JobInfo) bool { return ssn.Pauses != nil && ssn.Pauses.Paused(job) }
-	ssn.evictions = evictions{placements: &ssn.Placements, paused: paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
+	ssn.evictions = evictions{placements: &ssn.Placements, paused: ssn.Paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
 	return ssn
 }
 
@@ -78,7 +71,15 @@ func (ssn *Session) Committed(task api.TaskID) bool { return ssn.committed[task]
 
 // Touched reports whether the session may have changed the named node. This is so if it has placed or evicted a task
 // there, even if the change was undone, or if some plugin or action may change nodes in other ways.
-func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched[node] }
+func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched.Nodes[node] }
+
+// Paused reports whether an action pauses the job (Pauser): the job may hold no idle resources now.
+func (ssn *Session) Paused(job *api.JobInfo) bool {
+	return slices.ContainsFunc(ssn.pausers, func(p ofPlugin[Pauser]) (paused bool) {
+		guarded(p.plugin, func() { paused = p.is.Paused(ssn, job) })
+		return paused
+	})
+}
 
 // AddPreBindFn adds a plugin's pre-bind step. Call it in OnSessionOpen. A step that is added after the session has
 // handed over its first task is ignored, and logged, because all members of a gang must run the same steps.

@@ -53,6 +53,9 @@ func (DefaultSigner) SignClaim(*v1.Pod, *v1.PodResourceClaim) string { return ""
 // Reach implements Signer: the predicate may accept any node.
 func (DefaultSigner) Reach(*api.TaskInfo) *Reach { return nil }
 
+// Unresolvable implements Signer: evictions may resolve refusals of the predicate.
+func (DefaultSigner) Unresolvable() bool { return false }
+
 // NoFilter is the Signer of a plugin that has neither a predicate nor node scores.
 type NoFilter struct{ DefaultSigner }
 
@@ -210,6 +213,14 @@ func (v *Signers) Reach(task *api.TaskInfo) (reach *Reach) {
 		}
 	}
 	return nil
+}
+
+// unresolvable reports whether the plugin's predicate must run before all others (Signer.Unresolvable).
+func (v *Signers) unresolvable(plugin string) (first bool) {
+	if signer := v.ours[plugin]; signer != nil {
+		guarded(plugin, func() { first = signer.Unresolvable() })
+	}
+	return first
 }
 
 // HasOwnFilter reports whether the plugin was written for this framework and may refuse nodes. A plugin that is not a

@@ -49,12 +49,12 @@ func (s *signer) SignTask(*api.TaskInfo) CacheScope {
 func opened(t *testing.T, name string, signs bool, open func(ssn *Session)) *Session {
 	t.Helper()
 	r := NewRegistry()
-	r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) {
+	r.RegisterPlugin(PluginSpec{Name: name, Load: WithoutArguments(func(Handle) (Plugin, error) {
 		if plain := (fake{name, open}); !signs {
 			return &plain, nil
 		}
 		return &signer{fake: fake{name, open}}, nil
-	}})
+	})})
 	profile, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier(name, "predicates")}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ type Arguments = vcframework.Arguments
 type ArgumentType string
 
 // The argument types. A Number is an integer or a decimal; a Duration is a string such as "30s"; an Object is a mapping or a list
-// whose content the plugin's own Validate checks.
+// whose content the plugin's own Load checks.
 const (
 	String   ArgumentType = "string"
 	Bool     ArgumentType = "bool"
@@ -59,13 +59,10 @@ type PluginSpec struct {
 	// Doc is one sentence for the generated configuration page.
 	Doc       string
 	Arguments []Argument
-	// Validate checks arguments beyond their names and types, without access to a cluster; nil if nothing more needs to
-	// be checked. Its errors name the argument, the value found and a valid value.
-	Validate func(Arguments) error
-	// New builds the plugin. It is called once for each loaded configuration, not once for each session. Its compiled
-	// results and its goroutines last as long as that configuration is current. A plugin that is a Closer ends its
-	// goroutines in Close.
-	New func(Arguments, Handle) (Plugin, error)
+	// Load parses the arguments, and returns the function that builds the plugin with the parsed values. It has no access
+	// to a cluster and changes nothing, because it also checks configurations that are never used. It rejects invalid
+	// values; its errors name the argument, the value found and a valid value.
+	Load func(Arguments) (Builder, error)
 	// Extends reports whether the plugin replaces upstream's plugin of the same name and includes its behavior. It then
 	// accepts upstream's arguments, with upstream's checks, beside its own arguments.
 	Extends bool
@@ -90,6 +87,25 @@ type PluginSpec struct {
 	// JobInfo and NodeInfo. After sessions with only such plugins, the next snapshot has less to compare. False is safe
 	// for any plugin.
 	LeavesTasks bool
+}
+
+// Builder builds a plugin. It is called once for each configuration that is put into effect, not once for each session.
+// The plugin's compiled results and its goroutines last as long as that configuration is current. A plugin that is a
+// Closer ends its goroutines in Close.
+type Builder func(Handle) (Plugin, error)
+
+// WithoutArguments returns the Load function of a plugin that has no arguments.
+func WithoutArguments(build Builder) func(Arguments) (Builder, error) {
+	return func(Arguments) (Builder, error) { return build, nil }
+}
+
+// New loads the arguments and builds the plugin.
+func (s PluginSpec) New(args Arguments, h Handle) (Plugin, error) {
+	build, err := s.Load(args)
+	if err != nil {
+		return nil, err
+	}
+	return build(h)
 }
 
 // Switch requires that a boolean argument of a plugin has the given value.

@@ -15,5 +15,9 @@ func (u *QueueUse) BeginVote(job *api.JobInfo) { u.vote.Begin(job) }
 func (ssn *Session) Execute(action vcframework.Action) {
 	ssn.Action = action.Name()
 	defer ssn.QueueUse.vote.End()
+	if adapter, ours := action.(*actionAdapter); ours {
+		adapter.action.Execute(ssn)
+		return
+	}
 	action.Execute(ssn.Session)
 }

@@ -4,7 +4,6 @@ package quarantine
 
 import (
 	"fmt"
-	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -183,12 +182,18 @@ func TestPodGroupsAreWithinEachBound(t *testing.T) {
 	}
 }
 
+// oneJob is a snapshot.JobSource with one job, which does not change.
+type oneJob struct{ *api.JobInfo }
+
+func (o oneJob) Visible(api.JobID) (*api.JobInfo, uint64) { return o.JobInfo, 1 }
+func (o oneJob) Changed(uint64) ([]api.JobID, uint64)     { return []api.JobID{o.UID}, 1 }
+
 // TestAGangWithinTheLimitsIsCheckedOnce checks that an unchanged gang within the limits is checked once.
 func TestAGangWithinTheLimitsIsCheckedOnce(t *testing.T) {
 	source := api.NewJobInfo("ns/g", api.NewTaskInfo(schedtest.MakePod().Name("p").Group("g").Obj()))
 	source.SetPodGroup(&api.PodGroup{})
 	copies := snapshot.NewCopies()
-	job := copies.Jobs(maps.All(map[*api.JobInfo]uint64{source: 1}), func(*api.JobInfo) int32 { return 0 })[source.UID]
+	job := copies.Jobs(oneJob{source}, func(*api.JobInfo) int32 { return 0 })[source.UID]
 	for _, known := range []bool{false, true} {
 		if got := copies.WithinBounds(job.UID, job); got != known {
 			t.Errorf("the gang counts as within the limits: %t, want %t", got, known)

@@ -3,7 +3,6 @@
 package snapshot
 
 import (
-	"iter"
 	"maps"
 	"slices"
 
@@ -14,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/gpushare"
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
@@ -25,10 +25,11 @@ import (
 //     the source, such as the status of a PodGroup, are reset instead.
 //
 // After a session that is known to change tasks and nodes only through methods of jobs and nodes (Trust), less is
-// compared. Only nodes that the session has changed, or whose source has changed, are looked at. The tasks of a copy
-// count as unchanged if their number and the sums of their requests are unchanged. The capacity, the load and the images
-// of a node are not compared. Exceptions: each copy is compared in full in one of wholeEvery sessions, and the tasks of a
-// job with pending tasks are always compared.
+// compared. Only nodes and jobs that the session has changed, or whose source has changed, are looked at. The tasks of a
+// copy count as unchanged if their number and the sums of their requests are unchanged. The capacity, the load and the
+// images of a node are not compared. Exceptions: each copy is compared in full in one of wholeEvery sessions. A job that
+// does not simply run (jobClone.steady) is looked at after every session, and the tasks of a job with pending tasks are
+// always compared. Of every other job, Copies looks at the fields that sessions write without changing tasks.
 //
 // Objects that a copy shares with its source, such as pods, are read-only for sessions and are not compared.
 //
@@ -43,16 +44,16 @@ type Copies struct {
 	unfit     map[string]bool
 	// total is the sum of what the nodes have to allocate; nil if it must be computed.
 	total *api.Resource
-	// seen is the generation of the last change of a node that was read.
-	seen uint64
-	jobs map[api.JobID]*jobClone
+	jobs  map[api.JobID]*jobClone
+	// seenNode is the generation of the last change of a node that was read, and seenJob that of a job.
+	seenNode, seenJob uint64
 	// ignored are the resources that upstream leaves out of nodes and pods. If the list changes, all nodes are copied
 	// again.
 	ignored []string
 	// trusted reports whether the session with the copies is known to change tasks only through methods of jobs and
-	// nodes. touched are the nodes that it has changed.
+	// nodes. touched are the nodes and jobs that it has changed.
 	trusted bool
-	touched map[string]bool
+	touched Touched
 	// nodeRounds counts the calls of Nodes, and jobRounds the calls of Jobs.
 	nodeRounds, jobRounds uint64
 }
@@ -61,14 +62,21 @@ type Copies struct {
 // long a copy is used that a plugin changed in an unexpected way.
 const wholeEvery = 16
 
+// Touched are the nodes and jobs that a session has changed: it has placed or evicted tasks on the node, or of the job,
+// even if the change was undone.
+type Touched struct {
+	Nodes map[string]bool
+	Jobs  map[api.JobID]bool
+}
+
 // Trust records that the last session has ended, and that it has changed placed tasks only through the methods of jobs
-// and nodes, on no other nodes than the touched ones. Unless such a change was undone, it shows in a copy's number of tasks
-// or sums of requests. So the next calls of Nodes and Jobs need not compare each task of each copy.
-func (c *Copies) Trust(touched map[string]bool) { c.trusted, c.touched = !devicesOn(), touched }
+// and nodes, of no other nodes and jobs than the touched ones. Unless such a change was undone, it shows in a copy's
+// number of tasks or sums of requests. So the next calls of Nodes and Jobs need not compare each task of each copy.
+func (c *Copies) Trust(touched Touched) { c.trusted, c.touched = !devicesOn(), touched }
 
 // Distrust reverts Trust: without another call of Trust, copies are compared in full. It is called when nodes and jobs
 // have been given to the next session.
-func (c *Copies) Distrust() { c.trusted, c.touched = false, nil }
+func (c *Copies) Distrust() { c.trusted, c.touched = false, Touched{} }
 
 // compares reports whether a copy is compared in full. Without a call of Trust for the last session, it always is;
 // otherwise in one of wholeEvery calls of Jobs. generation is the generation of the copy's source, and round is the
@@ -114,8 +122,8 @@ func (c *Copies) Nodes(of NodeSource) (nodes, revocable map[string]*api.NodeInfo
 		clear(c.nodes)
 		c.total = nil
 	}
-	changed, last := of.Changed(c.seen)
-	c.seen = last
+	changed, last := of.Changed(c.seenNode)
+	c.seenNode = last
 	for _, name := range changed {
 		c.renew(of, name, false)
 	}
@@ -125,7 +133,7 @@ func (c *Copies) Nodes(of NodeSource) (nodes, revocable map[string]*api.NodeInfo
 		}
 		return maps.Clone(c.given), maps.Clone(c.revocable)
 	}
-	for name := range c.touched {
+	for name := range c.touched.Nodes {
 		c.renew(of, name, false)
 	}
 	for name := range c.unfit {
@@ -169,22 +177,71 @@ func (c *Copies) renew(of NodeSource, name string, whole bool) {
 	c.kube[name] = k.kubeNode()
 }
 
-// Jobs returns copies of the given jobs, which come with their generations. Each copy gets the job's current priority.
-func (c *Copies) Jobs(all iter.Seq2[*api.JobInfo, uint64], priority func(*api.JobInfo) int32) map[api.JobID]*api.JobInfo {
+// JobSource is where Copies reads jobs.
+type JobSource interface {
+	// Visible returns a job that sessions see, and its generation; nil if sessions do not see the job.
+	Visible(id api.JobID) (*api.JobInfo, uint64)
+	// Changed returns the IDs of the jobs that have changed after the given generation, or that sessions see or no longer
+	// see since then, and the generation of the last change. It does not return jobs that were dropped. Such a job no
+	// longer has a PodGroup.
+	Changed(after uint64) (ids []api.JobID, last uint64)
+}
+
+// Jobs returns copies of the jobs. The map belongs to the caller. Each copy gets the job's current priority. After a
+// trusted session, Jobs compares only the copies of jobs that the session has touched or that do not simply run, and one
+// of wholeEvery of the others.
+func (c *Copies) Jobs(of JobSource, priority func(*api.JobInfo) int32) map[api.JobID]*api.JobInfo {
 	c.jobRounds++
-	kept := make(map[api.JobID]*jobClone, len(c.jobs))
-	given := make(map[api.JobID]*api.JobInfo, len(c.jobs))
-	for source, generation := range all {
-		k := c.jobs[source.UID]
-		if k == nil || k.version != generation || !k.pristine(c.compares(generation, c.jobRounds)) {
-			k = newJobClone(source, source.Clone())
-			k.version = generation
-		}
-		k.clone.Priority = priority(source)
-		kept[source.UID], given[source.UID] = k, k.clone
+	before := c.seenJob
+	changed, last := of.Changed(before)
+	c.seenJob = last
+	for _, id := range changed {
+		c.copyJob(of, id)
 	}
-	c.jobs = kept
+	given := make(map[api.JobID]*api.JobInfo, len(c.jobs))
+	for id, k := range c.jobs {
+		if k.source.PodGroup == nil {
+			delete(c.jobs, id)
+			continue
+		}
+		if k.version <= before && !c.keepsJob(id, k) {
+			k = c.copyJob(of, id)
+		}
+		k.clone.Priority = priority(k.source)
+		given[id] = k.clone
+	}
 	return given
+}
+
+// copyJob copies the job again, and returns the copy. If sessions do not see the job, it drops the copy and returns nil.
+func (c *Copies) copyJob(of JobSource, id api.JobID) *jobClone {
+	source, generation := of.Visible(id)
+	if source == nil {
+		delete(c.jobs, id)
+		return nil
+	}
+	k := newJobClone(source, CloneJob(source))
+	k.version = generation
+	c.jobs[id] = k
+	return k
+}
+
+// keepsJob reports whether the copy of a job whose source is unchanged is used again. If so, it resets the fields that
+// sessions write all the time.
+func (c *Copies) keepsJob(id api.JobID, k *jobClone) bool {
+	whole := c.compares(k.version, c.jobRounds)
+	kept := !whole && !c.touched.Jobs[id] && k.untouched() || k.pristine(whole)
+	if kept {
+		k.reset()
+	}
+	return kept
+}
+
+// CloneJob returns a copy of the job with all its tasks, and with the minima of its PodGroup as sessions read them.
+func CloneJob(source *api.JobInfo) *api.JobInfo {
+	clone := source.Clone()
+	binding.ApplyMinimum(clone)
+	return clone
 }
 
 // Unfit returns the copies of nodes for which NoteFits was not called.

@@ -3,7 +3,7 @@
 package snapshot
 
 import (
-	"iter"
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,9 +13,39 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// entriesOf yields one entry with its generation.
-func entriesOf[T any](entry T, generation *uint64) iter.Seq2[T, uint64] {
-	return func(yield func(T, uint64) bool) { yield(entry, *generation) }
+// oneJob is a JobSource with one job. hidden reports whether sessions do not see it.
+type oneJob struct {
+	info       *api.JobInfo
+	generation uint64
+	hidden     bool
+}
+
+func (o *oneJob) Visible(api.JobID) (*api.JobInfo, uint64) {
+	if o.hidden {
+		return nil, 0
+	}
+	return o.info, o.generation
+}
+
+func (o *oneJob) Changed(after uint64) ([]api.JobID, uint64) {
+	if o.generation > after {
+		return []api.JobID{o.info.UID}, o.generation
+	}
+	return nil, o.generation
+}
+
+// newJob returns a job with these tasks, whose PodGroup has the phase.
+func newJob(phase scheduling.PodGroupPhase, tasks ...*api.TaskInfo) *oneJob {
+	job := api.NewJobInfo(schedtest.Namespace+"/g", tasks...)
+	group := &api.PodGroup{}
+	group.Namespace, group.Name, group.Spec.MinMember, group.Status.Phase = schedtest.Namespace, "g", 1, phase
+	job.SetPodGroup(group)
+	return &oneJob{info: job, generation: 1}
+}
+
+// jobOf returns the copy of the job for the next session, with this priority.
+func jobOf(copies *Copies, source *oneJob, priority int32) *api.JobInfo {
+	return copies.Jobs(source, func(*api.JobInfo) int32 { return priority })[source.info.UID]
 }
 
 // oneNode is a NodeSource with one node, "n". A nil info means that sessions do not see the node.
@@ -123,19 +153,15 @@ func TestJobsAreGivenAgain(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			source, generation := api.NewJobInfo(schedtest.Namespace+"/g", api.NewTaskInfo(waiting("p").Obj())), uint64(1)
-			group := &api.PodGroup{}
-			group.Namespace, group.Name, group.Spec.MinMember = schedtest.Namespace, "g", 1
-			source.SetPodGroup(group)
-			copies := NewCopies()
-			first := copies.Jobs(entriesOf(source, &generation), func(*api.JobInfo) int32 { return 1 })[source.UID]
-			copies.NoteWithinBounds(source.UID, first)
-			tt.change(first, &generation)
-			second := copies.Jobs(entriesOf(source, &generation), func(*api.JobInfo) int32 { return 2 })[source.UID]
+			copies, source := NewCopies(), newJob("", api.NewTaskInfo(waiting("p").Obj()))
+			first := jobOf(copies, source, 1)
+			copies.NoteWithinBounds(source.info.UID, first)
+			tt.change(first, &source.generation)
+			second := jobOf(copies, source, 2)
 			if (second == first) != tt.again {
 				t.Errorf("the copy is given again: %t, want %t", second == first, tt.again)
 			}
-			if got := copies.WithinBounds(source.UID, second); got != tt.again {
+			if got := copies.WithinBounds(source.info.UID, second); got != tt.again {
 				t.Errorf("its bounds are recorded: %t, want %t", got, tt.again)
 			}
 			if second.Priority != 2 || second.PodGroup.Status.Phase != "" || len(second.TaskStatusIndex[api.Pending]) != 1 {
@@ -175,18 +201,14 @@ func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			sourceNode, sourceJob, generation := newNode(), api.NewJobInfo(schedtest.Namespace+"/g", running()), uint64(1)
+			sourceNode, sourceJob := newNode(), newJob("", running())
 			if err := sourceNode.AddTask(running()); err != nil {
 				t.Fatal(err)
 			}
-			group := &api.PodGroup{}
-			group.Namespace, group.Name = schedtest.Namespace, "g"
-			sourceJob.SetPodGroup(group)
 			copies := NewCopies()
 			give := func() (*api.NodeInfo, *api.JobInfo) {
 				defer copies.Distrust()
-				return nodeOf(copies, &oneNode{sourceNode, generation}),
-					copies.Jobs(entriesOf(sourceJob, &generation), func(*api.JobInfo) int32 { return 1 })[sourceJob.UID]
+				return nodeOf(copies, &oneNode{sourceNode, 1}), jobOf(copies, sourceJob, 1)
 			}
 			node, job := give()
 			for _, task := range job.Tasks {
@@ -200,7 +222,7 @@ func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
 			given := 0
 			for again := true; again && given <= wholeEvery; given++ {
 				if tt.trusted {
-					copies.Trust(map[string]bool{"n": true})
+					copies.Trust(Touched{Nodes: map[string]bool{"n": true}})
 				}
 				nextNode, nextJob := give()
 				again = nextNode == node || nextJob == job
@@ -239,13 +261,92 @@ func TestOnlyNodesThatMayHaveChangedAreLookedAt(t *testing.T) {
 			}
 			given := 0
 			for again := true; again && given <= wholeEvery; given++ {
-				copies.Trust(tt.touched)
+				copies.Trust(Touched{Nodes: tt.touched})
 				again = nodeOf(copies, source) == first
 			}
 			if (given > 1) != tt.late || given > wholeEvery {
 				t.Errorf("the copy is renewed with snapshot %d, want late: %t, and at most %d", given, tt.late, wholeEvery)
 			}
 		})
+	}
+}
+
+// TestOnlyJobsThatMayHaveChangedAreLookedAt checks that, after a trusted session, a change of a copy is found if the
+// session touched the job, if the job in the books has changed, or if the job does not simply run. In a job that runs and
+// was not touched, changes of some fields are found, too. Any other change is found in one of wholeEvery snapshots.
+func TestOnlyJobsThatMayHaveChangedAreLookedAt(t *testing.T) {
+	evict := func(_ *oneJob, given *api.JobInfo) {
+		for _, task := range given.Tasks {
+			if err := given.UpdateTaskStatus(task, api.Releasing); err != nil {
+				panic(err)
+			}
+		}
+	}
+	tests := map[string]struct {
+		phase   scheduling.PodGroupPhase
+		pending bool
+		touched map[api.JobID]bool
+		change  func(source *oneJob, given *api.JobInfo)
+		late    bool
+	}{
+		"a job that runs":                      {phase: scheduling.PodGroupRunning, late: true},
+		"a job that has ended":                 {phase: scheduling.PodGroupCompleted, late: true},
+		"a touched job":                        {phase: scheduling.PodGroupRunning, touched: map[api.JobID]bool{schedtest.Namespace + "/g": true}},
+		"a changed job":                        {phase: scheduling.PodGroupRunning, change: func(source *oneJob, _ *api.JobInfo) { source.generation++ }},
+		"a job with a pending task":            {phase: scheduling.PodGroupRunning, pending: true},
+		"a job that is not running yet":        {phase: scheduling.PodGroupInqueue},
+		"a task that was evicted without note": {phase: scheduling.PodGroupRunning, change: evict},
+		"a job in another queue":               {phase: scheduling.PodGroupRunning, change: func(_ *oneJob, given *api.JobInfo) { given.Queue = "other" }},
+		"another minimum":                      {phase: scheduling.PodGroupRunning, change: func(_ *oneJob, given *api.JobInfo) { given.MinAvailable++ }},
+		"another HyperNode":                    {phase: scheduling.PodGroupRunning, change: func(_ *oneJob, given *api.JobInfo) { given.AllocatedHyperNode = "h" }},
+		"another PodGroup":                     {phase: scheduling.PodGroupRunning, change: func(_ *oneJob, given *api.JobInfo) { given.PodGroup = given.PodGroup.Clone() }},
+		"other resources that its tasks hold":  {phase: scheduling.PodGroupRunning, change: func(_ *oneJob, given *api.JobInfo) { given.Allocated = api.EmptyResource() }},
+		"other minResources":                   {phase: scheduling.PodGroupRunning, change: func(_ *oneJob, given *api.JobInfo) { given.PodGroup.Spec.MinResources = &v1.ResourceList{} }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tasks := []*api.TaskInfo{api.NewTaskInfo(waiting("p").Node("n").Phase(v1.PodRunning).Obj())}
+			if tt.pending {
+				tasks = append(tasks, api.NewTaskInfo(waiting("q").Obj()))
+			}
+			copies, source := NewCopies(), newJob(tt.phase, tasks...)
+			first := jobOf(copies, source, 1)
+			if tt.change != nil {
+				tt.change(source, first)
+			}
+			first.TotalRequest.MilliCPU++
+			given := 0
+			for again := true; again && given <= wholeEvery; given++ {
+				copies.Trust(Touched{Jobs: tt.touched})
+				again = jobOf(copies, source, 1) == first
+			}
+			if (given > 1) != tt.late || given > wholeEvery {
+				t.Errorf("the copy is renewed with snapshot %d, want late: %t, and at most %d", given, tt.late, wholeEvery)
+			}
+		})
+	}
+}
+
+// TestAJobThatSessionsDoNotSeeIsDropped checks that a job that was deleted, or that sessions no longer see, has no copy.
+func TestAJobThatSessionsDoNotSeeIsDropped(t *testing.T) {
+	tests := map[string]func(*oneJob){
+		"deleted": func(source *oneJob) { source.info.UnsetPodGroup() }, // JobSource.Changed does not return it
+		"hidden":  func(source *oneJob) { source.hidden, source.generation = true, source.generation+1 },
+	}
+	for name, drop := range tests {
+		for _, trusted := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, after a trusted session: %t", name, trusted), func(t *testing.T) {
+				copies, source := NewCopies(), newJob(scheduling.PodGroupRunning)
+				jobOf(copies, source, 1)
+				if trusted {
+					copies.Trust(Touched{})
+				}
+				drop(source)
+				if job := jobOf(copies, source, 1); job != nil || len(copies.jobs) > 0 {
+					t.Errorf("the job is given: %v; %d copies are kept", job, len(copies.jobs))
+				}
+			})
+		}
 	}
 }
 
@@ -256,7 +357,7 @@ func TestADroppedNodeIsDropped(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		source.info, source.generation = nil, source.generation+1
 		if trusted {
-			copies.Trust(nil)
+			copies.Trust(Touched{})
 		}
 		if node := nodeOf(copies, source); node != nil || len(copies.kube)+len(copies.Unfit())+len(copies.nodes) > 0 {
 			t.Errorf("after a session, trusted: %t, the dropped node is given: %v, %d in the form of Kubernetes", trusted, node, len(copies.kube))
@@ -272,7 +373,7 @@ func TestADroppedNodeIsDropped(t *testing.T) {
 func TestTheTotalFollowsTheNodes(t *testing.T) {
 	copies, source := NewCopies(), &oneNode{newNode(), 1}
 	total := func() float64 {
-		copies.Trust(nil)
+		copies.Trust(Touched{})
 		nodes, _ := copies.Nodes(source)
 		return copies.Forms(nodes).Total.MilliCPU
 	}

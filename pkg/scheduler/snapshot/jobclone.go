@@ -5,6 +5,7 @@ package snapshot
 import (
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -15,9 +16,15 @@ import (
 // jobClone is a session's copy of a job, with the data that shows whether the session has changed the copy.
 type jobClone struct {
 	clone *api.JobInfo
-	// source is the job in the books. podGroup is the PodGroup that the source had when the copy was made.
-	source   *api.JobInfo
-	podGroup *api.PodGroup
+	// was has the fields of the copy when it was made, and minResources the minResources of its PodGroup.
+	was          api.JobInfo
+	minResources *v1.ResourceList
+	// steady reports whether the job simply ran when the copy was made: its PodGroup was running or completed, and all its
+	// tasks were running or had ended. Of such a job, sessions only evict tasks, and write the fields that the methods
+	// untouched and reset process.
+	steady bool
+	// source is the job in the books.
+	source *api.JobInfo
 	// allocated and total are the copy's fields Allocated and TotalRequest when it was made: the sums of the requests
 	// of its placed tasks, and of all its tasks.
 	allocated, total *Amount
@@ -43,7 +50,7 @@ type subJobClone struct {
 // newJobClone records the original values of a copy that was just made.
 func newJobClone(source, clone *api.JobInfo) *jobClone {
 	j := &jobClone{
-		clone: clone, source: source, podGroup: source.PodGroup,
+		clone: clone, was: *clone, minResources: clone.PodGroup.Spec.MinResources, steady: isSteady(clone), source: source,
 		allocated: AmountOf(clone.Allocated), total: AmountOf(clone.TotalRequest),
 		tasks: make([]taskClone, 0, len(source.Tasks)), statuses: countsOf(clone.TaskStatusIndex),
 	}
@@ -59,20 +66,36 @@ func newJobClone(source, clone *api.JobInfo) *jobClone {
 	return j
 }
 
-// pristine reports whether the session has left the copy unchanged. If so, it resets the fields that sessions write all
-// the time, such as the PodGroup's status. Unless whole is set, the tasks of a job without pending tasks are compared
-// only by their numbers and by the sums of their requests. All tasks of a job with pending tasks are always compared,
-// because plugins write to pending tasks.
-func (j *jobClone) pristine(whole bool) bool {
+// isSteady reports whether the job's PodGroup is running or completed, and all its tasks are running or have ended.
+func isSteady(job *api.JobInfo) bool {
+	switch job.PodGroup.Status.Phase {
+	case scheduling.PodGroupRunning, scheduling.PodGroupCompleted:
+	default:
+		return false
+	}
+	for status := range job.TaskStatusIndex {
+		if status != api.Running && !api.CompletedStatus(status) {
+			return false
+		}
+	}
+	return true
+}
+
+// untouched reports whether the copy is that of a steady job and unchanged, except for the fields that reset resets,
+// provided that the session has not touched the job (Touched). Without touching it, plugins may change the job's queue
+// and minima, and the cache may replace the amounts that its tasks hold when it prepares the snapshot. An eviction that
+// fails also does not touch the job, but may leave its task in another status.
+func (j *jobClone) untouched() bool {
+	c, was := j.clone, &j.was
+	return j.steady && c.Queue == was.Queue && c.MinAvailable == was.MinAvailable && c.TaskMinAvailableTotal == was.TaskMinAvailableTotal &&
+		len(c.TaskMinAvailable) == len(was.TaskMinAvailable) && len(c.MinSubJobs) == len(was.MinSubJobs) &&
+		c.AllocatedHyperNode == was.AllocatedHyperNode && c.Allocated == was.Allocated && c.PodGroup == was.PodGroup &&
+		c.PodGroup.Spec.MinResources == j.minResources && len(c.TaskStatusIndex[api.Running]) == j.statuses[api.Running]
+}
+
+// reset resets the fields that sessions write all the time, such as the PodGroup's status.
+func (j *jobClone) reset() {
 	c, source := j.clone, j.source
-	j.allocated.restore(c.Allocated)
-	j.total.restore(c.TotalRequest)
-	if !equalJob(c, source) || !j.allocated.Is(c.Allocated) || !j.total.Is(c.TotalRequest) || !j.sameCounts() || !j.equalSubJobs() {
-		return false
-	}
-	if (whole || j.statuses[api.Pending] > 0) && !j.pristineTasks() {
-		return false
-	}
 	if !equalStatus(&c.PodGroup.Status, &source.PodGroup.Status) {
 		c.PodGroup.Status = *source.PodGroup.Status.DeepCopy()
 	}
@@ -81,7 +104,19 @@ func (j *jobClone) pristine(whole bool) bool {
 		c.NodesFitErrors = map[api.TaskID]*api.FitErrors{}
 	}
 	c.ScheduleStartTimestamp = metav1.Time{}
-	return true
+}
+
+// pristine reports whether the session has left the copy unchanged, except for the fields that reset resets. Unless
+// whole is set, the tasks of a job without pending tasks are compared only by their numbers and by the sums of their
+// requests. All tasks of a job with pending tasks are always compared, because plugins write to pending tasks.
+func (j *jobClone) pristine(whole bool) bool {
+	c, source := j.clone, j.source
+	j.allocated.restore(c.Allocated)
+	j.total.restore(c.TotalRequest)
+	if !equalJob(c, source) || !j.allocated.Is(c.Allocated) || !j.total.Is(c.TotalRequest) || !j.sameCounts() || !j.equalSubJobs() {
+		return false
+	}
+	return !whole && j.statuses[api.Pending] == 0 || j.pristineTasks()
 }
 
 // sameCounts reports whether the copy still has its original number of tasks of each status.

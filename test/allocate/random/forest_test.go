@@ -35,7 +35,7 @@ const groupsName = "groups"
 func groupsSpec() framework.PluginSpec {
 	return framework.PluginSpec{
 		Name: groupsName,
-		New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return &groups{}, nil },
+		Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return &groups{}, nil }),
 	}
 }
 

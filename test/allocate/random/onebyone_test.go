@@ -20,7 +20,7 @@ const oneByOneName = "one-by-one"
 func oneByOneSpec() framework.PluginSpec {
 	return framework.PluginSpec{
 		Name: oneByOneName,
-		New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return oneByOne{}, nil },
+		Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return oneByOne{}, nil }),
 	}
 }
 

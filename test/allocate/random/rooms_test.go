@@ -24,7 +24,7 @@ const (
 func roomsSpec() framework.PluginSpec {
 	return framework.PluginSpec{
 		Name: roomsName,
-		New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return &rooms{}, nil },
+		Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return &rooms{}, nil }),
 	}
 }
 

@@ -45,7 +45,7 @@ func spec(name string) framework.PluginSpec {
 			{Name: seedArgument, Type: framework.Int, Default: "0", Doc: "Seed of that choice."},
 			{Name: timeoutArgument, Type: framework.Duration, Default: "30s", Doc: "Deadline of a step."},
 		},
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			dir, _ := args[controlArgument].(string)
 			percent, _ := args[percentArgument].(int)
 			seed, _ := args[seedArgument].(int)
@@ -57,9 +57,11 @@ func spec(name string) framework.PluginSpec {
 				}
 				timeout = parsed
 			}
-			return &plugin{
-				name: name, kube: h.KubeClient(), dir: control.Dir(dir), timeout: timeout, percent: percent,
-				random: rand.New(rand.NewPCG(uint64(seed), uint64(seed))),
+			return func(h framework.Handle) (framework.Plugin, error) {
+				return &plugin{
+					name: name, kube: h.KubeClient(), dir: control.Dir(dir), timeout: timeout, percent: percent,
+					random: rand.New(rand.NewPCG(uint64(seed), uint64(seed))),
+				}, nil
 			}, nil
 		},
 	}

@@ -4,6 +4,7 @@ package allocate
 
 import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
@@ -19,8 +20,8 @@ type Action struct {
 }
 
 var (
-	_ framework.Action  = (*Action)(nil)
-	_ framework.Starter = (*Action)(nil)
+	_ framework.Action = (*Action)(nil)
+	_ framework.Pauser = (*Action)(nil)
 )
 
 // Option is an option of the allocate action, for New.
@@ -50,11 +51,9 @@ func New(opts ...Option) *Action {
 // Name is the action's name in volcano-scheduler.conf.
 func (*Action) Name() string { return "allocate" }
 
-// OnSessionStart implements framework.Starter. It sets ssn.Pauses, which says which gangs may not hold idle resources
-// now, because gangs of their namespaces have held some for too long. It is set when the session opens, because actions
-// that run before allocate need it, too.
-func (a *Action) OnSessionStart(ssn *framework.Session) {
-	ssn.Pauses = state.NewPauses(ssn, a.crossSession)
+// Paused implements framework.Pauser.
+func (a *Action) Paused(ssn *framework.Session, job *api.JobInfo) bool {
+	return state.NewPauses(ssn, a.crossSession).Paused(job)
 }
 
 // Execute places the gangs of the session that fit: first the gangs that a plugin puts before all others (framework.Prioritizer), then queue

@@ -96,9 +96,9 @@ func TestANamespaceIsRelabelledDuringASession(t *testing.T) {
 	}
 	first := sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "e" })
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return helper{open: open, part: first, reads: framework.SomePodKeys(), nodeKey: func(*api.NodeInfo) uint64 { return 1 }}, nil
-	}})
+	})})
 	c.labelNamespace("red")
 	c.expect(t, "the label changes in the session", 0)
 	if !relabelled {

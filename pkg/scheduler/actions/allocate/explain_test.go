@@ -240,7 +240,7 @@ func TestAnExplanationIsShort(t *testing.T) {
 			w.Nodes = append(w.Nodes, node(fmt.Sprintf("a%03d", i), "ib-a", "4"), node(fmt.Sprintf("b%03d", i), "ib-b", "4"))
 		}
 		ssn := ran(t, w, withClusters+"  - name: helper\n", framework.PluginSpec{
-			Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil },
+			Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return plugin, nil }),
 		})
 		says := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")].JobFitErrors
 		if len(says) > 1000 || !strings.Contains(says, "ib-a 0/2: 1 node node a000 is unwell") || !strings.Contains(says, "ib-b 0/2") {
@@ -296,9 +296,9 @@ func TestAnUrgentGangsTurnIsNoted(t *testing.T) {
 	}
 	registry.RegisterPlugin(framework.PluginSpec{
 		Name: "helper",
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 			return helper{open: nothing, part: part}, nil
-		},
+		}),
 	})
 	ssn := cluster.Open(registry, askedFirst)
 	defer ssn.Close()

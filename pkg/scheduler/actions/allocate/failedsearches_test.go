@@ -75,7 +75,7 @@ func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
 				c.registry.RegisterAction(stepless{allocate.New(), &noSteps})
 				c.action, _ = vcframework.GetAction("allocate")
 				var now session
-				c.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+				c.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 					return &sessiontest.Plugin{Called: "refuser", Open: func(ssn *framework.Session) {
 						ssn.Session.AddJobReadyFn("refuser", func(any) bool { return !now.waits })
 						ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
@@ -84,7 +84,7 @@ func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
 							}
 						}})
 					}}, nil
-				}})
+				})})
 				for i, want := range []int{0, len(w.Pods)} {
 					now = sessions[i]
 					noSteps, c.world.Queues = !now.hasSteps, []*v1beta1.Queue{now.queue}

@@ -95,11 +95,11 @@ func TestAGroupWaitsForTheQueueOfEachGang(t *testing.T) {
 		c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
 		over := true
 		c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper",
-			New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+			Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 				return helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) {
 					ssn.AddOverusedFn("helper", func(queue any) bool { return over && queue.(*api.QueueInfo).Name == "over" })
 				}}, nil
-			}})
+			})})
 		c.look(func(ssn *sessiontest.Session) {
 			other := ssn.Jobs[[]api.JobID{"ns/b", "ns/a"}[at]]
 			if len(ssn.Binds()) > 0 || !strings.Contains(other.JobFitErrors, "queue over is at its limit") {

@@ -18,9 +18,9 @@ import (
 // scoring registers a plugin that scores clusters.
 func (c *counting) scoring(score framework.PlacementScorer) {
 	c.conf += "  - name: helper\n"
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return helper{reads: framework.SomePodKeys(), open: nothing, part: score}, nil
-	}})
+	})})
 }
 
 // beforeTrial is a score of clusters that does not depend on where members are placed, so it is computed before a
@@ -62,7 +62,7 @@ func TestASearchForAGroupStaysCutShort(t *testing.T) {
 		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
 	}
 	c.conf += "  - name: helper\n"
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) {
 			ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
 				for _, job := range ssn.Jobs {
@@ -72,7 +72,7 @@ func TestASearchForAGroupStaysCutShort(t *testing.T) {
 				}
 			}})
 		}}, nil
-	}})
+	})})
 	c.expect(t, "the plugin refuses the second gang", 0)
 	refuses = false
 	c.expect(t, "the plugin refuses nothing", 2)
@@ -87,7 +87,7 @@ func TestASearchForAPackingStaysCutShort(t *testing.T) {
 	for _, podGroup := range c.world.PodGroups {
 		podGroup.Annotations[ibcluster.ModeAnnotation] = "required"
 	}
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) {
 			ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
 				beside := 0
@@ -101,7 +101,7 @@ func TestASearchForAPackingStaysCutShort(t *testing.T) {
 				}
 			}})
 		}}, nil
-	}})
+	})})
 	c.expect(t, "the plugin refuses both members of b on one node, and a in ib-b", 0)
 	refuses = false
 	c.expect(t, "the plugin refuses nothing", 4)

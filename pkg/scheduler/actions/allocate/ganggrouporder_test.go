@@ -62,7 +62,7 @@ func TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang(t *testing.T) {
 	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").Obj()
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
 	judged := 0
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return &sessiontest.Plugin{Called: "helper", Open: func(ssn *framework.Session) {
 			ssn.AddPredicateFn("helper", func(task *api.TaskInfo, _ *api.NodeInfo) error {
 				if judged++; c.registry.CurrentJob() != task.Job {
@@ -71,7 +71,7 @@ func TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang(t *testing.T) {
 				return nil
 			})
 		}}, nil
-	}})
+	})})
 	c.look(func(*sessiontest.Session) {})
 	if judged < 2 {
 		t.Errorf("the plugin is asked %d times, want at least once for each gang", judged)

@@ -25,9 +25,9 @@ import (
 func (c *counting) helped(open func(ssn *framework.Session), part ...any) {
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
 	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper",
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 			return helper{open: open, part: one(part), reads: framework.SomePodKeys()}, nil
-		}})
+		})})
 }
 
 // TestAGangGroupWaitsForEachGangThatAPluginNames checks that a gang group waits for each gang that a plugin names, even

@@ -22,14 +22,14 @@ func TestAGangOfAGroupMakesWayToAnotherCluster(t *testing.T) {
 	c := newGroup(t, []string{"3", "3"}, []string{"2", "2"},
 		node("n1", "ib-a", "6"), node("n2", "ib-b", "4"), node("n3", "ib-b", "3"), node("n4", "ib-a", "2"))
 	c.conf += "  - name: helper\n"
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return helper{open: nothing, part: sessiontest.NodeGroupScoreFn(func(_ *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
 			if trial.Group.Path() == "ib-b" {
 				return 1e6, nil
 			}
 			return 0, nil
 		})}, nil
-	}})
+	})})
 	c.world.PodGroups[0].Annotations[ibcluster.ModeAnnotation] = "required"
 	for i, nodes := range [][]int{{0, 1}, {1, 2}} {
 		pool := fmt.Sprint("pool-", i)
@@ -48,11 +48,11 @@ func TestAGangOfAGroupMakesWayTwice(t *testing.T) {
 	c := newGroup(t, []string{"3", "3"}, []string{"2", "2", "2"},
 		node("n1", "ib-a", "6"), node("n2", "ib-b", "4"), node("n3", "ib-b", "3"), node("n4", "ib-a", "2"), node("n5", "ib-c", "4"), node("n6", "ib-c", "3"))
 	c.conf += "  - name: helper\n"
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return helper{open: nothing, part: sessiontest.NodeGroupScoreFn(func(_ *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
 			return map[string]float64{"ib-b": 2e6, "ib-c": 1e6}[trial.Group.Path()], nil
 		})}, nil
-	}})
+	})})
 	c.world.PodGroups[0].Annotations[ibcluster.ModeAnnotation] = "required"
 	for i, nodes := range [][]int{{0, 1}, {1, 2}, {4, 5}} {
 		pool := fmt.Sprint("pool-", i)

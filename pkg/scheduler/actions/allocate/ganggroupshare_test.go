@@ -58,13 +58,13 @@ func TestAReadyGangDoesNotHoldItsGroupBack(t *testing.T) {
 func TestAGroupWaitsForAGangThatIsReadyNoLonger(t *testing.T) {
 	c := newGroup(t, []string{"4"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	c.conf = strings.Replace(c.conf, "- name: gang\n", "- name: gang\n  - name: helper\n", 1)
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return &sessiontest.Plugin{Called: "helper", Open: func(ssn *framework.Session) {
 			ssn.Session.AddJobReadyFn("helper", func(job any) bool {
 				return job.(*api.JobInfo).Name != "a" || len(ssn.Jobs["ns/b"].TaskStatusIndex[api.Allocated]) == 0
 			})
 		}}, nil
-	}})
+	})})
 	c.expect(t, "one gang is not ready beside the other", 0)
 }
 
@@ -150,7 +150,7 @@ func newPacked(t *testing.T) *counting {
 // refusing registers a plugin that refuses to reserve for more than *most members of gang b on a node.
 func (c *counting) refusing(most *int) {
 	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper",
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 			return helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) {
 				ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
 					beside := 0
@@ -164,7 +164,7 @@ func (c *counting) refusing(most *int) {
 					}
 				}})
 			}}, nil
-		}})
+		})})
 }
 
 // TestGangsOfAGroupThatShareNodesArePacked checks that the gangs of a group that share nodes are packed, and that all
@@ -190,7 +190,7 @@ func TestGangsOfAGroupThatShareNodesArePacked(t *testing.T) {
 func TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked(t *testing.T) {
 	c, failure := newPacked(t), error(nil)
 	c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("b-2").Group("b").Req(schedtest.Resources{"cpu": "1"}).Obj())
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return helper{open: func(ssn *framework.Session) {
 			ssn.AddPrePredicateFn("helper", func(task *api.TaskInfo) error {
 				if task.Name == "b-2" {
@@ -199,7 +199,7 @@ func TestAGroupWithAMemberWhosePrePredicateFailsIsNotPacked(t *testing.T) {
 				return nil
 			})
 		}}, nil
-	}})
+	})})
 	failure = errors.New("no")
 	c.expect(t, "it fails", 0)
 	failure = nil
@@ -214,14 +214,14 @@ func TestAGroupIsTriedAgainWhenAGangAvoidsANode(t *testing.T) {
 	for i, pod := range c.world.Pods {
 		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: int32(80 + i), ContainerPort: 80}}
 	}
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return helper{reads: framework.SomePodKeys(), open: nothing, part: sessiontest.AvoidNodesFn(func(job *api.JobInfo) []string {
 			if job.UID == "ns/a" {
 				return avoided
 			}
 			return nil
 		})}, nil
-	}})
+	})})
 	c.expect(t, "no gang avoids a node", 0)
 	avoided = []string{"n1"}
 	c.expect(t, "a avoids the larger node", 4)

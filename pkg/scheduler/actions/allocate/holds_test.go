@@ -81,7 +81,11 @@ func (p promises) Nominees(job *api.JobInfo) map[api.TaskID]bool {
 	return nil
 }
 
-// named places the tasks of another plugin first, and hides that pods were evicted for them (framework.Nominator).
+func (promises) Evicted(framework.Eviction) {}
+
+func (promises) Leaving(*api.TaskInfo) []*api.TaskInfo { return nil }
+
+// named places the tasks of another plugin first, and hides that pods were evicted for them (framework.EvictionTracker).
 type named struct{ framework.Prioritizer }
 
 // first is a plugin that places all tasks of all gangs first.
@@ -216,7 +220,7 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 						t.Errorf("another gang of the namespace holds %d nodes, want %d", got, want)
 					}
 					for gang, want := range map[string]bool{"waits/b": true, namespace + "/late": want == 0} {
-						if got := ssn.Pauses.Paused(ssn.Jobs[api.JobID(gang)]); got != want {
+						if got := ssn.Paused(ssn.Jobs[api.JobID(gang)]); got != want {
 							t.Errorf("actions that evict see that %s is paused: %t, want %t", gang, got, want)
 						}
 					}
@@ -243,7 +247,7 @@ func TestAGangThatIsBoundHoldsNothing(t *testing.T) {
 		})
 		c.look(func(ssn *sessiontest.Session) {
 			for namespace, want := range map[string]bool{"a-waits": true, "binds": false} {
-				if got := ssn.Pauses.Paused(ssn.Jobs[api.JobID(namespace+"/g")]); got != want {
+				if got := ssn.Paused(ssn.Jobs[api.JobID(namespace+"/g")]); got != want {
 					t.Errorf("namespace %s is paused: %t, want %t", namespace, got, want)
 				}
 			}
@@ -264,7 +268,7 @@ func TestAFurtherMemberThatHoldsIsPaused(t *testing.T) {
 			}
 		})
 		c.look(func(ssn *sessiontest.Session) {
-			if !ssn.Pauses.Paused(ssn.Jobs["ns/g"]) {
+			if !ssn.Paused(ssn.Jobs["ns/g"]) {
 				t.Error("the gang may hold idle resources for more than five minutes")
 			}
 		})

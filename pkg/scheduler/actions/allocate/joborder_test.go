@@ -212,8 +212,8 @@ func openReplacing(t *testing.T, cluster *sessiontest.Cluster, name string, open
 	}
 	r := framework.NewRegistry()
 	r.RegisterAction(New())
-	r.RegisterPlugin(framework.PluginSpec{Name: name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	r.RegisterPlugin(framework.PluginSpec{Name: name, Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return sessiontest.Signed{Plugin: &sessiontest.Plugin{Called: name, Open: open}}, nil
-	}})
+	})})
 	return cluster.Open(r, "actions: allocate\ntiers:\n- plugins:\n  - name: "+name+"\n  - name: predicates\n")
 }

@@ -149,11 +149,11 @@ func nodeGroups(name string, groups *framework.NodeGroups) framework.PluginSpec 
 // plugin returns the spec of a plugin that calls open when a session opens. part is optional, and implements further
 // interfaces of the plugin.
 func plugin(name string, open func(*framework.Session), part ...any) framework.PluginSpec {
-	return framework.PluginSpec{Name: name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	return framework.PluginSpec{Name: name, Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		made := &sessiontest.Plugin{Called: name, Open: open}
 		if len(part) > 0 {
 			made.Part = part[0]
 		}
 		return sessiontest.Signed{Plugin: made}, nil
-	}}
+	})}
 }

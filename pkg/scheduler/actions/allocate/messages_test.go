@@ -115,12 +115,12 @@ func TestMessages(t *testing.T) {
 	}
 	look("an event handler refuses a pod", alone([]string{"1"}, []*v1.Node{node("n1", "ib-a", "4")}, refuses))
 	c = alone([]string{"1"}, []*v1.Node{node("n1", "ib-a", "4")}, nothing)
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return struct {
 			helper
 			refusingReserver
 		}{helper{open: nothing, reads: framework.SomePodKeys()}, refusingReserver{"a-0"}}, nil
-	}})
+	})})
 	look("a plugin cannot reserve", c)
 
 	c = alone([]string{"1"}, []*v1.Node{node("n1", "ib-a", "4")}, func(ssn *framework.Session) { ssn.HyperNodesReadyToSchedule = false })

@@ -54,9 +54,9 @@ func TestNodeKeyDecidesWhetherAPluginIsCalledAgain(t *testing.T) {
 				c := newCounting(t, w)
 				c.registry.RegisterPlugin(framework.PluginSpec{
 					Name: "helper",
-					New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+					Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 						return helper{open: open, nodeKey: nodeKey}, nil
-					},
+					}),
 				})
 				c.conf += "  - name: helper\n"
 				for i := range steps {

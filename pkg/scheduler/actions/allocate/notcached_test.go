@@ -106,7 +106,7 @@ func TestFailuresWithOtherCausesThanResourcesAreNotCached(t *testing.T) {
 					return w
 				}
 				c := newCounting(t, world(tc.before))
-				c.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
+				c.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return plugin, nil })})
 				c.conf += "  - name: refuser\n    enablePredicate: false\n    enableNodeOrder: false\n    enableBestNode: false\n"
 				before := tc.boundBefore
 				if plugin.fails && where == "HyperNode" { // Sessions with HyperNodes have no scores of node groups.
@@ -228,7 +228,7 @@ func TestResultsOfCustomPluginsAreNotCached(t *testing.T) {
 				lies(podGroup)
 				w.Nodes, w.HyperNodes = w.Nodes[:2], w.HyperNodes[:1]
 				c := newCounting(t, w)
-				c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
+				c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return plugin, nil })})
 				c.conf += "  - name: helper\n"
 				for _, reserved = range []string{"n0-1", "n0-1", ""} {
 					want := 0

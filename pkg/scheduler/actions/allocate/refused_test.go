@@ -75,7 +75,7 @@ func TestRefusalOfATaskThatFitsIsReported(t *testing.T) {
 						}
 						ssn := ran(t, w, strings.Replace(withClusters, "- name: gang\n", "- name: gang\n  - name: refuser\n", 1), framework.PluginSpec{
 							Name: "refuser",
-							New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+							Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 								made := helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) { refused.open(ssn, task) }}
 								if refused.reserves {
 									return struct {
@@ -84,7 +84,7 @@ func TestRefusalOfATaskThatFitsIsReported(t *testing.T) {
 									}{made, refusingReserver{task}}, nil
 								}
 								return made, nil
-							},
+							}),
 						})
 						says := ssn.Jobs[api.JobID(schedtest.Namespace+"/g")].JobFitErrors
 						if len(ssn.Binds()) > 0 || !strings.Contains(says, refused.want) || strings.Contains(says, "errInfos") {

@@ -120,9 +120,9 @@ func (*rooms) OnSessionClose(*framework.Session) {}
 
 func roomsSpec(required bool) framework.PluginSpec {
 	return framework.PluginSpec{Name: "rooms",
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 			return &rooms{required: required}, nil
-		}}
+		})}
 }
 
 // roomsFirst gives another plugin's node groups precedence over ibcluster's.

@@ -24,7 +24,7 @@ func TestTheBestTrialWins(t *testing.T) {
 	c.world.Nodes = append(c.world.Nodes, node("n1", "ib-a", "6"), node("n2", "ib-b", "12"), node("n3", "ib-c", "24"))
 	c.conf = withClusters + "  - name: helper\n"
 	fills, afterTrial := map[string]float64{}, map[string]float64{"n1": 1, "n2": 3, "n3": 2}
-	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		return helper{open: nothing, part: sessiontest.NodeGroupScoreFn(func(_ *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
 			fills[trial.Group.Path()] = trial.Fill
 			for _, node := range trial.Placement {
@@ -32,7 +32,7 @@ func TestTheBestTrialWins(t *testing.T) {
 			}
 			return 0, nil
 		})}, nil
-	}})
+	})})
 	c.look(func(ssn *sessiontest.Session) {
 		if diff := cmp.Diff(map[string]string{"ns/g-0": "n2", "ns/g-1": "n2"}, ssn.Binds()); diff != "" {
 			t.Errorf("bound (-want +got):\n%s", diff)

@@ -67,9 +67,9 @@ func runWith(t *testing.T, w sessiontest.ClusterSpec, conf string, open func(*fr
 	defer cluster.Close()
 	registry, action := action()
 	registry.RegisterPlugin(framework.PluginSpec{
-		Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 			return helper{open: open, part: one(part)}, nil
-		},
+		}),
 	})
 	ssn := cluster.Open(registry, conf)
 	defer ssn.Close()

@@ -83,11 +83,7 @@ func (a *Action) Name() string { return a.name }
 // Execute implements framework.Action.
 func (a *Action) Execute(ssn *framework.Session) {
 	args := vcframework.GetArgOfActionFromConf(ssn.Configurations, a.name)
-	whole, disruption, wait := false, DisruptGang, "0s"
-	args.GetBool(&whole, WholeGangs)
-	args.GetString(&disruption, Disruption)
-	args.GetString(&wait, Delay)
-	if !whole {
+	if whole, _ := args[WholeGangs].(bool); !whole {
 		a.upstream.Execute(ssn.Session)
 		return
 	}
@@ -99,7 +95,8 @@ func (a *Action) Execute(ssn *framework.Session) {
 	run := state.NewRun(ssn, a.crossSession, a.defaults, func(string) {})
 	run.PipelineOnly = true
 	a.memory.beginSession()
+	wait, _ := args[Delay].(string)
 	delay, _ := time.ParseDuration(wait) // checked with the configuration
-	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, disruption == DisruptPod), delay: delay, observe: a.observe}
+	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, args[Disruption] == DisruptPod), delay: delay, observe: a.observe}
 	p.makeRoomForAll(gangs)
 }

@@ -177,7 +177,7 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	switch {
 	case pending.Empty() || len(job.TaskStatusIndex[api.Pipelined]) > 0:
 		return nil, "" // the other members request nothing, or wait for resources already
-	case p.ssn.Pauses != nil && p.ssn.Pauses.Paused(job):
+	case p.ssn.Paused(job):
 		return nil, "the gang may be placed on idle resources only, for now"
 	case neverPreempts(job):
 		return nil, "preemptionPolicy of its pods is Never"

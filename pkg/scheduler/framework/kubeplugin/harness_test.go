@@ -217,12 +217,12 @@ func place(t *testing.T, s *slots, conf string, w sessiontest.ClusterSpec, opts 
 	t.Helper()
 	s.taken = map[string]map[types.UID]bool{}
 	out := &harness{slots: s, registry: framework.NewRegistry()}
-	out.registry.RegisterPlugin(framework.PluginSpec{Name: slotsName, New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+	out.registry.RegisterPlugin(framework.PluginSpec{Name: slotsName, Load: framework.WithoutArguments(func(h framework.Handle) (framework.Plugin, error) {
 		made, err := New(slotsName, h, func(k8sframework.Handle) (k8sframework.Plugin, error) { return s, nil },
 			append(opts, WithWeight(2), WithTimeout(time.Minute))...)
 		out.adapted, _ = made.(transacting)
 		return made, err
-	}})
+	})})
 	out.registry.RegisterPlugin(ibcluster.Spec())
 	out.registry.RegisterAction(allocate.New())
 	cluster := sessiontest.New(w)

@@ -60,7 +60,7 @@ func placeWith(t *testing.T, build Factory, mutate func(*schedtest.PodBuilder) *
 	w.Objects = objects(w.Pods)
 	out := &kubernetes{}
 	registry := framework.NewRegistry()
-	registry.RegisterPlugin(framework.PluginSpec{Name: "kubernetes", New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+	registry.RegisterPlugin(framework.PluginSpec{Name: "kubernetes", Load: framework.WithoutArguments(func(h framework.Handle) (framework.Plugin, error) {
 		made, err := New("kubernetes", h, func(h k8sframework.Handle) (_ k8sframework.Plugin, err error) {
 			out.plugin, err = build(h)
 			return out.plugin, err
@@ -70,7 +70,7 @@ func placeWith(t *testing.T, build Factory, mutate func(*schedtest.PodBuilder) *
 		}
 		out.adapted, _ = made.(transacting)
 		return made, h.StartInformers()
-	}})
+	})})
 	registry.RegisterAction(allocate.New())
 	cluster := sessiontest.New(w)
 	t.Cleanup(cluster.Close)

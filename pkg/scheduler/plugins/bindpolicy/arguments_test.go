@@ -23,7 +23,7 @@ func TestCostLimitOfEveryIntegerType(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreBounded checks that Validate rejects too many or too long policies before they are compiled, and that
+// TestPoliciesAreBounded checks that Load rejects too many or too long policies before they are compiled, and that
 // it limits the number and length of errors. Compiling 1 MB of policies would allocate gigabytes.
 func TestPoliciesAreBounded(t *testing.T) {
 	many := func(n int, expression string) framework.Arguments {
@@ -59,7 +59,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := Spec().Validate(tt.args)
+			_, err := Spec().Load(tt.args)
 			var findings []error
 			if err != nil {
 				findings = err.(interface{ Unwrap() []error }).Unwrap()
@@ -93,7 +93,7 @@ func TestPoliciesTakeBoundedMemory(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := Spec().Validate(framework.Arguments{policiesArgument: list}); err != nil {
+	if _, err := Spec().Load(framework.Arguments{policiesArgument: list}); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)

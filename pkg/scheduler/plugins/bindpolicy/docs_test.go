@@ -77,7 +77,7 @@ func TestDocumentedExamples(t *testing.T) {
 			if tc.change != nil {
 				tc.change(c)
 			}
-			plugin, err := New(documentedArguments(t, tc.example), c.handle())
+			plugin, err := Spec().New(documentedArguments(t, tc.example), c.handle())
 			if err != nil {
 				t.Fatalf("New: %v", err)
 			}
@@ -98,7 +98,7 @@ func TestDocumentedCompileError(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := arguments(t, `{bindpolicy.policies: [{name: no-quarantine, expression: "node.metdata.labels['quarantine'] == ''"}]}`)
-	if err := Spec().Validate(args); err == nil || !strings.Contains(string(page), err.Error()) {
+	if _, err := Spec().Load(args); err == nil || !strings.Contains(string(page), err.Error()) {
 		t.Errorf("the page does not contain this error:\n%v", err)
 	}
 }

@@ -107,7 +107,7 @@ func newTask(name string) *api.TaskInfo {
 // newPlugin creates the plugin with arguments in YAML.
 func newPlugin(t *testing.T, h framework.Handle, args string) *plugin {
 	t.Helper()
-	built, err := New(arguments(t, args), h)
+	built, err := Spec().New(arguments(t, args), h)
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-func TestValidate(t *testing.T) {
+func TestLoad(t *testing.T) {
 	tests := map[string]struct {
 		args string
 		want string
@@ -125,14 +125,14 @@ bindpolicy.policies: policy "b": field "messageExpression" is of type int, want 
 					args[key] = convert(value)
 				}
 				got := ""
-				if err := Spec().Validate(args); err != nil {
+				if _, err := Spec().Load(args); err != nil {
 					got = err.Error()
 				}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("Validate (-want +got):\n%s", diff)
+					t.Errorf("Load (-want +got):\n%s", diff)
 				}
-				if _, err := New(args, newCluster().handle()); (err != nil) != (tc.want != "") {
-					t.Errorf("New() = %v, but Validate returned %q", err, tc.want)
+				if _, err := Spec().New(args, newCluster().handle()); (err != nil) != (tc.want != "") {
+					t.Errorf("New() = %v, but Load returned %q", err, tc.want)
 				}
 			})
 		}
@@ -339,7 +339,8 @@ func TestMessagesOfBounds(t *testing.T) {
 		"many errors": {list(25, func(_ int, p map[string]any) { p["costLimit"] = 0 }), strings.Join(findings, "\n") + "\nand 5 more errors"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, fmt.Sprint(Spec().Validate(tt.args))); diff != "" {
+			_, err := Spec().Load(tt.args)
+			if diff := cmp.Diff(tt.want, fmt.Sprint(err)); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 		})

@@ -49,24 +49,16 @@ func Spec() framework.PluginSpec {
 			},
 		},
 		LeavesTasks: true,
-		Validate: func(args framework.Arguments) error {
-			_, err := load(args)
-			return err
+		Load: func(args framework.Arguments) (framework.Builder, error) {
+			settings, err := load(args)
+			return func(h framework.Handle) (framework.Plugin, error) {
+				if len(settings.policies) == 0 {
+					return idle{}, nil
+				}
+				return &plugin{settings: settings, reader: newReader(h.KubeClient(), h.VCClient())}, nil
+			}, err
 		},
-		New: New,
 	}
-}
-
-// New builds the plugin and compiles its policies. It returns an error for the same arguments as Spec().Validate.
-func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-	settings, err := load(args)
-	if err != nil {
-		return nil, err
-	}
-	if len(settings.policies) == 0 {
-		return idle{}, nil
-	}
-	return &plugin{settings: settings, reader: newReader(h.KubeClient(), h.VCClient())}, nil
 }
 
 // settings are the plugin's parsed and compiled arguments.

@@ -35,7 +35,7 @@ bindpolicy.policies:
 `
 
 func TestWithoutPoliciesThereIsNoStep(t *testing.T) {
-	built, err := New(arguments(t, `{}`), newCluster().handle())
+	built, err := Spec().New(arguments(t, `{}`), newCluster().handle())
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}
@@ -235,7 +235,7 @@ func TestGangInParallel(t *testing.T) {
 }
 
 func TestNoPolicyNoStep(t *testing.T) {
-	built, err := New(arguments(t, `{}`), newCluster().handle())
+	built, err := Spec().New(arguments(t, `{}`), newCluster().handle())
 	if err != nil {
 		t.Fatal(err)
 	}

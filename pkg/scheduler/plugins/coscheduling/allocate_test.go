@@ -433,7 +433,7 @@ func TestArguments(t *testing.T) {
 		"timeout of zero":   {framework.Arguments{"defaultTimeout": "0s"}, `defaultTimeout: found "0s", want a positive duration such as 600s`},
 		"timeout of a year": {framework.Arguments{"defaultTimeout": "1y"}, `defaultTimeout: found "1y", want a positive duration such as 600s`},
 	} {
-		err := Spec().Validate(test.args)
+		_, err := Spec().Load(test.args)
 		if got := fmt.Sprint(err); (err != nil || test.want != "") && got != test.want {
 			t.Errorf("%s: %s, want %q", name, got, test.want)
 		}

@@ -9,6 +9,7 @@ import (
 )
 
 var (
+	_ framework.AdmissionVoter     = (*session)(nil)
 	_ framework.GangGrouper        = (*session)(nil)
 	_ framework.PlacementGenerator = (*session)(nil)
 	_ framework.Signer             = (*session)(nil)
@@ -33,6 +34,10 @@ func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 
 // PodKeys implements framework.Signer.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
+
+// Unresolvable implements framework.Signer: evictions end no reservation, and move no gang to another domain. It returns
+// false if the plugin has no predicate in this session.
+func (s *session) Unresolvable() bool { return s.reserved != nil || s.network != nil }
 
 // SignJob implements framework.Signer.
 func (s *session) SignJob(job *api.JobInfo) string {

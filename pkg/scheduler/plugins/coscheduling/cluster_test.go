@@ -93,10 +93,12 @@ func (w *simulation) lead() {
 	w.registry = framework.NewRegistry()
 	spec := specWith(func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) { return spines, nil })
 	build := spec.New
-	spec.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-		made, err := build(args, h)
-		w.plugin, _ = made.(*plugin)
-		return made, err
+	spec.Load = func(args framework.Arguments) (framework.Builder, error) {
+		return func(h framework.Handle) (framework.Plugin, error) {
+			made, err := build(args, h)
+			w.plugin, _ = made.(*plugin)
+			return made, err
+		}, nil
 	}
 	w.registry.RegisterPlugin(spec)
 	w.registry.RegisterPlugin(ibcluster.Spec())

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
@@ -153,23 +152,26 @@ func TestObjectsWithoutGangSettingsGetNoVerdict(t *testing.T) {
 		s.gangs[name] = &gang{JobInfo: api.NewJobInfo(name), waits: waits}
 	}
 	for _, tt := range []struct {
-		obj   any
-		waits bool
-		enter int
+		obj            any
+		waits, refused bool
 	}{
-		{"no gang", false, util.Abstain},
-		{api.NewJobInfo("ns/other"), false, util.Abstain},
-		{api.NewJobInfo("ns/free"), false, util.Abstain},
-		{api.NewJobInfo("ns/back"), true, util.Reject},
-		{api.NewJobInfo("ns/group"), true, util.Abstain},
+		{"no gang", false, false},
+		{api.NewJobInfo("ns/other"), false, false},
+		{api.NewJobInfo("ns/free"), false, false},
+		{api.NewJobInfo("ns/back"), true, true},
+		{api.NewJobInfo("ns/group"), true, false},
 	} {
 		if verdict := s.valid(tt.obj); (verdict != nil) != tt.waits {
 			t.Errorf("%v: the verdict is %v, want one: %t", tt.obj, verdict, tt.waits)
 		}
-		if enter := s.mayEnter(tt.obj); enter != tt.enter {
-			t.Errorf("%v: the vote on admission is %d, want %d", tt.obj, enter, tt.enter)
+		job, is := tt.obj.(*api.JobInfo)
+		if !is {
+			continue
 		}
-		if job, is := tt.obj.(*api.JobInfo); is && s.GangGroup(job) != nil {
+		if reason := s.RefuseAdmission(job); (reason != nil) != tt.refused {
+			t.Errorf("%s: the vote on admission is %v, want a refusal: %t", job.UID, reason, tt.refused)
+		}
+		if s.GangGroup(job) != nil {
 			t.Errorf("%s has a gang group", job.UID)
 		}
 	}

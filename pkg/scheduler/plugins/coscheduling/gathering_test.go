@@ -415,10 +415,12 @@ func TestNodesAreKeptInOneDomain(t *testing.T) {
 			var made *plugin
 			spec := specWith(func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) { return spines, nil })
 			build := spec.New
-			spec.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-				p, err := build(args, h)
-				made = p.(*plugin)
-				return p, err
+			spec.Load = func(args framework.Arguments) (framework.Builder, error) {
+				return func(h framework.Handle) (framework.Plugin, error) {
+					p, err := build(args, h)
+					made = p.(*plugin)
+					return p, err
+				}, nil
 			}
 			cluster := sessiontest.New(sessiontest.ClusterSpec{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 1, asks(tt.asks...))}})
 			defer cluster.Close()

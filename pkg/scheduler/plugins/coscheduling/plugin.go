@@ -3,6 +3,7 @@
 package coscheduling
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,22 +51,24 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 			{Name: argDrain, Type: framework.Duration, Default: "30m", Doc: "How long pods on reserved nodes may take to terminate before the reservation ends."},
 			{Name: argPercent, Type: framework.Int, Default: "10", Doc: "How much of the cluster may be reserved at a time, in percent of each resource; 1 to 100."},
 		},
-		Validate: func(args framework.Arguments) error {
-			if _, err := Defaults(args); err != nil {
-				return err
-			}
-			_, err := loadReservations(args)
-			return err
-		},
 		PendingCategories: map[string]framework.PendingCategory{
 			gangs.WaitingForGroup: framework.PendingGroup, gangs.InvalidGroup: framework.PendingGroup, gangs.TimedOut: framework.PendingBackoff,
 		},
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-			memory, err := known.Of(h, newMemory)
-			if err != nil {
-				return nil, err
-			}
-			return newPlugin(args, h, topologyOf, memory)
+		Load: func(args framework.Arguments) (framework.Builder, error) {
+			defaults, err := loadDefaults(args)
+			terms, termsErr := loadReservations(args)
+			return func(h framework.Handle) (framework.Plugin, error) {
+				memory, err := known.Of(h, newMemory)
+				if err != nil {
+					return nil, err
+				}
+				return &plugin{
+					defaults: defaults, known: map[api.JobID]reading{}, alarm: &alarm{wake: h.Wake},
+					terms: terms, memory: memory,
+					topology: func() (*v1alpha1.ClusterNetworkTopology, error) { return topologyOf(h) },
+					nodes:    func() corelisters.NodeLister { return h.InformerFactory().Core().V1().Nodes().Lister() },
+				}, nil
+			}, errors.Join(err, termsErr)
 		},
 		LeavesTasks: true,
 	}
@@ -82,27 +85,29 @@ func policies() []string {
 // loadReservations parses the plugin's arguments for node reservations.
 func loadReservations(args framework.Arguments) (reservationTerms, error) {
 	terms := reservationTerms{drain: 30 * time.Minute, percent: 10}
-	for name, into := range map[string]*time.Duration{argStarves: &terms.after, argDrain: &terms.drain} {
-		text, ok := args[name].(string)
+	var errs []error
+	for _, d := range []struct {
+		name string
+		into *time.Duration
+	}{{argStarves, &terms.after}, {argDrain, &terms.drain}} {
+		text, ok := args[d.name].(string)
 		if !ok {
 			continue
 		}
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
-			return terms, fmt.Errorf("%s: found %q, want a duration such as 30m", name, text)
+		var err error
+		if *d.into, err = time.ParseDuration(text); err != nil || *d.into < 0 {
+			errs = append(errs, fmt.Errorf("%s: found %q, want a duration such as 30m", d.name, text))
 		}
-		*into = d
 	}
 	args.GetInt(&terms.percent, argPercent)
 	if terms.percent < 1 || terms.percent > 100 {
-		return terms, fmt.Errorf("%s: found %d, want a percentage from 1 to 100", argPercent, terms.percent)
+		errs = append(errs, fmt.Errorf("%s: found %d, want a percentage from 1 to 100", argPercent, terms.percent))
 	}
-	return terms, nil
+	return terms, errors.Join(errs...)
 }
 
-// Defaults returns the settings of a gang without annotations. It takes them from the plugin's arguments. The caller
-// must have checked the types of the arguments.
-func Defaults(args framework.Arguments) (gangs.Settings, error) {
+// loadDefaults parses the plugin's arguments for the settings of a gang without annotations.
+func loadDefaults(args framework.Arguments) (gangs.Settings, error) {
 	defaults := gangs.Settings{Mode: gangs.NonStrict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
 	if text, ok := args[argTimeout].(string); ok {
 		timeout, err := time.ParseDuration(text)
@@ -115,24 +120,6 @@ func Defaults(args framework.Arguments) (gangs.Settings, error) {
 		defaults.MatchPolicy = gangs.MatchPolicy(policy)
 	}
 	return defaults, nil
-}
-
-// newPlugin builds the plugin. It returns an error for the same arguments that Spec().Validate rejects.
-func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error), known *memory) (framework.Plugin, error) {
-	defaults, err := Defaults(args)
-	if err != nil {
-		return nil, err
-	}
-	terms, err := loadReservations(args)
-	if err != nil {
-		return nil, err
-	}
-	return &plugin{
-		defaults: defaults, known: map[api.JobID]reading{}, alarm: &alarm{wake: h.Wake},
-		terms: terms, memory: known,
-		topology: func() (*v1alpha1.ClusterNetworkTopology, error) { return topologyOf(h) },
-		nodes:    func() corelisters.NodeLister { return h.InformerFactory().Core().V1().Nodes().Lister() },
-	}, nil
 }
 
 // memory is the part of the plugin's state that survives a reload of the configuration. No tenant can change it.
@@ -176,6 +163,9 @@ var (
 // Name implements framework.Plugin.
 func (p *plugin) Name() string { return Name }
 
+// Defaults returns the settings of a gang without annotations.
+func (p *plugin) Defaults() gangs.Settings { return p.defaults }
+
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.observer, _ = ssn.Reporter.(gangs.ReservationObserver)
@@ -210,7 +200,6 @@ func (s *session) addPredicates() {
 		}
 		return s.network.predicate(task, node)
 	})
-	s.ssn.PredicateFirst(Name)
 }
 
 // OnSessionStart implements framework.Starter.

@@ -215,7 +215,7 @@ func (r refuser) OnSessionOpen(ssn *framework.Session) {
 // rejected a placement.
 func TestTrialRefusedByAPluginIsReverted(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *simulation) {
-		w.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return refuser{w.registry}, nil }})
+		w.registry.RegisterPlugin(framework.PluginSpec{Name: "refuser", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return refuser{w.registry}, nil })})
 		w.reload(strings.Replace(after5m(50), "  - name: priority\n", "  - name: priority\n  - name: refuser\n", 1))
 		w.full()
 		w.arrives("big", schedtest.Queue, 2, "4")

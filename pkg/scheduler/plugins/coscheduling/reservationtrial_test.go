@@ -218,7 +218,7 @@ func TestTrialsInAllNodeGroupsShareATimeLimit(t *testing.T) {
 		t.Run(took.String(), func(t *testing.T) {
 			in(t, given, after5m(100), func(t *testing.T, w *simulation) {
 				slow := &slowPredicate{took: took}
-				w.registry.RegisterPlugin(framework.PluginSpec{Name: "slow", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return slow, nil }})
+				w.registry.RegisterPlugin(framework.PluginSpec{Name: "slow", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return slow, nil })})
 				w.reload(conf)
 				w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("big").MinMember(1).Annotation(ibcluster.ModeAnnotation, "required").Obj())
 				w.add(members(schedtest.MakePod().Req(cores("4")), "big", 1)...)

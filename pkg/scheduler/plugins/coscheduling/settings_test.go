@@ -36,23 +36,23 @@ func TestArgumentsOfReservations(t *testing.T) {
 	} {
 		got, err := loadReservations(tt.args)
 		if tt.err != "" {
-			for _, err := range []error{err, Spec().Validate(tt.args), errOf(newPlugin(tt.args, nil, nil, nil))} {
+			for _, err := range []error{err, errOf(Spec().New(tt.args, nil))} {
 				if err == nil || err.Error() != tt.err {
 					t.Errorf("%s: %v, want %s", name, err, tt.err)
 				}
 			}
 			continue
 		}
-		if err != nil || got != tt.want || Spec().Validate(tt.args) != nil {
+		if _, loadErr := Spec().Load(tt.args); err != nil || got != tt.want || loadErr != nil {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, tt.want)
 		}
 	}
-	if err := errOf(newPlugin(framework.Arguments{argTimeout: "0s"}, nil, nil, nil)); err == nil {
+	if err := errOf(Spec().New(framework.Arguments{argTimeout: "0s"}, nil)); err == nil {
 		t.Error("the plugin accepts a waiting time of 0")
 	}
 	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
-	made, err := newPlugin(nil, cluster.Handle(), nil, &memory{})
+	made, err := Spec().New(nil, cluster.Handle())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func errOf(_ framework.Plugin, err error) error { return err }
 
 // TestDefaultsOfGangs checks that arguments replace the defaults of gangs without annotations.
 func TestDefaultsOfGangs(t *testing.T) {
-	got, err := Defaults(framework.Arguments{argTimeout: "90s", argPolicy: string(gangs.OnlyWaiting)})
+	got, err := loadDefaults(framework.Arguments{argTimeout: "90s", argPolicy: string(gangs.OnlyWaiting)})
 	want := gangs.Settings{Mode: gangs.NonStrict, MatchPolicy: gangs.OnlyWaiting, WaitingTime: 90 * time.Second}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("defaults (-want +got):\n%s%v", diff, err)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
@@ -81,7 +80,6 @@ func (s *session) holdBack() {
 		s.limitOf(g)
 	}
 	now := time.Now()
-	held := false
 	for _, l := range s.limits {
 		l.until = l.backoffEnds(now)
 	}
@@ -90,7 +88,6 @@ func (s *session) holdBack() {
 		if l.until.IsZero() {
 			continue
 		}
-		held = true
 		last := slices.MaxFunc(l.gangs, func(a, b *gang) int { return a.timedOutAt().Compare(b.timedOutAt()) })
 		for _, g := range l.gangs {
 			message := last.limit.message // for a gang that joined the gang group after the timeout
@@ -100,13 +97,6 @@ func (s *session) holdBack() {
 			g.waits = &api.ValidateResult{Reason: timedOut, Message: message}
 			g.returnToPending()
 		}
-	}
-	if held {
-		s.ssn.EnqueueFirst(Name)
-		s.ssn.AddJobEnqueueableFn(Name, func(obj any) int {
-			s.ssn.SetCurrentJob(obj.(*api.JobInfo).UID)
-			return s.mayEnter(obj)
-		})
 	}
 }
 
@@ -181,14 +171,16 @@ func (l *admissionDeadline) inFlight() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return len(g.TaskStatusIndex[api.Binding]) > 0 })
 }
 
-// mayEnter refuses to admit gangs that are in a backoff.
-func (s *session) mayEnter(obj any) int {
-	if waits := s.valid(obj); waits != nil && waits.Reason == timedOut {
-		s.ssn.SetPendingReason(obj.(*api.JobInfo).UID, framework.PendingReason{Reason: waits.Reason, Message: waits.Message})
-		return util.Reject
+// RefuseAdmission implements framework.AdmissionVoter. It refuses to admit gangs that are in a backoff.
+func (s *session) RefuseAdmission(job *api.JobInfo) *framework.PendingReason {
+	if waits := s.valid(job); waits != nil && waits.Reason == timedOut {
+		return &framework.PendingReason{Reason: waits.Reason, Message: waits.Message}
 	}
-	return util.Abstain
+	return nil
 }
+
+// Infeasible implements framework.AdmissionVoter.
+func (s *session) Infeasible(*api.JobInfo) bool { return false }
 
 // returnToPending returns the gang's PodGroup to phase Pending, so that the gang must be admitted again.
 func (g *gang) returnToPending() { g.PodGroup.Status.Phase = scheduling.PodGroupPending }

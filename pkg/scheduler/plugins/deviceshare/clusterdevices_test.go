@@ -60,10 +60,10 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the first list", func() bool { return devices.of("n1") != nil && h.wakes.Load() == 1 })
-	if diff := cmp.Diff([]string{"n1"}, devices.counter.ChangedNodes()); diff != "" {
+	if diff := cmp.Diff([]string{"n1"}, devices.counter.takeChanged()); diff != "" {
 		t.Errorf("nodes to count (-want +got):\n%s", diff)
 	}
-	if again := devices.counter.ChangedNodes(); len(again) > 0 {
+	if again := devices.counter.takeChanged(); len(again) > 0 {
 		t.Errorf("nodes to count in the second call are %v, want none", again)
 	}
 	node := schedtest.MakeNode().Name("n1").Obj()
@@ -103,7 +103,7 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 			d := devices.of("n1")
 			return d != nil && step.is(d) && (!step.wake || h.wakes.Load() == wakes+1)
 		})
-		if got := devices.counter.ChangedNodes(); slices.Contains(got, "n1") != step.wake {
+		if got := devices.counter.takeChanged(); slices.Contains(got, "n1") != step.wake {
 			t.Errorf("%s: the nodes to count are %v", step.name, got)
 		}
 		if latest := inventories.latest("n1"); latest.Vendor != "huawei" {

@@ -21,12 +21,12 @@ import (
 type counter struct {
 	inventories atomic.Pointer[inventories]
 
-	// mu guards changed, the set of nodes whose Device objects have changed since the last call of ChangedNodes.
+	// mu guards changed, the set of nodes whose Device objects have changed since the last call of takeChanged.
 	mu      sync.Mutex
 	changed map[string]bool
 }
 
-var _ accounting.ResourceCounter = (*counter)(nil)
+var _ accounting.ResourceCounter = (*plugin)(nil)
 
 func (c *counter) markChanged(node string) {
 	c.mu.Lock()
@@ -38,10 +38,20 @@ func (c *counter) markChanged(node string) {
 }
 
 // CountPod implements accounting.ResourceCounter.
-func (c *counter) CountPod(pod *v1.Pod) { allocator.CountPod(pod) }
+func (p *plugin) CountPod(pod *v1.Pod) { allocator.CountPod(pod) }
 
 // CountNode implements accounting.ResourceCounter.
-func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64) {
+func (p *plugin) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64) {
+	return p.inventories.devices.counter.countNode(node, pods)
+}
+
+// Names implements accounting.ResourceCounter.
+func (p *plugin) Names() []v1.ResourceName { return countedNames }
+
+// ChangedNodes implements accounting.ResourceCounter.
+func (p *plugin) ChangedNodes() []string { return p.inventories.devices.counter.takeChanged() }
+
+func (c *counter) countNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64) {
 	inventory := c.inventories.Load().of(node)
 	if inventory == nil {
 		return nil, nil
@@ -54,11 +64,8 @@ func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all ma
 	return state.FreeSum().Counted(), inventory.unused.FreeSum().Counted()
 }
 
-// Names implements accounting.ResourceCounter.
-func (c *counter) Names() []v1.ResourceName { return countedNames }
-
-// ChangedNodes implements accounting.ResourceCounter.
-func (c *counter) ChangedNodes() []string {
+// takeChanged returns the nodes whose Device objects have changed since its last call.
+func (c *counter) takeChanged() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed := slices.Collect(maps.Keys(c.changed))

@@ -63,7 +63,6 @@ func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInfor
 	if err != nil {
 		return nil, nil, err
 	}
-	h.CountResources(made.counter)
 	return made, []cache.SharedIndexInformer{made.informer}, nil
 }
 

@@ -29,25 +29,20 @@ func Spec() framework.PluginSpec {
 		Doc:               "Allocates GPUs, NICs and FPGAs to pods by the Device objects of nodes, with their topology, and shares devices by upstream's backends.",
 		Arguments:         arguments(),
 		ExplainsShortages: countedNames,
-		Validate: func(args framework.Arguments) error {
-			_, err := load(args)
-			return err
-		},
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			settings, err := load(args)
-			if err != nil {
-				return nil, err
-			}
-			devices, err := known.Of(h, watchDevices)
-			if err != nil {
-				return nil, err
-			}
-			templates, err := devices.templatesOf(h, settings.templates)
-			if err != nil {
-				return nil, err
-			}
-			inventories := devices.inventoriesOf(allocator.InventoryOptions{AffinityKey: settings.nicTopology})
-			return newPlugin(settings, inventories, templates), nil
+			return func(h framework.Handle) (framework.Plugin, error) {
+				devices, err := known.Of(h, watchDevices)
+				if err != nil {
+					return nil, err
+				}
+				templates, err := devices.templatesOf(h, settings.templates)
+				if err != nil {
+					return nil, err
+				}
+				inventories := devices.inventoriesOf(allocator.InventoryOptions{AffinityKey: settings.nicTopology})
+				return newPlugin(settings, inventories, templates), nil
+			}, err
 		},
 		Extends:     true,
 		LeavesTasks: true,

@@ -29,8 +29,8 @@ func asking(percent string) *schedtest.PodBuilder {
 }
 
 // openBounded opens a session with node n1 of four GPUs and a queue with a limit of GPUs. The queue's pods get the
-// names g-0, g-1 and so on.
-func openBounded(t *testing.T, pods ...*schedtest.PodBuilder) (made *plugin, ssn *sessiontest.Session) {
+// names g-0, g-1 and so on. The tasks in leaving give way to any gang.
+func openBounded(t *testing.T, pods ...*schedtest.PodBuilder) (made *plugin, ssn *sessiontest.Session, leaving *[]*api.TaskInfo) {
 	t.Helper()
 	api.IgnoredDevicesList.Append(allocator.UncountedNames()...)
 	device := &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
@@ -53,15 +53,21 @@ func openBounded(t *testing.T, pods ...*schedtest.PodBuilder) (made *plugin, ssn
 	t.Cleanup(cluster.Close)
 	registry, declared := framework.NewRegistry(), Spec()
 	create := declared.New
-	declared.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-		p, err := create(args, h)
-		made = p.(*plugin)
-		return p, err
+	declared.Load = func(args framework.Arguments) (framework.Builder, error) {
+		return func(h framework.Handle) (framework.Plugin, error) {
+			p, err := create(args, h)
+			made = p.(*plugin)
+			return p, err
+		}, nil
 	}
 	registry.RegisterPlugin(declared)
-	ssn = cluster.Open(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n  - name: deviceshare\n")
+	leaving = &[]*api.TaskInfo{}
+	registry.RegisterPlugin(framework.PluginSpec{Name: "leaving", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
+		return &sessiontest.Plugin{Called: "leaving", Part: sessiontest.LeavingFn(func(*api.TaskInfo) []*api.TaskInfo { return *leaving })}, nil
+	})})
+	ssn = cluster.Open(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n  - name: deviceshare\n  - name: leaving\n")
 	t.Cleanup(ssn.Close)
-	return made, ssn
+	return made, ssn, leaving
 }
 
 // taskOf returns the task of the pod.
@@ -76,7 +82,7 @@ func taskOf(ssn *sessiontest.Session, name string) *api.TaskInfo {
 // undone. A pod that requests more than the node has counts with the same share of the node before and after.
 func TestUseIsTheSumOfCountedPods(t *testing.T) {
 	running := func() *schedtest.PodBuilder { return asking("100000").Node("n1").Phase(v1.PodRunning) }
-	made, ssn := openBounded(t, running(), running(), asking("100"), asking("50"), asking("50"))
+	made, ssn, _ := openBounded(t, running(), running(), asking("100"), asking("50"), asking("50"))
 	q := made.session.queues
 	q.count()
 	check := func(when string) {
@@ -121,7 +127,7 @@ func TestUseIsTheSumOfCountedPods(t *testing.T) {
 func TestAPodThatTheSessionPlacedCountsWhole(t *testing.T) {
 	one := `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory-ratio":"100"}}]}`
 	runs := asking("400").Node("n1").Phase(v1.PodRunning).Annotation(schedulingv1alpha1.DeviceAllocatedAnnotation, one)
-	made, ssn := openBounded(t, runs, asking("100"))
+	made, ssn, _ := openBounded(t, runs, asking("100"))
 	if err := vcframework.NewStatement(ssn.Session.Session).Allocate(taskOf(ssn, "g-1"), ssn.Nodes["n1"]); err != nil {
 		t.Fatal(err)
 	}
@@ -149,12 +155,11 @@ func TestTasksThatGiveWayFreeTheLimit(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			made, ssn := openBounded(t, running("100"), running("50"), running("50"), running("100"), asking("100"), asking("100"))
+			made, ssn, leaving := openBounded(t, running("100"), running("50"), running("50"), running("100"), asking("100"), asking("100"))
 			q := made.session.queues
 			q.limits["bounded"], _ = allocator.QueueLimits(v1.ResourceList{"koordinator.sh/gpu": resource.MustParse("300")})
-			var gone []*api.TaskInfo
 			for _, name := range tc.gone {
-				gone = append(gone, taskOf(ssn, name))
+				*leaving = append(*leaving, taskOf(ssn, name))
 			}
 			counted := taskOf(ssn, "g-3").Clone()
 			job := ssn.Jobs[counted.Job]
@@ -163,7 +168,6 @@ func TestTasksThatGiveWayFreeTheLimit(t *testing.T) {
 			standIn := api.NewJobInfo(counted.Job, counted)
 			standIn.Queue, standIn.PodGroup = job.Queue, job.PodGroup
 			ssn.Jobs[standIn.UID] = standIn
-			ssn.QueueUse.LeaveFor(func(*api.TaskInfo) []*api.TaskInfo { return gone })
 			if got := q.allocatable(ssn.Queues["bounded"], taskOf(ssn, "g-5")); got != tc.want {
 				t.Errorf("the queue admits the task: %t, want %t", got, tc.want)
 			}

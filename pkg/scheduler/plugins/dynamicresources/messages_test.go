@@ -370,7 +370,7 @@ func TestMessagesOfArguments(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if err := Spec().Validate(tc.args); err != nil {
+			if _, err := Spec().Load(tc.args); err != nil {
 				got = err.Error()
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -26,21 +26,16 @@ func Spec() framework.PluginSpec {
 		Name:      Name,
 		Doc:       "Allocates devices for the resource claims (DRA) of pods, gang by gang, in place of `predicates`.",
 		Arguments: arguments(),
-		Validate: func(args framework.Arguments) error {
-			_, err := load(args)
-			return err
-		},
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			settings, err := load(args)
-			if err != nil {
-				return nil, err
-			}
-			devices, err := known.Of(h, newDevices)
-			if err != nil {
-				return nil, err
-			}
-			devices.unrecovered.Join()
-			return &plugin{settings: settings, devices: devices}, nil
+			return func(h framework.Handle) (framework.Plugin, error) {
+				devices, err := known.Of(h, newDevices)
+				if err != nil {
+					return nil, err
+				}
+				devices.unrecovered.Join()
+				return &plugin{settings: settings, devices: devices}, nil
+			}, err
 		},
 		TakesOver:   []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.DynamicResourceAllocationEnable, Value: false}},
 		LeavesTasks: true,

@@ -263,19 +263,17 @@ func TestGangsWithVictimsInCommonShareARoom(t *testing.T) {
 // idleOnly are the gangs that may hold no idle resources now.
 type idleOnly map[string]bool
 
-func (i idleOnly) IdleOnly(job *api.JobInfo) bool { return i[job.Name] }
-func (i idleOnly) Paused(job *api.JobInfo) bool   { return i[job.Name] }
+func (i idleOnly) paused(job *api.JobInfo) bool { return i[job.Name] }
 
 // TestNodesWherePodsLeaveAreClosedToPausedGangsAlone checks that only paused gangs avoid nodes where resources are
 // being released, but not nodes where pods are evicted for them in this session.
 func TestNodesWherePodsLeaveAreClosedToPausedGangsAlone(t *testing.T) {
 	ssn := bare(preempt, jobOf("ns", "paused", api.Pending), jobOf("ns", "other", api.Pending))
-	ssn.Pauses = idleOnly{"paused": true}
 	for _, node := range []string{"leaves", "evicts", "idle"} {
 		ssn.Nodes[node] = api.NewNodeInfo(schedtest.MakeNode().Name(node).Obj())
 	}
 	ssn.Nodes["leaves"].Releasing.MilliCPU = 1000
-	p := &pauses{ssn: ssn, of: newPlugin()}
+	p := &pauses{ssn: ssn, of: newPlugin(), paused: idleOnly{"paused": true}.paused}
 	for i, step := range []struct {
 		gang string
 		want bool

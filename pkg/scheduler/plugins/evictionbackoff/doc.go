@@ -11,7 +11,7 @@
 //   - A gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed.
 //   - A queue that lost pods pauses in the same way before it reclaims from other queues.
 //   - The evictions for a gang are cancelled if its gang group would still not fit, or if the gang would hold idle resources
-//     although its namespace has held some for too long (framework.Pauses). The gang then pauses in the same way.
+//     although its namespace has held some for too long (framework.Pauser). The gang then pauses in the same way.
 //   - For all gangs except the one that evicted them, victims count in their queue until they have terminated: see [rooms].
 //   - A gang whose namespace has held idle resources for too long uses no node where resources are being released, except
 //     the nodes of its own victims: see [pauses].

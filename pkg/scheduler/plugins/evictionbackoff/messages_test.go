@@ -64,8 +64,8 @@ func TestWhyGangsWaitAfterEvictions(t *testing.T) {
 	got["the queue that lends"], _, _ = p.queues.Blocked("q-lends")
 	got["the gang that evicts"], _, _ = p.gangs.Blocked(wants.UID)
 	s := newGroupEvictions(t)
+	s.registry.RegisterAction(pausedGangs{"gang": true, "y": true})
 	closing := s.cluster.Open(s.registry, s.conf)
-	closing.Pauses = pausedGangs{"gang": true, "y": true}
 	closing.Run(vcpreempt.New())
 	closing.Close()
 	got["the gang whose evictions are cancelled"], _, _ = s.plugin.gangs.Blocked("ns/gang")
@@ -83,10 +83,9 @@ func TestWhyGangsWaitAfterEvictions(t *testing.T) {
 func TestWhyAPausedGangDoesNotFit(t *testing.T) {
 	paused := jobOf("ns", "paused", api.Pending)
 	ssn := bare(preempt, paused)
-	ssn.Pauses = idleOnly{"paused": true}
 	ssn.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Obj())
 	ssn.Nodes["n"].Releasing.MilliCPU = 1000
-	p := &pauses{ssn: ssn, of: newPlugin()}
+	p := &pauses{ssn: ssn, of: newPlugin(), paused: idleOnly{"paused": true}.paused}
 	for _, task := range paused.Tasks {
 		p.setAvoided(task)
 		var fit *api.FitError

@@ -23,10 +23,10 @@ import (
 type helper sessiontest.Plugin
 
 func (h helper) spec() framework.PluginSpec {
-	return framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+	return framework.PluginSpec{Name: "helper", Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
 		h.Called = "helper"
 		return (*sessiontest.Plugin)(&h), nil
-	}}
+	})}
 }
 
 // TestEachMemberTakesTheLeast checks the choice of victims for the first member and for further members.

@@ -11,13 +11,15 @@ import (
 )
 
 // pauses keeps preempt and reclaim from nodes where resources are being released, for paused gangs: gangs whose
-// namespaces have held idle resources for too long (framework.Pauses). allocate places a paused gang on idle resources
+// namespaces have held idle resources for too long (framework.Pauser). allocate places a paused gang on idle resources
 // only, so it would not place the gang's members on such nodes. Other gangs would then get the resources of pods that
 // were evicted for members on other nodes. And a member that evicted a pod on such a node would hold other released
 // resources until that pod has terminated. Nodes of the gang's own victims are still allowed.
 type pauses struct {
 	ssn *framework.Session
 	of  *plugin
+	// paused reports whether the job is paused.
+	paused func(job *api.JobInfo) bool
 	// avoided are the nodes that the gang of the current search must not use; nil if it may use all nodes.
 	avoided map[string]bool
 	// releasing are the nodes where resources were being released before the session's first search for a paused
@@ -29,7 +31,7 @@ type pauses struct {
 func (p *pauses) setAvoided(task *api.TaskInfo) {
 	p.avoided = nil
 	job := p.ssn.Jobs[task.Job]
-	if job == nil || !evicts(p.ssn.Action) || p.ssn.Pauses == nil || !p.ssn.Pauses.Paused(job) {
+	if job == nil || !evicts(p.ssn.Action) || !p.paused(job) {
 		return
 	}
 	if p.releasing == nil {

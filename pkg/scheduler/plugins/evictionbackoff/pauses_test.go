@@ -80,11 +80,6 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 	}
 }
 
-// always pauses all gangs for the actions that evict.
-type always struct{ framework.Pauses }
-
-func (always) Paused(*api.JobInfo) bool { return true }
-
 // inOrder makes the sessions run their actions in this order.
 func (s *repeatedEvictions) inOrder(order string) {
 	slices.SortFunc(s.actions, func(l, r vcframework.Action) int {
@@ -172,11 +167,18 @@ func newGroupEvictions(t *testing.T) *repeatedEvictions {
 	return s
 }
 
-// pausedGangs are gangs that may hold no idle resources while pods are being evicted for them.
+// pausedGangs is an action that pauses gangs for the actions that evict: the gangs with these names, or all gangs if it
+// has the key "*".
 type pausedGangs map[string]bool
 
-func (p pausedGangs) IdleOnly(*api.JobInfo) bool   { return false }
-func (p pausedGangs) Paused(job *api.JobInfo) bool { return p[job.Name] }
+var _ framework.Pauser = pausedGangs{}
+
+func (pausedGangs) Name() string               { return "pausedgangs" }
+func (pausedGangs) Execute(*framework.Session) {}
+
+func (p pausedGangs) Paused(_ *framework.Session, job *api.JobInfo) bool {
+	return p[job.Name] || p["*"]
+}
 
 // TestAPausedGroupHoldsNoIdleNodeByEvicting: one gang of the group needs an eviction, and the other gang an idle node.
 // During a pause, no pod is evicted for the group.
@@ -190,8 +192,8 @@ func TestAPausedGroupHoldsNoIdleNodeByEvicting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newGroupEvictions(t)
+			s.registry.RegisterAction(tt.paused)
 			ssn := s.cluster.Open(s.registry, s.conf)
-			ssn.Pauses = tt.paused
 			ssn.Run(vcpreempt.New())
 			ssn.Close()
 			if diff := cmp.Diff(tt.want, ssn.Evicts()); diff != "" {

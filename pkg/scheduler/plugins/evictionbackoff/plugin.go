@@ -45,8 +45,10 @@ type plugin struct {
 	noted map[api.JobID]bool
 	taken map[api.QueueID]bool
 	turns *turns
-	// ssn is the open session. searches limits the searches for victims in that session.
+	// ssn is the open session. rooms has the rooms of gangs in that session; nil if no gang has a room. searches limits
+	// the searches for victims in that session.
 	ssn      *framework.Session
+	rooms    *rooms
 	searches *searches
 }
 
@@ -57,13 +59,13 @@ func Spec() framework.PluginSpec {
 		Name:        Name,
 		Doc:         "Keeps preempt and reclaim from evicting again and again for the same gang, or to and fro between queues.",
 		LeavesTasks: true,
-		New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: framework.WithoutArguments(func(h framework.Handle) (framework.Plugin, error) {
 			p, err := known.Of(h, func(framework.Handle) (*plugin, []cache.SharedIndexInformer, error) { return newPlugin(), nil, nil })
 			if err != nil {
 				return nil, err
 			}
 			return p, nil
-		},
+		}),
 	}
 }
 
@@ -88,14 +90,13 @@ func newPlugin() *plugin {
 }
 
 var (
-	_ framework.Prioritizer      = (*plugin)(nil)
-	_ framework.Nominator        = (*plugin)(nil)
-	_ framework.EvictionObserver = (*plugin)(nil)
+	_ framework.Prioritizer     = (*plugin)(nil)
+	_ framework.EvictionTracker = (*plugin)(nil)
 )
 
 func (p *plugin) Name() string { return Name }
 
-// Evicted implements framework.EvictionObserver.
+// Evicted implements framework.EvictionTracker.
 func (p *plugin) Evicted(e framework.Eviction) {
 	if evicts(e.Action) {
 		p.recordEviction(p.ssn, e)
@@ -108,8 +109,16 @@ func (p *plugin) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return promised, len(promised) > 0
 }
 
-// Nominees implements framework.Nominator.
+// Nominees implements framework.EvictionTracker.
 func (p *plugin) Nominees(job *api.JobInfo) map[api.TaskID]bool { return p.promised[job.UID] }
+
+// Leaving implements framework.EvictionTracker.
+func (p *plugin) Leaving(task *api.TaskInfo) []*api.TaskInfo {
+	if p.rooms == nil {
+		return nil
+	}
+	return p.rooms.leaving(task)
+}
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.ssn = ssn
@@ -118,7 +127,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	(&victims{ssn: ssn}).register()
 	p.openRooms(ssn)
 	p.searches = newSearches(ssn, p.turns)
-	paused := &pauses{ssn: ssn, of: p}
+	paused := &pauses{ssn: ssn, of: p, paused: ssn.Paused}
 	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
 		paused.setAvoided(task)
 		return p.searches.admit(task)
@@ -150,7 +159,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 // too long.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
-	p.ssn = nil
+	p.ssn, p.rooms = nil, nil
 	p.keepUntried(ssn)
 	for uid, nominees := range ssn.CancelledEvictions() {
 		if p.claims[uid] == nil {

@@ -77,7 +77,7 @@ func newRepeatedEvictions(t *testing.T, w sessiontest.ClusterSpec, conf string) 
 		s.pods[pod.Namespace+"/"+pod.Name] = pod
 	}
 	spec := Spec()
-	spec.New = func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return s.plugin, nil }
+	spec.Load = framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return s.plugin, nil })
 	s.registry.RegisterPlugin(spec)
 	s.registry.RegisterAction(allocate.New())
 	placing, _ := vcframework.GetAction("allocate")
@@ -87,10 +87,8 @@ func newRepeatedEvictions(t *testing.T, w sessiontest.ClusterSpec, conf string) 
 
 // session runs one session and applies its decisions.
 func (s *repeatedEvictions) session() {
+	s.registry.RegisterAction(pausedGangs{"*": s.paused})
 	ssn := s.cluster.Open(s.registry, s.conf)
-	if s.paused {
-		ssn.Pauses = always{ssn.Pauses}
-	}
 	ssn.Run(s.actions...)
 	binds := ssn.Binds()
 	nominations := map[string]string{}

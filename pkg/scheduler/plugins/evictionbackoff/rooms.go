@@ -78,7 +78,7 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 	for _, own := range made {
 		r.recount(own)
 	}
-	ssn.QueueUse.LeaveFor(r.leaving)
+	p.rooms = r
 	ssn.AddAllocatableFn(Name, r.allocatable)
 	ssn.AddJobReadyFn(Name, func(job any) bool { return r.ready(job.(*api.JobInfo)) })
 	ssn.AddEventHandler(&vcframework.EventHandler{

@@ -252,7 +252,7 @@ func TestPluginsDecideWhetherAGangIsBoundBesideItsVictims(t *testing.T) {
 	own := newRoom()
 	own.leaving = []*api.TaskInfo{{UID: "victim"}}
 	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{gang.UID: own}, tiers: ssn.Tiers}
-	ssn.QueueUse.LeaveFor(r.leaving)
+	s.plugin.rooms = r
 	if !r.ready(gang) {
 		t.Error("a gang without placements of this session is not ready")
 	}

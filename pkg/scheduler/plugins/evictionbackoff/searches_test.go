@@ -30,8 +30,8 @@ func TestNodesThatAPausedGangAvoids(t *testing.T) {
 	p.promised = map[api.JobID]map[api.TaskID]bool{"own": {"own-0": true}}
 	p.claims["own"] = newClaim()
 	p.claims["own"].nodes["evicted-for-own"] = true
-	ssn := &framework.Session{Session: &vcframework.Session{Jobs: jobs, Nodes: nodes}, Pauses: pausedGangs{"own": true, "other": true}}
-	paused := &pauses{ssn: ssn, of: p}
+	ssn := &framework.Session{Session: &vcframework.Session{Jobs: jobs, Nodes: nodes}}
+	paused := &pauses{ssn: ssn, of: p, paused: idleOnly{"own": true, "other": true}.paused}
 	for _, search := range []struct {
 		action string
 		gang   api.JobID

@@ -31,10 +31,12 @@ func BenchmarkSession(b *testing.B) {
 	var p *plugin
 	spec := Spec()
 	build := spec.New
-	spec.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-		built, err := build(args, h)
-		p = built.(*plugin)
-		return built, err
+	spec.Load = func(args framework.Arguments) (framework.Builder, error) {
+		return func(h framework.Handle) (framework.Plugin, error) {
+			built, err := build(args, h)
+			p = built.(*plugin)
+			return built, err
+		}, nil
 	}
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(spec)

@@ -47,14 +47,14 @@ func TestPage(t *testing.T) {
 	}
 	page := string(data)
 	example := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(page)[1]
-	if err := Spec().Validate(argumentsIn(t, example)); err != nil {
+	if _, err := Spec().Load(argumentsIn(t, example)); err != nil {
 		t.Errorf("the example is invalid: %v", err)
 	}
 	sample, err := os.ReadFile("../../../../config/samples/ibcluster.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Spec().Validate(argumentsIn(t, string(sample))); err != nil {
+	if _, err := Spec().Load(argumentsIn(t, string(sample))); err != nil {
 		t.Errorf("the sample is invalid: %v", err)
 	}
 	var want []string

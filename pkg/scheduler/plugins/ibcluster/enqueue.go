@@ -9,7 +9,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
@@ -17,15 +16,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// enqueueable votes against the admission of gangs that must be in one node group and that no node group could hold,
-// even if all pods ended. If such a gang were admitted, its minResources would count against its namespace's limit, and other gangs of the
+// RefuseAdmission implements framework.AdmissionVoter. It refuses gangs that must be in one node group and that no node
+// group could hold, even if all pods ended. If such a gang were admitted, its minResources would count against its namespace's limit, and other gangs of the
 // namespace would wait.
-func (s *session) enqueueable(obj any) int {
-	job, ok := obj.(*api.JobInfo)
-	if !ok {
-		return util.Abstain
-	}
-	s.ssn.SetCurrentJob(job.UID)
+func (s *session) RefuseAdmission(job *api.JobInfo) *framework.PendingReason {
 	w := s.requests[job.UID]
 	if w == nil { // the job has no pods: a Volcano Job gets pods only after its admission
 		if said, err := sayingOf(job); err == nil {
@@ -36,17 +30,16 @@ func (s *session) enqueueable(obj any) int {
 	}
 	groups := s.groupsFor(w)
 	if len(groups) == 0 {
-		return util.Abstain // the gang may use any nodes; or no node group exists, and action allocate reports that
+		return nil // the gang may use any nodes; or no node group exists, and action allocate reports that
 	}
 	message := s.lessThanMinResources(job, w, groups)
 	if message == "" {
 		message, _ = s.noRoomForMembers(job, w, groups)
 	}
 	if message == "" {
-		return util.Abstain
+		return nil
 	}
-	s.ssn.SetPendingReason(job.UID, framework.PendingReason{Reason: framework.NotEnqueued, Message: message})
-	return util.Reject
+	return &framework.PendingReason{Reason: framework.NotEnqueued, Message: message}
 }
 
 // groupsFor returns the node groups that may hold a gang with the request. It returns none if the gang need not be in

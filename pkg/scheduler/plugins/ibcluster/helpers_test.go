@@ -116,15 +116,17 @@ func open(t *testing.T, w sessiontest.ClusterSpec, arguments ...string) *fixture
 	f.Cache().Recorder = f.events
 	spec := Spec()
 	build := spec.New
-	spec.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-		if f.plugin == nil {
-			built, err := build(args, h)
-			if err != nil {
-				return nil, err
+	spec.Load = func(args framework.Arguments) (framework.Builder, error) {
+		return func(h framework.Handle) (framework.Plugin, error) {
+			if f.plugin == nil {
+				built, err := build(args, h)
+				if err != nil {
+					return nil, err
+				}
+				f.plugin = built.(*plugin)
 			}
-			f.plugin = built.(*plugin)
-		}
-		return f.plugin, nil
+			return f.plugin, nil
+		}, nil
 	}
 	f.registry.RegisterPlugin(spec)
 	f.session = f.Cluster.Open(f.registry, f.conf)

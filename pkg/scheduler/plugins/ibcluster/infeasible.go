@@ -15,30 +15,26 @@ import (
 // pods on such a node for five minutes.
 const outage = 5 * time.Minute
 
-// Infeasible implements framework.InfeasibilityChecker. It returns true for an admitted gang that must be in one node
+// Infeasible implements framework.AdmissionVoter. It returns true for an admitted gang that must be in one node
 // group, if no node group could hold it even if all pods ended. Such a gang is admitted if its pods are created only
 // after its admission, like the pods of a Volcano Job.
 //
 // Infeasible returns false if members are placed. It ignores minResources, because users may set them too high.
-func (p *plugin) Infeasible(ssn *framework.Session, job *api.JobInfo) bool {
-	s := p.open(ssn)
-	if !s.votes {
-		return false
-	}
+func (s *session) Infeasible(job *api.JobInfo) bool {
 	w := s.requests[job.UID]
 	groups := s.groupsFor(w)
 	if len(groups) == 0 || s.hasPlaced(job) {
-		delete(p.memory.holdable, job.UID)
+		delete(s.memory.holdable, job.UID)
 		return false
 	}
 	message, known := s.noRoomForMembers(job, w, groups)
 	if known && message == "" {
-		p.memory.holdable[job.UID] = time.Now()
+		s.memory.holdable[job.UID] = time.Now()
 	}
 	if message == "" {
 		return false
 	}
-	if last, held := p.memory.holdable[job.UID]; held && time.Since(last) < outage {
+	if last, held := s.memory.holdable[job.UID]; held && time.Since(last) < outage {
 		return false
 	}
 	s.infeasible[job.UID] = message

@@ -62,7 +62,7 @@ func TestAnAdmittedGangThatNeverFits(t *testing.T) {
 			f.Load(w)
 			for range 2 { // two sessions without a change
 				f.reopen(t, nil)
-				if got := f.plugin.Infeasible(f.session.Session, f.job("g0")); got == tt.kept {
+				if got := f.session.Infeasible(f.job("g0")); got == tt.kept {
 					t.Errorf("the gang is infeasible: %v", got)
 				}
 				groups := strings.Join(f.groups("g0"), "")
@@ -80,12 +80,12 @@ func TestAGangThatCouldBeHeldStaysFeasibleAfterAReload(t *testing.T) {
 	g := gang("g", 2, "mode=required").MinResources(schedtest.Resources{"cpu": "7"}).Phase(v1beta1.PodGroupInqueue).Obj()
 	spec := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a", "x"), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("3500m", "g/0", "g/1")}
 	f := open(t, spec)
-	if f.plugin.Infeasible(f.session.Session, f.job("g")) {
+	if f.session.Infeasible(f.job("g")) {
 		t.Fatal("the gang is infeasible, although a cluster can hold it")
 	}
 	spec.Nodes = nodes("a1 ib-a", "x")
 	f.reload(t, &spec)
-	if f.plugin.Infeasible(f.session.Session, f.job("g")) {
+	if f.session.Infeasible(f.job("g")) {
 		t.Error("the gang is infeasible after a reload, although a cluster could hold it a moment ago")
 	}
 }
@@ -94,7 +94,7 @@ func TestAGangThatCouldBeHeldStaysFeasibleAfterAReload(t *testing.T) {
 func TestPromisesAreForgottenWithTheirGangs(t *testing.T) {
 	g := gang("g", 2, "mode=required").MinResources(schedtest.Resources{"cpu": "2"}).Phase(v1beta1.PodGroupInqueue).Obj()
 	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("1", "g/0", "g/1")})
-	if f.plugin.Infeasible(f.session.Session, f.job("g")) || len(f.plugin.memory.holdable) != 1 {
+	if f.session.Infeasible(f.job("g")) || len(f.plugin.memory.holdable) != 1 {
 		t.Errorf("a cluster can hold the gang, but the recorded gangs are %v", f.plugin.memory.holdable)
 	}
 	f.reopen(t, &sessiontest.ClusterSpec{Nodes: two()})

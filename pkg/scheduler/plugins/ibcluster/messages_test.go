@@ -95,9 +95,9 @@ func TestArgumentErrors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := Spec().Validate(argumentsOf(t, tt.args))
+			_, err := Spec().Load(argumentsOf(t, tt.args))
 			if err == nil {
-				t.Fatal("Validate returned no error")
+				t.Fatal("Load returned no error")
 			}
 			if diff := cmp.Diff(strings.Join(tt.want, "\n"), err.Error()); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)

@@ -23,20 +23,15 @@ func Spec() framework.PluginSpec {
 		Name:      Name,
 		Doc:       "Keeps a gang in one InfiniBand cluster, and its neighbours by rank on one leaf switch where it can.",
 		Arguments: arguments(),
-		Validate: func(args framework.Arguments) error {
-			_, err := load(args)
-			return err
-		},
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			settings, err := load(args)
-			if err != nil {
-				return nil, err
-			}
-			memory, err := known.Of(h, newMemory)
-			if err != nil {
-				return nil, err
-			}
-			return newPlugin(settings, h, memory), nil
+			return func(h framework.Handle) (framework.Plugin, error) {
+				memory, err := known.Of(h, newMemory)
+				if err != nil {
+					return nil, err
+				}
+				return newPlugin(settings, h, memory), nil
+			}, err
 		},
 		LeavesTasks: true,
 	}
@@ -86,11 +81,11 @@ type plugin struct {
 }
 
 var (
-	_ framework.SessionScoped        = (*plugin)(nil)
-	_ framework.InfeasibilityChecker = (*plugin)(nil)
-	_ framework.PlacementGenerator   = (*session)(nil)
-	_ framework.PlacementScorer      = (*session)(nil)
-	_ framework.Signer               = (*session)(nil)
+	_ framework.SessionScoped      = (*plugin)(nil)
+	_ framework.AdmissionVoter     = (*session)(nil)
+	_ framework.PlacementGenerator = (*session)(nil)
+	_ framework.PlacementScorer    = (*session)(nil)
+	_ framework.Signer             = (*session)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -101,10 +96,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := p.open(ssn)
 	p.reportProblems(ssn, s.forest.Problems())
 	ssn.AddJobValidFn(Name, s.valid)
-	ssn.AddJobEnqueueableFn(Name, s.enqueueable)
-	ssn.EnqueueFirst(Name)
 	ssn.AddPredicateFn(Name, s.predicate)
-	ssn.PredicateFirst(Name)
 	ssn.AddEventHandler(s.eventHandler())
 	s.addPreBind()
 }

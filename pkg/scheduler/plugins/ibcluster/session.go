@@ -37,8 +37,6 @@ type session struct {
 	// groupsRead reports whether memory.empty, the node groups as if no pods ran, was brought up to date in this
 	// session.
 	groupsRead bool
-	// votes reports whether the configuration enables the plugin's votes on admission.
-	votes bool
 	// infeasible has the admitted gangs that no node group could hold even if it were empty, with a message that says
 	// why.
 	infeasible map[api.JobID]string
@@ -70,8 +68,6 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, infeasible: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
-	option, _ := ssn.PluginOption(Name) // read now: ssn.PredicateFirst later puts an entry without this option before the conf's entry of the plugin
-	s.votes = option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 	s.forest, s.unread = p.readForest(ssn)
 	company := map[string]bool{}
 	for _, job := range ssn.Jobs {
@@ -173,6 +169,9 @@ func (s *session) SignTask(*api.TaskInfo) framework.CacheScope { return framewor
 
 // PodKeys implements framework.Signer.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
+
+// Unresolvable implements framework.Signer: evictions move no gang to another node group.
+func (s *session) Unresolvable() bool { return true }
 
 // SignJob implements framework.Signer. All jobs that may use all nodes share their filter results. Any other job has
 // the key of its gangScope, which changes when a placed member changes the allowed node groups.

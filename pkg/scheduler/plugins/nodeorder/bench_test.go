@@ -79,7 +79,7 @@ func benchBatch(b *testing.B, ssn *sessiontest.Session, task *api.TaskInfo) {
 
 func benchOpen(b *testing.B, ssn *sessiontest.Session, whose string) {
 	b.ReportAllocs()
-	ours, err := nodeorder.New(nil, nil)
+	ours, err := nodeorder.Spec().New(nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,7 +14,10 @@ import (
 // TestMessages has the errors of invalid weights. They appear in the output of --validate-conf and in event
 // ConfigRejected.
 func TestMessages(t *testing.T) {
-	validate := func(args framework.Arguments) string { return fmt.Sprint(Spec().Validate(args)) }
+	validate := func(args framework.Arguments) string {
+		_, err := Spec().Load(args)
+		return fmt.Sprint(err)
+	}
 	got := map[string]string{
 		"a weight below 0":       validate(framework.Arguments{"leastrequested.weight": -1}),
 		"a weight that is large": validate(framework.Arguments{"imagelocality.weight": framework.MaxWeight + 1}),

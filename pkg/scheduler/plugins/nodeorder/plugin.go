@@ -5,8 +5,6 @@ package nodeorder
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -32,22 +30,9 @@ func Spec() framework.PluginSpec {
 		Name:        Name,
 		Doc:         "Scores nodes with kube-scheduler's scores, as upstream's plugin of that name does, and faster.",
 		Arguments:   arguments,
-		Validate:    validate,
-		New:         New,
+		Load:        load,
 		LeavesTasks: true,
 	}
-}
-
-// validate rejects weights below zero, which would reverse a score, and weights so large that sums of scores would
-// overflow.
-func validate(args framework.Arguments) error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(args)) {
-		if weight, ok := args[name].(int); ok && (weight < 0 || weight > framework.MaxWeight) {
-			errs = append(errs, fmt.Errorf("%s: found %d, want a weight from 0 to %d", name, weight, framework.MaxWeight))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // weights has the weight of each score. A score with weight 0 is not computed.
@@ -78,14 +63,19 @@ func (w *weights) arguments() []weightArgument {
 	}
 }
 
-// New builds the plugin.
-func New(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
-	p := &plugin{args: args}
-	for _, a := range p.weights.arguments() {
+// load parses the weights. It rejects weights below zero, which would reverse a score, and weights so large that sums
+// of scores would overflow.
+func load(args framework.Arguments) (framework.Builder, error) {
+	var w weights
+	var errs []error
+	for _, a := range w.arguments() {
 		*a.weight = a.byDefault
 		args.GetInt(a.weight, a.name)
+		if *a.weight < 0 || *a.weight > framework.MaxWeight {
+			errs = append(errs, fmt.Errorf("%s: found %d, want a weight from 0 to %d", a.name, *a.weight, framework.MaxWeight))
+		}
 	}
-	return p, nil
+	return func(framework.Handle) (framework.Plugin, error) { return &plugin{weights: w, args: args}, nil }, errors.Join(errs...)
 }
 
 type plugin struct {

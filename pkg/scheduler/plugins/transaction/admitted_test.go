@@ -29,9 +29,9 @@ func asking(namespace, name, queue string, needs v1.ResourceList, phase v1beta1.
 
 type infeasible api.JobID
 
-func (gang infeasible) Infeasible(_ *framework.Session, job *api.JobInfo) bool {
-	return job.UID == api.JobID(gang)
-}
+func (infeasible) RefuseAdmission(*api.JobInfo) *framework.PendingReason { return nil }
+
+func (gang infeasible) Infeasible(job *api.JobInfo) bool { return job.UID == api.JobID(gang) }
 
 // TestAdmittedGangsLimitTheirNamespace checks whether gang w is admitted if gang g of namespace ns in queue q is
 // already admitted. The node has 8 cpus and 8 GPUs. Queue q may use 4 cpus, and its parent queue 5. The fake plugin

@@ -79,13 +79,15 @@ func Spec(gate Gate) framework.PluginSpec {
 		Name:        Name,
 		Doc:         "Delays gangs after a failed bind transaction, and schedules partially bound gangs first.",
 		LeavesTasks: true,
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			limit, _ := args[evictAfter].(time.Duration)
-			memory, err := known.Of(h, newMemory)
-			if err != nil {
-				return nil, err
-			}
-			return &plugin{gate: gate, evictAfter: limit, memory: memory}, nil
+			return func(h framework.Handle) (framework.Plugin, error) {
+				memory, err := known.Of(h, newMemory)
+				if err != nil {
+					return nil, err
+				}
+				return &plugin{gate: gate, evictAfter: limit, memory: memory}, nil
+			}, nil
 		},
 	}
 }
@@ -152,7 +154,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 var notYet = &api.ValidateResult{Message: "the session is still being opened"}
 
 // recordCurrentJob registers functions that record in the session which gang is being scheduled. They are called before
-// the functions of the configuration's plugins, except functions that vote first (framework.Session.EnqueueFirst). The
+// the functions of the configuration's plugins, except the votes of an AdmissionVoter. The
 // function for votes also refuses to admit the gangs in refused.
 func (p *plugin) recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
 	p.limitAdmitted(ssn)

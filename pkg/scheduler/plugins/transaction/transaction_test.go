@@ -111,17 +111,9 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec(c))
 	for _, other := range others {
-		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-			plugin := &sessiontest.Plugin{Called: other.Name, Part: c.part, Open: c.opens}
-			// The framework checks whether the plugin itself implements the interface.
-			if checker, ok := c.part.(framework.InfeasibilityChecker); ok {
-				return struct {
-					*sessiontest.Plugin
-					framework.InfeasibilityChecker
-				}{plugin, checker}, nil
-			}
-			return plugin, nil
-		}})
+		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) {
+			return &sessiontest.Plugin{Called: other.Name, Part: c.part, Open: c.opens}, nil
+		})})
 	}
 	c.registry, c.pending = registry, report.NewPendingGangs(nil)
 	registry.Reporter = c.pending

@@ -289,8 +289,8 @@ func TestArguments(t *testing.T) {
 			if diff := cmp.Diff(strings.Join(tc.errs, "\n"), fmt.Sprint(err)); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
-			if Spec().Validate(tc.args) == nil {
-				t.Error("Validate accepts the arguments")
+			if _, err := Spec().Load(tc.args); err == nil {
+				t.Error("Load accepts the arguments")
 			}
 		})
 	}

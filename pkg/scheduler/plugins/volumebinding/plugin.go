@@ -30,21 +30,16 @@ func Spec() framework.PluginSpec {
 		Doc:       "Finds, reserves and binds the volumes of claims, gang by gang, in place of `predicates`; and keeps pods apart that may not share a volume.",
 		Arguments: arguments(),
 		BuiltIn:   true,
-		Validate: func(args framework.Arguments) error {
-			_, err := load(args)
-			return err
-		},
-		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		Load: func(args framework.Arguments) (framework.Builder, error) {
 			settings, err := load(args)
-			if err != nil {
-				return nil, err
-			}
-			volumes, err := known.Of(h, newVolumes)
-			if err != nil {
-				return nil, err
-			}
-			volumes.unrecovered.Join()
-			return &plugin{settings: settings, volumes: volumes}, nil
+			return func(h framework.Handle) (framework.Plugin, error) {
+				volumes, err := known.Of(h, newVolumes)
+				if err != nil {
+					return nil, err
+				}
+				volumes.unrecovered.Join()
+				return &plugin{settings: settings, volumes: volumes}, nil
+			}, err
 		},
 		TakesOver:   []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.VolumeBindingEnable, Value: false}},
 		LeavesTasks: true,

@@ -78,4 +78,4 @@ func (c onBooks) SessionSnapshot() (*api.ClusterInfo, snapshot.NodeForms, map[ap
 
 // TrustSession lets the next snapshot reuse nodes and jobs of the last one with fewer checks that the last session has
 // left them unchanged.
-func (c onBooks) TrustSession(touched map[string]bool) { c.books.Copies().Trust(touched) }
+func (c onBooks) TrustSession(touched snapshot.Touched) { c.books.Copies().Trust(touched) }

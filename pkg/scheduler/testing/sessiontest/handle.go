@@ -60,13 +60,16 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 	return nil
 }
 
-// CountResources implements framework.Handle: from now on, the plugin's counter determines the requests of pods. The
-// cluster's pods were added before any plugin was built. So CountResources removes all pods and adds them again, with
-// the counter's amounts.
-func (h *handle) CountResources(counter accounting.ResourceCounter) {
+// countResources makes the plugin's counter determine the requests of pods from now on. The cluster's pods were added
+// before any plugin was built. So the first call removes all pods and adds them again, with the counter's amounts.
+func (h *handle) countResources(counter accounting.ResourceCounter) {
+	counted := h.cache.sums.InUse()
 	h.cache.sums.Use(counter)
 	if h.cache.books != nil {
 		h.cache.books.Nodes.Sums.Use(counter)
+	}
+	if counted {
+		return
 	}
 	for _, pod := range h.cache.pods {
 		h.cache.DeletePod(pod)

@@ -110,6 +110,18 @@ func (fn AvoidNodesFn) Placement(job *api.JobInfo) (framework.Placement, error) 
 	return framework.Placement{Avoid: fn(job)}, nil
 }
 
+// LeavingFn is a framework.EvictionTracker that returns the tasks that give way to the gang of a task.
+type LeavingFn func(task *api.TaskInfo) []*api.TaskInfo
+
+// Evicted implements framework.EvictionTracker.
+func (LeavingFn) Evicted(framework.Eviction) {}
+
+// Nominees implements framework.EvictionTracker.
+func (LeavingFn) Nominees(*api.JobInfo) map[api.TaskID]bool { return nil }
+
+// Leaving implements framework.EvictionTracker.
+func (fn LeavingFn) Leaving(task *api.TaskInfo) []*api.TaskInfo { return fn(task) }
+
 // PlaceFirstFn is a framework.Prioritizer that selects the jobs for which the function returns true. All tasks that the
 // minimum of such a job needs are placed first.
 type PlaceFirstFn func(job *api.JobInfo) bool

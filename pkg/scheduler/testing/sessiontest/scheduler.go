@@ -30,6 +30,9 @@ func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Sche
 	if err != nil {
 		panic(err)
 	}
+	if counter := profile.ResourceCounter(); counter != nil {
+		c.handle.countResources(counter)
+	}
 	c.recover(profile)
 	return &Scheduler{c, registry, profile}
 }

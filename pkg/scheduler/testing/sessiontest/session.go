@@ -176,7 +176,7 @@ func (c *recordingCache) fillUpstream(w ClusterSpec) {
 	}
 }
 
-// AddPod adds a pod as the pod informer would. If a plugin of an earlier session has called CountResources, the pod's
+// AddPod adds a pod as the pod informer would. If a plugin of an earlier session counts resources, the pod's
 // requests are changed to the amounts that this plugin counts.
 func (c *Cluster) AddPod(pod *v1.Pod) {
 	c.cache.sums.Count(pod)

@@ -52,11 +52,10 @@ type Where struct {
 // if the user has set other values of its sampling flags, some nodes may be left unchecked. facts is the cache of facts
 // about tasks that is kept from one session to the next.
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, facts *FactCache) *Finder {
-	caching := true
-	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
+	uncached := vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate")[conf.EnablePredicateErrCacheKey] == false
 	return &Finder{
 		evaluator:  newEvaluator(ssn, index),
-		classifier: newClassifier(ssn, !caching, facts),
+		classifier: newClassifier(ssn, uncached, facts),
 		sampler:    sampler{all: index.All, byFlags: samplingWanted(defaults)},
 		maxCaches:  max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 	}

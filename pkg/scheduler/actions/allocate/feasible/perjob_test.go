@@ -44,7 +44,7 @@ func TestVerdictsOfAJobsOwnAreNoNumbers(t *testing.T) {
 	defer cluster.Close()
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(framework.PluginSpec{Name: "tenants",
-		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return tenants{}, nil }})
+		Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return tenants{}, nil })})
 	ssn := cluster.Open(registry, predicatesOnly+"  - name: tenants\n")
 	defer ssn.Close()
 	f := New(ssn.Session, nodeset.New(ssn.Session), DefaultFlags(), NewFactCache())

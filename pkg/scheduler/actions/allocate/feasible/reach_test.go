@@ -74,7 +74,7 @@ func TestReach(t *testing.T) {
 			registry := framework.NewRegistry()
 			registry.RegisterPlugin(framework.PluginSpec{
 				Name: "homely",
-				New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return h, nil },
+				Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return h, nil }),
 			})
 			registry.RegisterAction(allocate.New())
 			action, _ := vcframework.GetAction("allocate")

@@ -48,7 +48,7 @@ func TestAPluginIsNotAskedAboutTasksItSkips(t *testing.T) {
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(framework.PluginSpec{
 		Name: "choosy",
-		New:  func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return c, nil },
+		Load: framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return c, nil }),
 	})
 	registry.RegisterAction(allocate.New())
 	action, _ := vcframework.GetAction("allocate")

@@ -13,19 +13,17 @@ import (
 )
 
 // Pauses decides when jobs may not hold idle resources, because their namespaces have held some for too long
-// (crosssession.Holds). Actions that run before allocate use it, too.
+// (crosssession.Holds).
 type Pauses struct {
 	session *framework.Session
 	holds   *crosssession.Holds
 }
 
-var _ framework.Pauses = Pauses{}
-
 // NewPauses returns the pauses of the session.
 func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pauses{ssn, &m.Holds} }
 
 // nominees returns the tasks that may hold idle resources even in a pause: resources are being released for them,
-// because pods were evicted (framework.Nominator). jobs are placed together. If nominees could not hold idle resources,
+// because pods were evicted (framework.EvictionTracker). jobs are placed together. If nominees could not hold idle resources,
 // the evictions would be useless.
 //
 // Tasks that were added after the evictions are no nominees. Otherwise a gang could evict pods in a pause, and then

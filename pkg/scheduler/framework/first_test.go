@@ -8,14 +8,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 )
 
-// TestPredicateFirst checks that the plugin that called PredicateFirst is called first, so a refusal that evictions
-// can resolve does not hide one that they cannot. It is called once, in every session of the profile, and not at all
-// if the configuration disables its predicate.
-func TestPredicateFirst(t *testing.T) {
+// decisive is a plugin whose refusals evictions cannot resolve, and which votes on admission. It records its votes.
+type decisive struct {
+	DefaultSigner
+	*fake
+	votes *[]string
+}
+
+func (decisive) Unresolvable() bool { return true }
+func (d decisive) RefuseAdmission(*api.JobInfo) *PendingReason {
+	*d.votes = append(*d.votes, d.name)
+	return nil
+}
+func (decisive) Infeasible(*api.JobInfo) bool { return false }
+
+// TestWhoIsAskedFirst checks that a predicate whose refusals evictions cannot resolve is called first, so a refusal that
+// evictions can resolve does not hide it, and that an AdmissionVoter votes first. Both are called once, in every session
+// of the profile, and not at all if the configuration disables them.
+func TestWhoIsAskedFirst(t *testing.T) {
 	off := tier("last")
-	off.Plugins[0].EnabledPredicate = nil
+	off.Plugins[0].EnabledPredicate, off.Plugins[0].EnabledJobEnqueued = nil, nil
 	tests := map[string]struct {
 		tiers []conf.Tier
 		want  []string
@@ -29,27 +44,36 @@ func TestPredicateFirst(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r, k := NewRegistry(), newRecordingCache(t)
-			var asked []string
+			var asked, votes []string
 			for _, plugin := range []string{"other", "last", "third"} {
 				r.RegisterPlugin(spec(plugin, func(ssn *Session) {
 					ssn.AddPredicateFn(plugin, func(*api.TaskInfo, *api.NodeInfo) error { asked = append(asked, plugin); return nil })
-					if plugin == "last" {
-						ssn.PredicateFirst(plugin)
+					if plugin != "last" {
+						ssn.AddJobEnqueueableFn(plugin, func(any) int { votes = append(votes, plugin); return util.Abstain })
 					}
 				}))
 			}
+			last := r.specs["last"]
+			r.RegisterPlugin(PluginSpec{Name: "last", Load: WithoutArguments(func(h Handle) (Plugin, error) {
+				plugin, err := last.New(nil, h)
+				return decisive{fake: plugin.(*fake), votes: &votes}, err
+			})})
 			profile, err := r.Build(ProfileInput{Tiers: tt.tiers}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {
-				asked = nil
+				asked, votes = nil, nil
 				ssn := r.OpenSession(k, profile)
 				for _, task := range ssn.Jobs["ns/g"].Tasks {
 					if err := ssn.PredicateFn(task, ssn.Nodes["n"]); err != nil {
 						t.Fatal(err)
 					}
 					break
+				}
+				ssn.JobEnqueueable(ssn.Jobs["ns/g"])
+				if diff := cmp.Diff(tt.want, votes); diff != "" {
+					t.Errorf("votes (-want +got):\n%s", diff)
 				}
 				r.CloseSession(ssn)
 				if diff := cmp.Diff(tt.want, asked); diff != "" {
