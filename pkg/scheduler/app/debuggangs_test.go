@@ -111,7 +111,10 @@ func TestGangsAreShown(t *testing.T) {
 			Namespace: schedtest.Namespace, Name: "theirs", Source: "scheduling.sigs.k8s.io", Queue: schedtest.Queue, State: debug.Admitted,
 			Minimum: debug.Minimum{Members: 3}, Members: map[string]int{"pending": 1, "gated": 1},
 			Settings: &debug.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnlyWaiting, WaitingTime: "7m0s", InvalidSettings: []string{"groups"}},
-			Waits:    &debug.Verdict{Reason: "NotEnoughTasks", Message: "minMember is 3 and there are 2 pods"},
+			Waits: &debug.Verdict{
+				Reason:  "InvalidGangGroup",
+				Message: `gang.scheduling.koordinator.sh/groups: invalid value "[\"ns\"]", must be a list that contains the gang itself, ns/theirs; the gang is not scheduled until this is corrected`,
+			},
 		},
 	}}
 	for i := range got.Gangs {
