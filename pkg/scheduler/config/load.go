@@ -70,11 +70,7 @@ func argumentsOf(fields map[any]any) framework.Arguments {
 // names, and any other error gets the line of the plugin.
 func (p *parser) loadPlugin(option *conf.PluginOption, fields map[any]any) {
 	option.Name, _ = fields["name"].(string)
-	for key, value := range fields {
-		if on, ok := value.(bool); ok {
-			setSwitch(option, key, on)
-		}
-	}
+	setSwitches(option, fields)
 	plugins.ApplyPluginConfDefaults(option)
 	option.Arguments = argumentsOf(fields)
 	p.takeOver(option)

@@ -3,8 +3,7 @@
 package config
 
 import (
-	"reflect"
-
+	yaml2 "gopkg.in/yaml.v2"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
@@ -20,12 +19,21 @@ type pluginSwitch struct {
 	OffByDefault bool
 }
 
-// setSwitch sets the field of option that has the key in the file, if any: enablePreBind has no field.
-func setSwitch(option *conf.PluginOption, key any, on bool) {
-	for field, value := range reflect.ValueOf(option).Elem().Fields() {
-		if into, ok := value.Addr().Interface().(**bool); ok && field.Tag.Get("yaml") == key {
-			*into = &on
+// setSwitches sets the switches of the plugin that the file has.
+func setSwitches(option *conf.PluginOption, fields map[any]any) {
+	switches := map[string]bool{}
+	for key, value := range fields {
+		name, named := key.(string)
+		if on, ok := value.(bool); ok && named {
+			switches[name] = on
 		}
+	}
+	text, err := yaml2.Marshal(switches)
+	if err == nil {
+		err = yaml2.Unmarshal(text, option) // enablePreBind has no field
+	}
+	if err != nil {
+		panic(err) // cannot happen, because the values are booleans
 	}
 }
 

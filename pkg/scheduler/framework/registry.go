@@ -144,22 +144,8 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 			if !in.PreBindDisabled[option.Name] {
 				p.preBindOrder = append(p.preBindOrder, option.Name)
 			}
-			spec, ours := r.specs[option.Name]
-			if !ours {
-				continue
-			}
-			build, loaded := in.Builders[option.Name]
-			if !loaded {
-				build = func(h Handle) (Plugin, error) { return spec.New(option.Arguments, h) }
-			}
-			plugin, err := build(h)
-			if err != nil {
+			if err := r.buildPlugin(p, option, in.Builders[option.Name], h); err != nil {
 				return nil, fmt.Errorf("building plugin %q: %w", option.Name, err)
-			}
-			p.plugins[option.Name] = plugin
-			p.TimeDriven = p.TimeDriven || spec.TimeDriven
-			for _, resource := range spec.ExplainsShortages {
-				p.explained[resource] = true
 			}
 		}
 	}
@@ -171,6 +157,30 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	})
 	p.known = r.knows(in)
 	return p, nil
+}
+
+// buildPlugin adds the plugin to the profile, if it is a plugin of this project. build is nil if the plugin's arguments are
+// not loaded yet.
+func (r *Registry) buildPlugin(p *Profile, option conf.PluginOption, build Builder, h Handle) (err error) {
+	spec, ours := r.specs[option.Name]
+	if !ours {
+		return nil
+	}
+	if build == nil {
+		if build, err = spec.Load(option.Arguments); err != nil {
+			return err
+		}
+	}
+	plugin, err := build(h)
+	if err != nil {
+		return err
+	}
+	p.plugins[option.Name] = plugin
+	p.TimeDriven = p.TimeDriven || spec.TimeDriven
+	for _, resource := range spec.ExplainsShortages {
+		p.explained[resource] = true
+	}
+	return nil
 }
 
 // Plugin returns the plugin of this project with the name; nil if the profile has none.
