@@ -104,9 +104,6 @@ func (s *scheduler) use(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if counter := profile.ResourceCounter(); counter != nil {
-		s.cache.Books().Nodes.Sums.Use(counter)
-	}
 	for _, name := range append(slices.Clone(cfg.Actions), cfg.PluginOrder()...) {
 		profile.TimeDriven = profile.TimeDriven || slices.Contains(timeDriven, name)
 	}
@@ -115,6 +112,9 @@ func (s *scheduler) use(cfg *config.Config) error {
 			profile.Close()
 			return err
 		}
+	}
+	if counter := profile.ResourceCounter(); counter != nil {
+		s.cache.Books().Nodes.Sums.Use(counter)
 	}
 	s.cache.SetMetricsConf(cfg.Metrics)
 	s.mu.Lock()
@@ -131,6 +131,9 @@ func (s *scheduler) use(cfg *config.Config) error {
 // bringIn waits until the informers have read the cluster, and lets the plugins that are new in profile recover. former
 // is the previous configuration.
 func (s *scheduler) bringIn(profile, former *framework.Profile) error {
+	if profile.ResourceCounter() != nil && former.ResourceCounter() == nil {
+		return errors.New("the configuration adds a plugin that counts resources of pods and nodes, which needs a restart")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), reloadRecovery)
 	defer cancel()
 	if err := s.cache.Handle().AwaitInformers(ctx); err != nil {

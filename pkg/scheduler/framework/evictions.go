@@ -44,8 +44,10 @@ type evictions struct {
 	// send is the cache's method that evicts a task.
 	send func(task *api.TaskInfo, reason string) error
 	// deferred are the evictions that are sent or dropped when the session closes. cancelled maps each gang whose
-	// evictions were dropped to its members that would have replaced the victims.
+	// evictions were dropped to its members that would have replaced the victims. evicted are all tasks that were evicted, also
+	// those in deferred.
 	deferred  []deferredEviction
+	evicted   []*api.TaskInfo
 	cancelled map[api.JobID][]*api.TaskInfo
 	// defers reports whether evictions are deferred; nil before the first eviction. They are if the session has gangs
 	// that are placed together, or paused gangs, which may not hold idle resources for now.
@@ -58,6 +60,9 @@ func EvictsOneByOne(ssn *Session) bool {
 	return (ssn.Action == "preempt" || ssn.Action == "reclaim") && ssn.Placements.Preemptor == ""
 }
 
+// Evicted returns the tasks that were evicted in the session so far, also those whose evictions are not sent yet.
+func Evicted(ssn *Session) []*api.TaskInfo { return ssn.evictions.evicted }
+
 // CancelledEvictions returns, for each gang whose evictions were dropped, the members that would have replaced the
 // victims. Evictions are dropped if the gang's gang group has no room, or if the gang would hold idle resources
 // although it is paused (Session.Paused). The result is complete once the session closes.
@@ -69,6 +74,7 @@ func (ssn *Session) CancelledEvictions() map[api.JobID][]*api.TaskInfo {
 // which may not hold idle resources for now.
 func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
 	eviction, e := Eviction{Task: task, Action: c.session.Action, For: c.session.Placements.Preemptor}, &c.session.evictions
+	e.evicted = append(e.evicted, task)
 	if eviction.Action != "" && e.defersAll() {
 		e.deferred = append(e.deferred, deferredEviction{eviction, reason})
 		return nil

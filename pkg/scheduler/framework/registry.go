@@ -160,12 +160,13 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 }
 
 // buildPlugin adds the plugin to the profile, if it is a plugin of this project. build is nil if the plugin's arguments are
-// not loaded yet.
+// not loaded yet. A panic of the plugin is an error, so that a reload does not end the scheduler.
 func (r *Registry) buildPlugin(p *Profile, option conf.PluginOption, build Builder, h Handle) (err error) {
 	spec, ours := r.specs[option.Name]
 	if !ours {
 		return nil
 	}
+	defer recoverAs(option.Name, &err)
 	if build == nil {
 		if build, err = spec.Load(option.Arguments); err != nil {
 			return err

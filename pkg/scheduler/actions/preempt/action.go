@@ -3,6 +3,7 @@
 package preempt
 
 import (
+	"slices"
 	"time"
 
 	"volcano.sh/volcano/cmd/scheduler/app/options"
@@ -97,6 +98,6 @@ func (a *Action) Execute(ssn *framework.Session) {
 	a.memory.beginSession()
 	wait, _ := args[Delay].(string)
 	delay, _ := time.ParseDuration(wait) // checked with the configuration
-	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, args[Disruption] == DisruptPod), delay: delay, observe: a.observe}
+	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, args[Disruption] == DisruptPod), delay: delay, observe: a.observe, sent: slices.Clone(framework.Evicted(ssn))}
 	p.makeRoomForAll(gangs)
 }

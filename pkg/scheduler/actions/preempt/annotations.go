@@ -9,6 +9,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
 // The annotations of a PodGroup that the actions read.
@@ -20,9 +21,9 @@ const (
 	CheckpointAnnotation = "preemption.volcano-prebind.io/last-checkpoint"
 )
 
-// delayed returns why no pods are evicted for the gang yet; empty if its pending pods have waited long enough. least is the
-// delay by the action's argument.
-func delayed(job *api.JobInfo, least time.Duration, now time.Time) string {
+// delayed returns why no pods are evicted for the gang yet; empty if its pending pods with requests have waited long enough.
+// least is the delay by the action's argument.
+func delayed(job *api.JobInfo, pending *state.Pending, least time.Duration, now time.Time) string {
 	delay := least
 	if text := job.PodGroup.Annotations[DelayAnnotation]; text != "" {
 		own, err := time.ParseDuration(text)
@@ -35,9 +36,11 @@ func delayed(job *api.JobInfo, least time.Duration, now time.Time) string {
 		return ""
 	}
 	var youngest time.Time // the creation of a pod is set by the API server, not by its user
-	for _, task := range job.TaskStatusIndex[api.Pending] {
-		if created := task.Pod.CreationTimestamp.Time; created.After(youngest) {
-			youngest = created
+	for _, tasks := range pending.Tasks {
+		for _, task := range tasks {
+			if created := task.Pod.CreationTimestamp.Time; created.After(youngest) {
+				youngest = created
+			}
 		}
 	}
 	if until := youngest.Add(delay); now.Before(until) {

@@ -22,7 +22,7 @@ type candidates struct {
 	action string
 	// podByPod reports whether single pods of a gang may be evicted that the gang's minimum needs.
 	podByPod bool
-	// jobs are, for each queue, the jobs with running pods; nil before the first use.
+	// jobs are, for each queue, the jobs with pods on nodes; nil before the first use.
 	jobs map[api.QueueID][]*api.JobInfo
 	// alike reports whether the plugins that choose victims look at nothing of the gang for which pods are evicted but what
 	// candidatesKey has. known are then the units, for all gangs of a key. For reclaim they may be too many: what plugins
@@ -85,35 +85,39 @@ func (c *candidates) keyOf(job *api.JobInfo, asker *api.TaskInfo) candidatesKey 
 	return key
 }
 
-// askerOf returns a task that stands for the gang. For reclaim it requests what the first of the gang's pending tasks
-// request together that its minimum needs, because queues have a share for the gang as a whole.
+// askerOf returns a task that stands for the gang. For reclaim it requests what the gang's minimum requests, because queues
+// have a share for the gang as a whole.
 func (c *candidates) askerOf(pending *state.Pending, needed int) *api.TaskInfo {
-	first := pending.First()
 	if c.action == Name {
-		return first
+		return pending.First()
 	}
-	asker := *first
-	asker.Resreq, asker.InitResreq = api.EmptyResource(), api.EmptyResource()
+	return minimumOf(pending, needed)
+}
+
+// minimumOf returns a task that requests what the first of the gang's pending tasks request together that its minimum needs.
+func minimumOf(pending *state.Pending, needed int) *api.TaskInfo {
+	sum := *pending.First()
+	sum.Resreq, sum.InitResreq = api.EmptyResource(), api.EmptyResource()
 	for _, subJob := range pending.SubJobs {
 		for _, task := range pending.Tasks[subJob.UID] {
 			if needed == 0 {
-				return &asker
+				return &sum
 			}
-			asker.Resreq.Add(task.Resreq)
-			asker.InitResreq.Add(task.InitResreq)
+			sum.Resreq.Add(task.Resreq)
+			sum.InitResreq.Add(task.InitResreq)
 			needed--
 		}
 	}
-	return &asker
+	return &sum
 }
 
 // refuse returns why no pods may be evicted for the gang, whichever they are; empty if some may.
 func (c *candidates) refuse(job *api.JobInfo, pending *state.Pending, needed int) string {
-	if c.action == Name {
-		return ""
+	queue, minimum := c.ssn.Queues[job.Queue], minimumOf(pending, needed)
+	if err := c.ssn.QueueUse.FitsCapability(queue, minimum.Resreq); err != nil {
+		return err.Error()
 	}
-	queue := c.ssn.Queues[job.Queue]
-	if c.ssn.Overused(queue) || !c.ssn.Preemptive(queue, c.askerOf(pending, needed)) {
+	if c.action == ReclaimName && (c.ssn.Overused(queue) || !c.ssn.Preemptive(queue, minimum)) {
 		return fmt.Sprintf("queue %s would use more than its share", queue.Name)
 	}
 	return ""
@@ -133,7 +137,7 @@ func (c *candidates) allowed(asker *api.TaskInfo, tasks []*api.TaskInfo) []*api.
 	return tasks
 }
 
-// jobsFor returns the jobs with running pods that may be evicted for gangs of the queue. For reclaim, jobs of a queue that
+// jobsFor returns the jobs with pods on nodes that may be evicted for gangs of the queue. For reclaim, jobs of a queue that
 // loses pods first come first. Jobs of one queue are in the order of their UIDs.
 func (c *candidates) jobsFor(queue api.QueueID) (jobs []*api.JobInfo) {
 	if c.action == Name {
@@ -145,7 +149,7 @@ func (c *candidates) jobsFor(queue api.QueueID) (jobs []*api.JobInfo) {
 	return jobs
 }
 
-// others returns the reclaimable queues with running pods other than the given one, in the order in which they lose pods for
+// others returns the reclaimable queues with pods on nodes other than the given one, in the order in which they lose pods for
 // it by the plugins.
 func (c *candidates) others(queue api.QueueID) []api.QueueID {
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(c.jobsIn())), func(other api.QueueID) bool {
@@ -157,13 +161,13 @@ func (c *candidates) others(queue api.QueueID) []api.QueueID {
 	return others
 }
 
-// jobsIn returns the jobs with running pods by queue, in the order of their UIDs.
+// jobsIn returns the jobs with pods on nodes by queue, in the order of their UIDs.
 func (c *candidates) jobsIn() map[api.QueueID][]*api.JobInfo {
 	if c.jobs == nil {
 		c.jobs = map[api.QueueID][]*api.JobInfo{}
 		for _, uid := range slices.Sorted(maps.Keys(c.ssn.Jobs)) {
 			job := c.ssn.Jobs[uid]
-			if len(job.TaskStatusIndex[api.Running]) > 0 {
+			if len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Bound]) > 0 {
 				c.jobs[job.Queue] = append(c.jobs[job.Queue], job)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -155,5 +156,85 @@ func TestTheQueuesRoomIsKeptForTheGang(t *testing.T) {
 func terminating(w *sessiontest.ClusterSpec, pods int) {
 	for _, pod := range w.Pods[:pods] {
 		pod.DeletionTimestamp = &schedtest.Created
+	}
+}
+
+// TestOwnPodsAreNoVictimsOfOthers checks a gang whose running pods have a lower priority than its pending one. Another gang
+// of the same priority, which is tried next, evicts none of them.
+func TestOwnPodsAreNoVictimsOfOthers(t *testing.T) {
+	w := world(nodesOf(2, "4"),
+		gang{name: "a", min: 3, priority: 9, cpu: "4", on: each(2), pending: 1},
+		gang{name: "b", min: 1, priority: 9, cpu: "4", pending: 1})
+	one := int32(1)
+	for _, pod := range w.Pods[:2] {
+		pod.Spec.Priority = &one
+	}
+	if got := run(t, w, ""); len(got.evicted) > 0 {
+		t.Errorf("evicted %v, want none", got.evicted)
+	}
+}
+
+// TestPodsThatDoNotStartAreVictims checks a gang of which a pod is bound and does not run. If the plan fails, the pod is
+// bound as before.
+func TestPodsThatDoNotStartAreVictims(t *testing.T) {
+	spec := func(cpu string) sessiontest.ClusterSpec {
+		w := world(nodesOf(3, "4"),
+			gang{name: "old", min: 2, priority: 1, cpu: "4", on: each(3)},
+			gang{name: "new", min: 2, priority: 9, cpu: cpu, pending: 2})
+		w.Pods[2].Status.Phase = v1.PodPending
+		return w
+	}
+	if got := run(t, spec("4"), ""); !slices.Equal(got.evicted, []string{"old-0", "old-1", "old-2"}) || len(got.pipelined) != 2 {
+		t.Errorf("evicted %v for %v, want the whole gang for two members; reason: %s", got.evicted, got.pipelined, got.reasons["new"])
+	}
+	w := spec("4")
+	nowhere := v1.PodAffinityTerm{TopologyKey: "name", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"no": "pod"}}}
+	for _, pod := range w.Pods[3:] {
+		pod.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{nowhere}}}
+	}
+	c := newCluster(w, simpleTiers)
+	defer c.close()
+	ssn := c.scheduler.Open()
+	defer ssn.Close()
+	ssn.Run(c.actions...)
+	if got := ssn.Jobs["ns/old"].TaskStatusIndex; len(got[api.Bound]) != 1 || len(got[api.Running]) != 2 || len(ssn.Evicts()) > 0 {
+		t.Errorf("%d pods are bound and %d run, and %v are evicted; want 1, 2 and none", len(got[api.Bound]), len(got[api.Running]), ssn.Evicts())
+	}
+}
+
+// TestAVictimsAntiAffinityEndsWithIt checks a pod of low priority whose anti-affinity keeps a gang of high priority away.
+func TestAVictimsAntiAffinityEndsWithIt(t *testing.T) {
+	for _, key := range []string{"name", "zone"} {
+		jealous := func(p *schedtest.PodBuilder) {
+			p.Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"new": "yes"}},
+			}}}})
+		}
+		node := map[string]string{"name": "n0", "zone": "n1"}[key]
+		w := world(nodesOf(2, "8"),
+			gang{name: "jealous", min: 0, priority: 1, cpu: "2", on: each(1), pod: jealous},
+			gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, pod: func(p *schedtest.PodBuilder) { p.Label("new", "yes").NodeSelector("name", node) }})
+		for _, node := range w.Nodes {
+			node.Labels["zone"] = "z"
+		}
+		if got := run(t, w, ""); !slices.Equal(got.evicted, []string{"jealous-0"}) {
+			t.Errorf("anti-affinity by %s: evicted %v, want jealous-0; reason: %s", key, got.evicted, got.reasons["new"])
+		}
+	}
+}
+
+// TestGangsBeyondTheirQueuesCapabilityAreRefusedAtOnce checks gangs of unlike sizes whose minima do not fit into their queue
+// even if it were empty.
+func TestGangsBeyondTheirQueuesCapabilityAreRefusedAtOnce(t *testing.T) {
+	w := world(nodesOf(4, "8"),
+		gang{name: "old", min: 0, priority: 1, cpu: "4", on: each(4)},
+		gang{name: "new", min: 3, priority: 9, cpu: "8", pending: 3})
+	w.Queues = append(w.Queues, schedtest.MakeQueue().Name("small").Capability(schedtest.Resources{"cpu": "20"}).Obj())
+	for _, pg := range w.PodGroups {
+		pg.Spec.Queue = "small"
+	}
+	got := runWith(t, w, strings.Replace(simpleTiers, "proportion", "capacity", 1))
+	if want := "preemption cannot help: queue small has capability cpu 20, 24 requested"; len(got.evicted) > 0 || !strings.HasSuffix(got.reasons["new"], want) {
+		t.Errorf("evicted %v; reason %q, want one that ends in %q", got.evicted, got.reasons["new"], want)
 	}
 }

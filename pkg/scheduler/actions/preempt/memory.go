@@ -18,11 +18,11 @@ type memory struct {
 	// refused has the reasons by which arithmetic excludes that a gang gets room, by a hash of everything that this depends
 	// on (preemption.fingerprint). former has those of the last session.
 	refused, former map[uint64]string
-	// victims are hashes of the running pods of queues in this session.
+	// victims are hashes of the pods on nodes of queues in this session.
 	victims map[api.QueueID]victimsHash
 }
 
-// victimsHash is a hash of the running pods of a queue. sent is the number of pods that were evicted before.
+// victimsHash is a hash of the pods on nodes of a queue. sent is the number of pods that were evicted before.
 type victimsHash struct {
 	hash uint64
 	sent int
@@ -47,7 +47,7 @@ func (m *memory) lookup(fingerprint uint64) string {
 }
 
 // fingerprint returns a hash of everything that the result of arithmetic for the gang depends on, if plugins choose victims
-// by its priority alone: what the gang asks for, the nodes, and the running pods of its queue. It is 0 if a part of that
+// by its priority alone: what the gang asks for, the nodes, and the pods on nodes of its queue. It is 0 if a part of that
 // cannot be compared between sessions.
 func (p *preemption) fingerprint(r *state.Attempt) uint64 {
 	asks := r.Fingerprint()
@@ -82,8 +82,10 @@ func (p *preemption) hashVictims(queue api.QueueID) (sum uint64) {
 		for role, needed := range job.TaskMinAvailable {
 			sum += maphash.Comparable(seed, minimum{job: job.UID, role: role, needed: needed})
 		}
-		for uid, task := range job.TaskStatusIndex[api.Running] {
-			sum += maphash.Comparable(seed, victim{uid, task.Preemptable})
+		for _, status := range []api.TaskStatus{api.Running, api.Bound} {
+			for uid, task := range job.TaskStatusIndex[status] {
+				sum += maphash.Comparable(seed, victim{uid, task.Preemptable})
+			}
 		}
 	}
 	return sum

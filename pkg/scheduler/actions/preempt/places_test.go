@@ -149,16 +149,44 @@ func TestADisruptionBudgetHoldsForAllVictims(t *testing.T) {
 				{name: "cheaper", min: 0, priority: 1, cpu: "4", on: []string{"n1"}, pod: kept},
 				{name: "dear", min: 0, priority: 5, cpu: "4", on: []string{"n2"}, pod: labelled},
 			}, wanting...)...)
-			budget := &policyv1.PodDisruptionBudget{
-				ObjectMeta: metav1.ObjectMeta{Namespace: schedtest.Namespace, Name: "budget"},
-				Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"budget": "yes"}}},
-				Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
-			}
-			w.Objects = append(w.Objects, budget)
+			w.Objects = append(w.Objects, budgetOfOne())
 			got := runWith(t, w, strings.Replace(tiers, "  - name: conformance\n", "  - name: conformance\n  - name: pdb\n", 1))
 			if want := []string{"cheap-0", "dear-0"}; !slices.Equal(got.evicted, want) {
 				t.Errorf("evicted %v, want %v; reasons: %v", got.evicted, want, got.reasons)
 			}
 		})
+	}
+}
+
+// budgetOfOne returns a PodDisruptionBudget for pods with label budget=yes that allows one disruption.
+func budgetOfOne() *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: schedtest.Namespace, Name: "budget"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"budget": "yes"}}},
+		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+	}
+}
+
+// TestADisruptionBudgetHoldsForBothActions checks a PodDisruptionBudget of pods that preempt and reclaim would both evict in
+// one session.
+func TestADisruptionBudgetHoldsForBothActions(t *testing.T) {
+	kept := func(p *schedtest.PodBuilder) { p.Label("budget", "yes") }
+	w := world(nodesOf(3, "4"),
+		gang{name: "cheap", queue: "a", min: 0, priority: 1, cpu: "4", on: []string{"n0"}, pod: kept},
+		gang{name: "cheaper", queue: "a", min: 0, priority: 1, cpu: "4", on: []string{"n1"}, pod: kept},
+		gang{name: "third", queue: "a", min: 0, priority: 9, cpu: "4", on: []string{"n2"}, pod: kept},
+		gang{name: "new", queue: "a", min: 1, priority: 9, cpu: "4", pending: 1},
+		gang{name: "other", queue: "b", min: 1, priority: 9, cpu: "4", pending: 1})
+	w.Queues = []*v1beta1.Queue{deserving("a", "4"), deserving("b", "8")}
+	w.Objects = append(w.Objects, budgetOfOne())
+	conf := strings.NewReplacer(
+		"actions: allocate, reclaim", "actions: allocate, preempt, reclaim",
+		"- name: reclaim\n  arguments: {wholeGangs: true}\n", "- name: preempt\n  arguments: {wholeGangs: true}\n- name: reclaim\n  arguments: {wholeGangs: true}\n",
+		"  - name: gang\n", "  - name: gang\n    enablePreemptable: false\n", "  - name: conformance\n", "  - name: conformance\n  - name: pdb\n",
+	).Replace(reclaimTiers)
+	c := newClusterOf(w, conf, New(ignore), NewReclaim(ignore))
+	defer c.close()
+	if got := c.session(); len(got.evicted) != 1 {
+		t.Errorf("evicted %v, want one pod; reasons: %v", got.evicted, got.reasons)
 	}
 }

@@ -212,7 +212,7 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 			continue
 		}
 		for _, spare := range u.spare {
-			if !gone[spare] && spare.tasks[0].Status == api.Running { // it is outside of the place
+			if !gone[spare] && api.PreemptableStatus(spare.tasks[0].Status) { // it is outside of the place
 				chosen = append(chosen, spare)
 				gone[spare] = true
 			}

@@ -130,17 +130,21 @@ func newCluster(w sessiontest.ClusterSpec, conf string) *cluster {
 	return newClusterOf(w, conf, New(ignore))
 }
 
-// newClusterOf returns a cluster in whose sessions allocate and then the action run.
-func newClusterOf(w sessiontest.ClusterSpec, conf string, action *Action) *cluster {
-	c := &cluster{Cluster: sessiontest.New(w), action: action}
+// newClusterOf returns a cluster in whose sessions allocate and then the actions run.
+func newClusterOf(w sessiontest.ClusterSpec, conf string, actions ...*Action) *cluster {
+	c := &cluster{Cluster: sessiontest.New(w), action: actions[0]}
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
 	registry.RegisterPlugin(coscheduling.Spec())
 	registry.RegisterAction(allocate.New())
-	registry.RegisterAction(c.action)
+	names := []string{"allocate"}
+	for _, action := range actions {
+		registry.RegisterAction(action)
+		names = append(names, action.Name())
+	}
 	c.scheduler = c.Scheduler(registry, conf)
-	for _, name := range []string{"allocate", action.Name()} {
+	for _, name := range names {
 		action, _ := vcframework.GetAction(name)
 		c.actions = append(c.actions, action)
 	}

@@ -27,7 +27,7 @@ type preemption struct {
 	delay   time.Duration
 	observe Observer
 	memory  *memory
-	// sent are the pods that were evicted in this session, also in trials that are still to be committed or undone.
+	// sent are the pods that were evicted in this session, by any action, also in trials that are still to be committed or undone.
 	sent []*api.TaskInfo
 	// together are the gang that is tried now and the other gangs of its gang group, which are no victims.
 	together map[api.JobID]bool
@@ -182,7 +182,7 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	case neverPreempts(job):
 		return nil, "preemptionPolicy of its pods is Never"
 	}
-	if why := delayed(job, p.delay, p.run.Now()); why != "" {
+	if why := delayed(job, pending, p.delay, p.run.Now()); why != "" {
 		return nil, why
 	}
 	defer p.run.Finder.ForgetJob()

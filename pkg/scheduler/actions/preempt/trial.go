@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
@@ -71,6 +72,16 @@ func (t *trial) evict(u *unit) {
 	}
 	t.evicted[u] = stmt
 	t.order = append(t.order, u)
+	t.noteRules(u)
+}
+
+// noteRules drops the filter results of all nodes if a pod of the unit keeps others off other nodes, too.
+func (t *trial) noteRules(u *unit) {
+	if slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool {
+		return len(k8sframework.GetPodAntiAffinityTerms(task.Pod.Spec.Affinity)) > 0
+	}) {
+		t.run.Index.NoteAllChanged()
+	}
 }
 
 // reason names the gang to the victim, if both are in one namespace.
@@ -89,6 +100,11 @@ func (t *trial) place() bool {
 	if err != nil || t.placings > maxPlacings {
 		return false
 	}
+	for _, class := range t.demand.Classes { // renews what plugins know of the pods on nodes, such as those with anti-affinity
+		if err := t.run.Finder.PrePredicate(class.Task()); err != nil {
+			return false
+		}
+	}
 	t.placed = search.Solve(r)
 	t.run.Finder.ForgetJob()
 	return t.placed.Outcome != allocatetrial.NotPlaced
@@ -100,6 +116,22 @@ func (t *trial) restore(u *unit) {
 		t.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
 		stmt.Discard()
 		delete(t.evicted, u)
+		t.noteRules(u)
+		for i, task := range u.tasks {
+			if u.bound[i] {
+				t.rebind(task)
+			}
+		}
+	}
+}
+
+// rebind sets the status of a pod that was bound before its eviction was undone. Upstream takes it for a running pod.
+func (t *trial) rebind(task *api.TaskInfo) {
+	if err := t.ssn.Jobs[task.Job].UpdateTaskStatus(task, api.Bound); err != nil {
+		klog.ErrorS(err, "Resetting the status of a pod that is not evicted failed", "pod", klog.KObj(task.Pod))
+	}
+	if err := t.ssn.Nodes[task.NodeName].UpdateTask(task); err != nil {
+		klog.ErrorS(err, "Returning a pod that is not evicted to its node failed", "pod", klog.KObj(task.Pod))
 	}
 }
 

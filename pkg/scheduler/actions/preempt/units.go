@@ -14,8 +14,9 @@ import (
 // unit is the smallest set of pods that is evicted together: one pod, or all pods that a gang's minimum needs (core).
 type unit struct {
 	tasks []*api.TaskInfo
-	// nodes are the numbers of the tasks' nodes, in the order of tasks.
+	// nodes are the numbers of the tasks' nodes, and bound says which tasks are bound and do not run, in the order of tasks.
 	nodes []int32
+	bound []bool
 	cost  cost
 	// spare are the units of the other pods of a core's gang, which are evicted whenever the core is. core is the core of
 	// the gang of a spare pod; nil for other units.
@@ -60,7 +61,11 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 	units, known := c.known[key]
 	if !known {
 		now, queue, position := p.run.Now(), api.QueueID(""), 0
+		own := false
 		for _, other := range c.jobsFor(job.Queue) {
+			if own = own || p.together[other.UID]; p.together[other.UID] { // plugins answer differently for pods of the asker's own gang
+				continue
+			}
 			if other.Queue != queue {
 				queue, position = other.Queue, position+1
 			}
@@ -70,12 +75,12 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 			}
 		}
 		slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
-		if c.alike {
+		if c.alike && !own { // others with the key may evict pods of the asker's gang
 			c.known[key] = units
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
-		return p.together[u.tasks[0].Job] || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return task.Status != api.Running })
+		return p.together[u.tasks[0].Job] || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !api.PreemptableStatus(task.Status) })
 	})
 }
 
@@ -120,7 +125,7 @@ func (p *preemption) unitsOf(job *api.JobInfo, asker *api.TaskInfo, now time.Tim
 	return units
 }
 
-// running returns the job's running pods that are preemptable. Pods of low priority come first, then those that lose the
+// running returns the job's preemptable pods that run or are bound. Pods of low priority come first, then those that lose the
 // least work. allocated is the number of the job's pods that hold nodes.
 func (p *preemption) running(job *api.JobInfo, now time.Time) (running []*api.TaskInfo, allocated int) {
 	for status, tasks := range job.TaskStatusIndex {
@@ -129,7 +134,7 @@ func (p *preemption) running(job *api.JobInfo, now time.Time) (running []*api.Ta
 		}
 		allocated += len(tasks)
 		for _, task := range tasks {
-			if status == api.Running && task.Preemptable && p.ssn.Nodes[task.NodeName] != nil {
+			if api.PreemptableStatus(status) && task.Preemptable && p.ssn.Nodes[task.NodeName] != nil {
 				running = append(running, task)
 			}
 		}
@@ -191,6 +196,7 @@ func (p *preemption) newUnit(job *api.JobInfo, breaks bool, now time.Time, tasks
 		u.cost.lost += lost(task, saved, now)
 		node, _ := p.run.Index.Number(task.NodeName)
 		u.nodes = append(u.nodes, node)
+		u.bound = append(u.bound, task.Status == api.Bound)
 	}
 	return u
 }

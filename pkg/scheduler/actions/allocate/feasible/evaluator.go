@@ -15,6 +15,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // evaluator evaluates single nodes for single tasks: it calls the plugins, and checks what plugins do not see. It caches nothing
@@ -47,6 +48,7 @@ func newEvaluator(ssn *framework.Session, index *nodeset.Index) *evaluator {
 
 // prePredicate runs the plugins' pre-predicates, except slow ones that only prepare for preemption.
 func (e *evaluator) prePredicate(task *api.TaskInfo) (err error) {
+	upstream.ForgetSkips(e.ssn.Session, task)
 	e.ssn.WithTiers(e.prePredicates, func() { err = e.ssn.PrePredicateFn(task) })
 	return err
 }

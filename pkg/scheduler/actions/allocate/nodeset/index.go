@@ -67,6 +67,14 @@ func New(ssn *framework.Session) *Index {
 	return x
 }
 
+// NoteAllChanged makes the filter results of all nodes out of date, because pods with rules about other nodes were evicted
+// or put back.
+func (x *Index) NoteAllChanged() {
+	for _, node := range x.Nodes {
+		x.noteChange(node.Name)
+	}
+}
+
 func (x *Index) noteChange(name string) {
 	if node, ok := x.numbers[name]; ok {
 		x.versions[node]++
