@@ -189,13 +189,6 @@ func (u *QueueUse) FitsCapability(queue *api.QueueInfo, request *api.Resource) e
 	return nil
 }
 
-// ShareLimit reports whether a limit of one queue may apply to both queues: they are the same queue, or have a common
-// ancestor below the root.
-func (u *QueueUse) ShareLimit(queue, other api.QueueID) bool {
-	path := u.Path(other)
-	return slices.ContainsFunc(u.Path(queue), func(id api.QueueID) bool { return id != rootQueue && slices.Contains(path, id) })
-}
-
 // Path returns the queue and its ancestors, the queue first.
 func (u *QueueUse) Path(id api.QueueID) []api.QueueID {
 	var path []api.QueueID

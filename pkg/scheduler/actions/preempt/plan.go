@@ -196,7 +196,7 @@ func copies(request, free *api.Resource) int {
 // all units.
 func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *plan, most int) {
 	d := s.demand
-	r := newRooms(d, s.run.Index, where.set, banned)
+	r := newRooms(d, s.of.run.Index, where.set, banned)
 	check := 0
 	if len(d.Classes) > 1 {
 		check = len(where.set.Nodes) * len(d.Classes)

@@ -26,7 +26,7 @@ const (
 
 // planner looks for the pods to evict for one gang.
 type planner struct {
-	*preemption
+	of      *preemption // the run of the action
 	attempt *state.Attempt
 	demand  *state.Demand
 	// asker stands for the gang when plugins are asked which pods may be evicted.
@@ -38,7 +38,7 @@ type planner struct {
 
 func newPlanner(p *preemption, r *state.Attempt, d *state.Demand) *planner {
 	asker := p.candidates.askerOf(r.Pending, d.Needed)
-	return &planner{preemption: p, attempt: r, demand: d, asker: asker, units: p.units(asker)}
+	return &planner{of: p, attempt: r, demand: d, asker: asker, units: p.units(asker)}
 }
 
 // plans returns a plan for each place that has room for the gang by arithmetic, the cheapest first. why is the reason if
@@ -132,18 +132,18 @@ func (s *planner) allIn(where place) (all []*unit, victims int) {
 // kept returns the units that plugins do not allow to evict together with the others, and with the pods that were evicted
 // for other gangs in this session. An example is two pods under a PodDisruptionBudget that allows one disruption.
 func (s *planner) kept(units []*unit) map[*unit]bool {
-	if s.candidates.alike && s.candidates.action == Name {
+	if s.of.candidates.alike && s.of.candidates.action == Name {
 		return nil
 	}
 	var tasks []*api.TaskInfo
-	if _, budgets := s.ssn.PluginOption(pdb.PluginName); budgets {
-		tasks = append(tasks, s.sent...) // the statuses of PodDisruptionBudgets do not count them yet
+	if _, budgets := s.of.ssn.PluginOption(pdb.PluginName); budgets {
+		tasks = append(tasks, s.of.sent...) // the statuses of PodDisruptionBudgets do not count them yet
 	}
 	for _, u := range units {
 		tasks = append(tasks, u.tasks...)
 	}
 	allowed := map[api.TaskID]bool{}
-	for _, task := range s.candidates.allowed(s.asker, tasks) {
+	for _, task := range s.of.candidates.allowed(s.asker, tasks) {
 		allowed[task.UID] = true
 	}
 	kept := map[*unit]bool{}
@@ -161,11 +161,11 @@ func (s *planner) kept(units []*unit) map[*unit]bool {
 // places returns the places in which the gang may be placed as a whole.
 func (s *planner) places() []place {
 	r := s.attempt
-	everywhere := place{"the cluster", s.run.Index.All}
+	everywhere := place{"the cluster", s.of.run.Index.All}
 	if r.Groups != nil {
 		var places []place
 		for _, group := range r.Groups.Candidates {
-			places = append(places, place{group.Path(), s.run.Index.Group(group)})
+			places = append(places, place{group.Path(), s.of.run.Index.Group(group)})
 		}
 		if !r.Groups.Required {
 			places = append(places, everywhere)
@@ -174,12 +174,12 @@ func (s *planner) places() []place {
 	}
 	if hard, highest := r.Job.IsHardTopologyMode(); hard {
 		var places []place
-		for _, tier := range slices.Sorted(maps.Keys(s.ssn.HyperNodesSetByTier)) {
+		for _, tier := range slices.Sorted(maps.Keys(s.of.ssn.HyperNodesSetByTier)) {
 			if tier > highest {
 				break
 			}
-			for _, name := range slices.Sorted(maps.Keys(s.ssn.HyperNodesSetByTier[tier])) {
-				places = append(places, place{name, s.run.Index.HyperNode(name)})
+			for _, name := range slices.Sorted(maps.Keys(s.of.ssn.HyperNodesSetByTier[tier])) {
+				places = append(places, place{name, s.of.run.Index.HyperNode(name)})
 			}
 		}
 		return places

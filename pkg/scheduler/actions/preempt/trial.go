@@ -28,7 +28,7 @@ const maxPlacings = 100
 // trial evicts units in the session and places the gang's members on the released resources. It is committed or undone
 // as a whole.
 type trial struct {
-	*planner
+	planner *planner
 	// evicted has, for each evicted unit, the statement that can undo its eviction. order lists the units as they were
 	// evicted, including those that have been put back since.
 	evicted map[*unit]*vcframework.Statement
@@ -56,19 +56,19 @@ func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
 		return nil, nil
 	}
 	for u := range t.evicted {
-		t.sent = append(t.sent, u.tasks...)
+		t.planner.of.sent = append(t.planner.of.sent, u.tasks...)
 	}
 	return t, nil
 }
 
 func (t *trial) evict(u *unit) {
-	t.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
-	stmt := vcframework.NewStatement(t.ssn.Session)
+	t.planner.of.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
+	stmt := vcframework.NewStatement(t.planner.of.ssn.Session)
 	for _, task := range u.tasks {
 		if err := stmt.Evict(task, t.reason(task)); err != nil {
 			klog.ErrorS(err, "Evicting a pod in the session failed", "pod", klog.KObj(task.Pod))
 		}
-		t.run.Finder.TakenBack(task)
+		t.planner.of.run.Finder.TakenBack(task)
 	}
 	t.evicted[u] = stmt
 	t.order = append(t.order, u)
@@ -80,40 +80,40 @@ func (t *trial) noteRules(u *unit) {
 	if slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool {
 		return len(k8sframework.GetPodAntiAffinityTerms(task.Pod.Spec.Affinity)) > 0
 	}) {
-		t.run.Index.NoteAllChanged()
+		t.planner.of.run.Index.NoteAllChanged()
 	}
 }
 
 // reason names the gang to the victim, if both are in one namespace.
 func (t *trial) reason(victim *api.TaskInfo) string {
-	job := t.attempt.Job
+	job := t.planner.attempt.Job
 	if victim.Namespace != job.Namespace {
-		return fmt.Sprintf("%s for a gang of another namespace (priority %d)", t.candidates.action, job.Priority)
+		return fmt.Sprintf("%s for a gang of another namespace (priority %d)", t.planner.of.candidates.action, job.Priority)
 	}
-	return fmt.Sprintf("%s for gang %s (priority %d)", t.candidates.action, job.Name, job.Priority)
+	return fmt.Sprintf("%s for gang %s (priority %d)", t.planner.of.candidates.action, job.Name, job.Priority)
 }
 
 // place places the members on resources that are idle or being released. It reports whether they suffice for the gang.
 func (t *trial) place() bool {
 	t.placings++
-	r, err := t.newAttempt(t.attempt.Job, t.attempt.Pending)
+	r, err := t.planner.of.newAttempt(t.planner.attempt.Job, t.planner.attempt.Pending)
 	if err != nil || t.placings > maxPlacings {
 		return false
 	}
-	for _, class := range t.demand.Classes { // renews what plugins know of the pods on nodes, such as those with anti-affinity
-		if err := t.run.Finder.PrePredicate(class.Task()); err != nil {
+	for _, class := range t.planner.demand.Classes { // renews what plugins know of the pods on nodes, such as those with anti-affinity
+		if err := t.planner.of.run.Finder.PrePredicate(class.Task()); err != nil {
 			return false
 		}
 	}
 	t.placed = search.Solve(r)
-	t.run.Finder.ForgetJob()
+	t.planner.of.run.Finder.ForgetJob()
 	return t.placed.Outcome != allocatetrial.NotPlaced
 }
 
 // restore undoes the eviction of the unit, if it is evicted.
 func (t *trial) restore(u *unit) {
 	if stmt := t.evicted[u]; stmt != nil {
-		t.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
+		t.planner.of.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
 		stmt.Discard()
 		delete(t.evicted, u)
 		t.noteRules(u)
@@ -127,17 +127,17 @@ func (t *trial) restore(u *unit) {
 
 // rebind sets the status of a pod that was bound before its eviction was undone. Upstream takes it for a running pod.
 func (t *trial) rebind(task *api.TaskInfo) {
-	if err := t.ssn.Jobs[task.Job].UpdateTaskStatus(task, api.Bound); err != nil {
+	if err := t.planner.of.ssn.Jobs[task.Job].UpdateTaskStatus(task, api.Bound); err != nil {
 		klog.ErrorS(err, "Resetting the status of a pod that is not evicted failed", "pod", klog.KObj(task.Pod))
 	}
-	if err := t.ssn.Nodes[task.NodeName].UpdateTask(task); err != nil {
+	if err := t.planner.of.ssn.Nodes[task.NodeName].UpdateTask(task); err != nil {
 		klog.ErrorS(err, "Returning a pod that is not evicted to its node failed", "pod", klog.KObj(task.Pod))
 	}
 }
 
 // undo takes back the placements, and then the evictions, the last one first.
 func (t *trial) undo() {
-	t.placed.Discard(t.attempt.Job)
+	t.placed.Discard(t.planner.attempt.Job)
 	for _, u := range slices.Backward(t.order) {
 		t.restore(u)
 	}
@@ -185,7 +185,7 @@ func (t *trial) evictAgain(units []*unit) bool {
 }
 
 func (t *trial) placeAgain() bool {
-	t.placed.Discard(t.attempt.Job)
+	t.placed.Discard(t.planner.attempt.Job)
 	return t.place()
 }
 
@@ -211,7 +211,7 @@ func (t *trial) hasRoomFor(u *unit) bool {
 	for _, task := range u.tasks {
 		room := free[task.NodeName]
 		if room == nil {
-			room = t.ssn.Nodes[task.NodeName].FutureIdle()
+			room = t.planner.of.ssn.Nodes[task.NodeName].FutureIdle()
 			free[task.NodeName] = room
 		}
 		if !task.Resreq.LessEqual(room, api.Zero) {
@@ -225,8 +225,8 @@ func (t *trial) hasRoomFor(u *unit) bool {
 // commit sends the evictions. The members stay pipelined until the session ends, and are placed first in later sessions
 // (plugin evictionbackoff). It returns the number of evicted pods, and the work that they lose.
 func (t *trial) commit() (pods int, lost time.Duration) {
-	job := t.attempt.Job
-	t.ssn.Placements.Preemptor = job.UID
+	job := t.planner.attempt.Job
+	t.planner.of.ssn.Placements.Preemptor = job.UID
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = true
 	}
@@ -241,8 +241,8 @@ func (t *trial) commit() (pods int, lost time.Duration) {
 	if pods == 0 { // another gang of its gang group needs evictions
 		return 0, 0
 	}
-	t.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, evictedEvent, fmt.Sprintf("action %s evicts %s for the gang", t.candidates.action, brief.Count(pods, "pod")))
-	klog.InfoS("Evicted pods for a gang", "action", t.candidates.action, "podGroup", klog.KRef(job.Namespace, job.Name), "pods", pods, "lost", lost)
+	t.planner.of.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, evictedEvent, fmt.Sprintf("action %s evicts %s for the gang", t.planner.of.candidates.action, brief.Count(pods, "pod")))
+	klog.InfoS("Evicted pods for a gang", "action", t.planner.of.candidates.action, "podGroup", klog.KRef(job.Namespace, job.Name), "pods", pods, "lost", lost)
 	vcmetrics.UpdatePreemptionVictimsCount(pods)
 	vcmetrics.RegisterPreemptionAttempts()
 	return pods, lost
@@ -257,16 +257,16 @@ func (s *planner) refusing(where place) map[int32]bool {
 	room, takes := map[int32]bool{}, map[int32]bool{}
 	for _, class := range s.demand.Classes {
 		task := class.Task()
-		cache, err := s.run.Finder.Cache(task)
-		if err != nil || s.run.Finder.PrePredicate(task) != nil {
+		cache, err := s.of.run.Finder.Cache(task)
+		if err != nil || s.of.run.Finder.PrePredicate(task) != nil {
 			continue
 		}
 		for _, node := range where.set.Nodes {
-			if takes[node] || class.NeverTakes(node) || copies(task.InitResreq, s.run.Index.Nodes[node].FutureIdle()) == 0 {
+			if takes[node] || class.NeverTakes(node) || copies(task.InitResreq, s.of.run.Index.Nodes[node].FutureIdle()) == 0 {
 				continue
 			}
 			room[node] = true
-			_, takes[node] = s.run.Finder.Accepts(task, cache, feasible.Where{Set: where.set, ChosenBy: chosenBy(s.attempt)}, node, false)
+			_, takes[node] = s.of.run.Finder.Accepts(task, cache, feasible.Where{Set: where.set, ChosenBy: chosenBy(s.attempt)}, node, false)
 		}
 	}
 	maps.DeleteFunc(room, func(node int32, _ bool) bool { return takes[node] })

@@ -59,7 +59,7 @@ type signing struct {
 }
 
 // New builds a plugin of kube-scheduler's framework and adapts it to this project. name is the plugin's name in the
-// conf. Call New in PluginSpec.New. If the adapted plugin has a method Recover(ctx) error, the result is a
+// conf. Call New in the Builder that PluginSpec.Load returns. If the adapted plugin has a method Recover(ctx) error, the result is a
 // framework.Recoverer. If the adapted plugin is an io.Closer, it is closed when a reload replaces the configuration.
 //
 // Filter and Score are called for each task, unless WithCaching allows caching.
