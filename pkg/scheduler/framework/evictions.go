@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -122,7 +123,7 @@ func (e *evictions) flush() {
 	var sent []deferredEviction
 	for _, held := range e.deferred {
 		if unsuccessful[held.Task.NodeName] && e.hasRoomFor(held.Task) {
-			e.keep(held.Task)
+			Unevict(e.upstream, held.Task)
 		} else {
 			sent = append(sent, held)
 		}
@@ -130,7 +131,7 @@ func (e *evictions) flush() {
 	for _, held := range sent {
 		if err := e.evict(held.Eviction, held.reason); err != nil {
 			klog.Background().Error(err, "Evicting a pod failed", "pod", klog.KObj(held.Task.Pod))
-			e.keep(held.Task)
+			Unevict(e.upstream, held.Task)
 		}
 	}
 }
@@ -200,14 +201,19 @@ func (e *evictions) holdsInPause(job *api.JobInfo) bool {
 	return evicts && holds
 }
 
-// keep resets the victim of an eviction that is not sent to Running.
-func (e *evictions) keep(task *api.TaskInfo) {
-	if job := e.upstream.Jobs[task.Job]; job != nil {
-		if err := job.UpdateTaskStatus(task, api.Running); err != nil {
-			klog.Background().Error(err, "Resetting a task that is not evicted to Running failed", "pod", klog.KObj(task.Pod))
+// Unevict resets the status of a task whose eviction was undone or is not sent: the task runs or, if its pod does not run
+// yet, is bound.
+func Unevict(ssn *vcframework.Session, task *api.TaskInfo) {
+	status := api.Running
+	if task.Pod.Status.Phase != v1.PodRunning {
+		status = api.Bound
+	}
+	if job := ssn.Jobs[task.Job]; job != nil {
+		if err := job.UpdateTaskStatus(task, status); err != nil {
+			klog.Background().Error(err, "Resetting the status of a task that is not evicted failed", "pod", klog.KObj(task.Pod))
 		}
 	}
-	if node := e.upstream.Nodes[task.NodeName]; node != nil {
+	if node := ssn.Nodes[task.NodeName]; node != nil {
 		if err := node.UpdateTask(task); err != nil {
 			klog.Background().Error(err, "Returning a task that is not evicted to its node failed", "pod", klog.KObj(task.Pod))
 		}

@@ -51,8 +51,8 @@ type Action struct {
 	observe      Observer
 }
 
-// Observer is told how each try to make room for a gang or gang group ended: the name of the action, the result (Evicted,
-// NotNeeded or Refused), the number of evicted pods, and the work that they lose.
+// Observer receives the result of each try to make room for a gang or gang group: the name of the action, Evicted, NotNeeded
+// or Refused, the number of evicted pods, and the work that they lose.
 type Observer func(action, result string, pods int, lost time.Duration)
 
 // The results of tries. With NotNeeded, the gang fits without evictions.
@@ -98,6 +98,9 @@ func (a *Action) Execute(ssn *framework.Session) {
 	a.memory.beginSession()
 	wait, _ := args[Delay].(string)
 	delay, _ := time.ParseDuration(wait) // checked with the configuration
-	p := &preemption{ssn: ssn, run: run, memory: &a.memory, candidates: newCandidates(ssn, a.name, args[Disruption] == DisruptPod), delay: delay, observe: a.observe, sent: slices.Clone(framework.Evicted(ssn))}
+	p := &preemption{
+		ssn: ssn, run: run, candidates: newCandidates(ssn, a.name, args[Disruption] == DisruptPod), delay: delay,
+		observe: a.observe, memory: &a.memory, sent: slices.Clone(framework.Evicted(ssn)),
+	}
 	p.makeRoomForAll(gangs)
 }

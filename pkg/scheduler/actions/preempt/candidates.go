@@ -29,8 +29,10 @@ type candidates struct {
 	// allow to evict falls with each eviction, and they are asked again about all pods of a plan (planner.kept).
 	alike bool
 	known map[candidatesKey][]*unit
-	// shares are the plugins that know the shares of queues, as a tier of their own.
-	shares []conf.Tier
+	// shares are the plugins that know the shares of queues, as a tier of their own. limited reports whether one of them
+	// limits queues to their capability.
+	shares  []conf.Tier
+	limited bool
 }
 
 // candidatesKey is what the pods that may be evicted for a gang depend on, and their order. For reclaim, resources are the
@@ -46,11 +48,13 @@ func newCandidates(ssn *framework.Session, action string, podByPod bool) *candid
 	var shares []conf.PluginOption
 	for _, tier := range ssn.Tiers {
 		for _, plugin := range tier.Plugins {
-			if votes := c.voteOf(&plugin); votes == nil || !*votes {
+			knowsShares := plugin.Name == capacity.PluginName || plugin.Name == proportion.PluginName
+			c.limited = c.limited || knowsShares && isOn(plugin.EnabledAllocatable)
+			if !isOn(c.voteOf(&plugin)) {
 				continue
 			}
 			c.alike = c.alike && alike[plugin.Name]
-			if plugin.Name == capacity.PluginName || plugin.Name == proportion.PluginName {
+			if knowsShares {
 				shares = append(shares, plugin)
 			}
 		}
@@ -60,6 +64,8 @@ func newCandidates(ssn *framework.Session, action string, podByPod bool) *candid
 	}
 	return c
 }
+
+func isOn(option *bool) bool { return option != nil && *option }
 
 // voteOf returns the option that lets the plugin choose victims of the action.
 func (c *candidates) voteOf(plugin *conf.PluginOption) *bool {
@@ -80,21 +86,23 @@ var alike = map[string]bool{
 func (c *candidates) keyOf(job *api.JobInfo, asker *api.TaskInfo) candidatesKey {
 	key := candidatesKey{queue: job.Queue, priority: job.Priority}
 	if c.action == ReclaimName {
-		key.resources, key.queues = fmt.Sprint(asker.Resreq.ResourceNames()), fmt.Sprint(c.others(job.Queue))
+		names := asker.Resreq.ResourceNames()
+		slices.Sort(names)
+		key.resources, key.queues = fmt.Sprint(names), fmt.Sprint(c.others(job.Queue))
 	}
 	return key
 }
 
-// askerOf returns a task that stands for the gang. For reclaim it requests what the gang's minimum requests, because queues
-// have a share for the gang as a whole.
-func (c *candidates) askerOf(pending *state.Pending, needed int) *api.TaskInfo {
+// askerOf returns the task that stands for the gang when plugins are asked which pods may be evicted. For reclaim it
+// requests what the gang's minimum requests, because queues have a share for the gang as a whole.
+func (c *candidates) askerOf(pending *state.Pending, minimum *api.TaskInfo) *api.TaskInfo {
 	if c.action == Name {
 		return pending.First()
 	}
-	return minimumOf(pending, needed)
+	return minimum
 }
 
-// minimumOf returns a task that requests what the first of the gang's pending tasks request together that its minimum needs.
+// minimumOf returns a task that requests as much as the first `needed` of the gang's pending tasks together.
 func minimumOf(pending *state.Pending, needed int) *api.TaskInfo {
 	sum := *pending.First()
 	sum.Resreq, sum.InitResreq = api.EmptyResource(), api.EmptyResource()
@@ -111,11 +119,14 @@ func minimumOf(pending *state.Pending, needed int) *api.TaskInfo {
 	return &sum
 }
 
-// refuse returns why no pods may be evicted for the gang, whichever they are; empty if some may.
-func (c *candidates) refuse(job *api.JobInfo, pending *state.Pending, needed int) string {
-	queue, minimum := c.ssn.Queues[job.Queue], minimumOf(pending, needed)
-	if err := c.ssn.QueueUse.FitsCapability(queue, minimum.Resreq); err != nil {
-		return err.Error()
+// refuse returns why no pods may be evicted for the gang, whichever they are; empty if some may. minimum requests what the
+// gang's minimum requests.
+func (c *candidates) refuse(job *api.JobInfo, minimum *api.TaskInfo) string {
+	queue := c.ssn.Queues[job.Queue]
+	if c.limited {
+		if err := c.ssn.QueueUse.FitsCapability(queue, minimum.Resreq); err != nil {
+			return err.Error()
+		}
 	}
 	if c.action == ReclaimName && (c.ssn.Overused(queue) || !c.ssn.Preemptive(queue, minimum)) {
 		return fmt.Sprintf("queue %s would use more than its share", queue.Name)

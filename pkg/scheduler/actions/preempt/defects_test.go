@@ -31,12 +31,9 @@ func each(n int) (nodes []string) {
 // see that, so all pods of the queue are candidates.
 func TestAFullQueueLosesOnlyWhatIsNeeded(t *testing.T) {
 	w := world(nodesOf(150, "4"),
-		gang{name: "old", min: 0, priority: 1, cpu: "2", on: each(100)},
-		gang{name: "new", min: 1, priority: 9, cpu: "1", pending: 1})
+		gang{name: "old", queue: "full", min: 0, priority: 1, cpu: "2", on: each(100)},
+		gang{name: "new", queue: "full", min: 1, priority: 9, cpu: "1", pending: 1})
 	w.Queues = append(w.Queues, schedtest.MakeQueue().Name("full").Capability(schedtest.Resources{"cpu": "200"}).Obj())
-	for _, pg := range w.PodGroups {
-		pg.Spec.Queue = "full"
-	}
 	if got := run(t, w, ""); len(got.evicted) != 1 {
 		t.Errorf("%d pods are evicted, want 1; reason: %s", len(got.evicted), got.reasons["new"])
 	}
@@ -227,14 +224,37 @@ func TestAVictimsAntiAffinityEndsWithIt(t *testing.T) {
 // even if it were empty.
 func TestGangsBeyondTheirQueuesCapabilityAreRefusedAtOnce(t *testing.T) {
 	w := world(nodesOf(4, "8"),
-		gang{name: "old", min: 0, priority: 1, cpu: "4", on: each(4)},
-		gang{name: "new", min: 3, priority: 9, cpu: "8", pending: 3})
+		gang{name: "old", queue: "small", min: 0, priority: 1, cpu: "4", on: each(4)},
+		gang{name: "new", queue: "small", min: 3, priority: 9, cpu: "8", pending: 3})
 	w.Queues = append(w.Queues, schedtest.MakeQueue().Name("small").Capability(schedtest.Resources{"cpu": "20"}).Obj())
-	for _, pg := range w.PodGroups {
-		pg.Spec.Queue = "small"
+	if got := runWith(t, w, strings.Replace(simpleTiers, "  - name: proportion\n", "", 1)); len(got.evicted) == 0 {
+		t.Errorf("no plugin limits queues, and no pods are evicted; reason: %s", got.reasons["new"])
 	}
 	got := runWith(t, w, strings.Replace(simpleTiers, "proportion", "capacity", 1))
 	if want := "preemption cannot help: queue small has capability cpu 20, 24 requested"; len(got.evicted) > 0 || !strings.HasSuffix(got.reasons["new"], want) {
 		t.Errorf("evicted %v; reason %q, want one that ends in %q", got.evicted, got.reasons["new"], want)
+	}
+}
+
+// TestAnUndoneTrialLeavesNoVerdicts checks a gang that is tried after another one of equal members for which a pod with
+// anti-affinity was evicted in vain. The pod still keeps its members away, and is evicted for it.
+func TestAnUndoneTrialLeavesNoVerdicts(t *testing.T) {
+	term := func(key, label string) []v1.PodAffinityTerm {
+		return []v1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: "yes"}}}}
+	}
+	onN1 := func(p *schedtest.PodBuilder) { p.Label("new", "yes").NodeSelector("name", "n1") }
+	w := world(nodesOf(2, "8"),
+		gang{name: "jealous", min: 0, priority: 1, cpu: "2", on: each(1), pod: func(p *schedtest.PodBuilder) {
+			p.Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term("zone", "new")}})
+		}},
+		gang{name: "a", min: 2, priority: 9, cpu: "2", pending: 2, pod: onN1},
+		gang{name: "b", min: 1, priority: 9, cpu: "2", pending: 1, pod: onN1})
+	w.Pods[2].Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term("name", "nobody")}}
+	for _, node := range w.Nodes {
+		node.Labels["zone"] = "z"
+	}
+	got := runWith(t, w, simpleTiers)
+	if !slices.Equal(got.evicted, []string{"jealous-0"}) || got.pipelined["b-0"] != "n1" || len(got.pipelined) != 1 {
+		t.Errorf("evicted %v for %v, want jealous-0 for b-0; reasons: %v", got.evicted, got.pipelined, got.reasons)
 	}
 }

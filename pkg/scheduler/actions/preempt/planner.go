@@ -36,8 +36,7 @@ type planner struct {
 	trials, checks int
 }
 
-func newPlanner(p *preemption, r *state.Attempt, d *state.Demand) *planner {
-	asker := p.candidates.askerOf(r.Pending, d.Needed)
+func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker *api.TaskInfo) *planner {
 	return &planner{of: p, attempt: r, demand: d, asker: asker, units: p.units(asker)}
 }
 
@@ -104,7 +103,7 @@ func (s *planner) tryPlace(found *plan) *trial {
 	return nil
 }
 
-// tryWhole evicts all units in the place, and puts back those that need not go.
+// tryWhole evicts all units in the place, and puts back those that turn out not to be needed.
 func (s *planner) tryWhole(where place) *trial {
 	all, victims := s.allIn(where)
 	if victims == 0 || victims > maxWholeVictims || len(s.kept(all)) > 0 {

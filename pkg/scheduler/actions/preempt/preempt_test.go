@@ -442,8 +442,8 @@ func TestTheRoomIsKeptForTheGang(t *testing.T) {
 	}
 }
 
-// TestTriesAreCounted checks what the observer is told of a gang for which pods are evicted, one that gets no room, and one
-// that fits.
+// TestTriesAreCounted checks the results that the observer receives for a gang that fits, a gang that needs evictions, and a
+// gang that gets no room.
 func TestTriesAreCounted(t *testing.T) {
 	var got []string
 	w := world(nodesOf(3, "4"),

@@ -195,7 +195,8 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	if why := p.candidates.refuse(job, pending, d.Needed); why != "" {
+	minimum := minimumOf(pending, d.Needed)
+	if why := p.candidates.refuse(job, minimum); why != "" {
 		return nil, why
 	}
 	key := p.demandKey(r, d)
@@ -213,7 +214,7 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 		}
 	}
 	if why == "" {
-		planner := newPlanner(p, r, d)
+		planner := newPlanner(p, r, d, p.candidates.askerOf(pending, minimum))
 		var plans []*plan
 		if plans, why = planner.plans(); why == "" {
 			t, why = planner.tryPlans(plans)

@@ -19,6 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/search"
 	allocatetrial "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // maxPlacings limits how often the members of a gang are placed to find out which units need not be evicted. Beyond it, the
@@ -28,21 +29,24 @@ const maxPlacings = 100
 // trial evicts units in the session and places the gang's members on the released resources. It is committed or undone
 // as a whole.
 type trial struct {
+	of      *preemption // the run of the action
 	planner *planner
 	// evicted has, for each evicted unit, the statement that can undo its eviction. order lists the units as they were
-	// evicted, including those that have been put back since.
+	// evicted, including those put back since.
 	evicted map[*unit]*vcframework.Statement
 	order   []*unit
 	placed  allocatetrial.Result
 	// placings counts how often the members were placed.
 	placings int
+	// stale reports whether filter results of all nodes are out of date (noteRules).
+	stale bool
 }
 
 // try evicts the plan's units and places the members. Then it puts back the units that are not needed after all. If the
 // members do not fit, it returns nil, and the session is as before. refused are then the nodes of the place that have room,
 // but that plugins refuse.
 func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
-	t = &trial{planner: s, evicted: map[*unit]*vcframework.Statement{}}
+	t = &trial{of: s.of, planner: s, evicted: map[*unit]*vcframework.Statement{}}
 	for _, u := range p.units {
 		t.evict(u)
 	}
@@ -56,31 +60,37 @@ func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
 		return nil, nil
 	}
 	for u := range t.evicted {
-		t.planner.of.sent = append(t.planner.of.sent, u.tasks...)
+		t.of.sent = append(t.of.sent, u.tasks...)
 	}
 	return t, nil
 }
 
 func (t *trial) evict(u *unit) {
-	t.planner.of.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
-	stmt := vcframework.NewStatement(t.planner.of.ssn.Session)
+	t.of.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
+	stmt := vcframework.NewStatement(t.of.ssn.Session)
 	for _, task := range u.tasks {
 		if err := stmt.Evict(task, t.reason(task)); err != nil {
 			klog.ErrorS(err, "Evicting a pod in the session failed", "pod", klog.KObj(task.Pod))
 		}
-		t.planner.of.run.Finder.TakenBack(task)
+		t.of.run.Finder.TakenBack(task)
 	}
 	t.evicted[u] = stmt
 	t.order = append(t.order, u)
 	t.noteRules(u)
 }
 
-// noteRules drops the filter results of all nodes if a pod of the unit keeps others off other nodes, too.
+// noteRules notes that a unit was evicted or put back, if one of its pods keeps others off other nodes, too.
 func (t *trial) noteRules(u *unit) {
-	if slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool {
+	t.stale = t.stale || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool {
 		return len(k8sframework.GetPodAntiAffinityTerms(task.Pod.Spec.Affinity)) > 0
-	}) {
-		t.planner.of.run.Index.NoteAllChanged()
+	})
+}
+
+// refresh drops the filter results of all nodes if they are stale.
+func (t *trial) refresh() {
+	if t.stale {
+		t.of.run.Index.NoteAllChanged()
+		t.stale = false
 	}
 }
 
@@ -88,50 +98,41 @@ func (t *trial) noteRules(u *unit) {
 func (t *trial) reason(victim *api.TaskInfo) string {
 	job := t.planner.attempt.Job
 	if victim.Namespace != job.Namespace {
-		return fmt.Sprintf("%s for a gang of another namespace (priority %d)", t.planner.of.candidates.action, job.Priority)
+		return fmt.Sprintf("%s for a gang of another namespace (priority %d)", t.of.candidates.action, job.Priority)
 	}
-	return fmt.Sprintf("%s for gang %s (priority %d)", t.planner.of.candidates.action, job.Name, job.Priority)
+	return fmt.Sprintf("%s for gang %s (priority %d)", t.of.candidates.action, job.Name, job.Priority)
 }
 
 // place places the members on resources that are idle or being released. It reports whether they suffice for the gang.
 func (t *trial) place() bool {
 	t.placings++
-	r, err := t.planner.of.newAttempt(t.planner.attempt.Job, t.planner.attempt.Pending)
+	r, err := t.of.newAttempt(t.planner.attempt.Job, t.planner.attempt.Pending)
 	if err != nil || t.placings > maxPlacings {
 		return false
 	}
+	t.refresh()
 	for _, class := range t.planner.demand.Classes { // renews what plugins know of the pods on nodes, such as those with anti-affinity
-		if err := t.planner.of.run.Finder.PrePredicate(class.Task()); err != nil {
+		if err := t.of.run.Finder.PrePredicate(class.Task()); err != nil {
 			return false
 		}
 	}
 	t.placed = search.Solve(r)
-	t.planner.of.run.Finder.ForgetJob()
+	t.of.run.Finder.ForgetJob()
 	return t.placed.Outcome != allocatetrial.NotPlaced
 }
 
 // restore undoes the eviction of the unit, if it is evicted.
 func (t *trial) restore(u *unit) {
 	if stmt := t.evicted[u]; stmt != nil {
-		t.planner.of.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
+		t.of.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
 		stmt.Discard()
 		delete(t.evicted, u)
 		t.noteRules(u)
-		for i, task := range u.tasks {
-			if u.bound[i] {
-				t.rebind(task)
+		for _, task := range u.tasks {
+			if task.Pod.Status.Phase != v1.PodRunning { // upstream takes it for a running pod
+				framework.Unevict(t.of.ssn.Session, task)
 			}
 		}
-	}
-}
-
-// rebind sets the status of a pod that was bound before its eviction was undone. Upstream takes it for a running pod.
-func (t *trial) rebind(task *api.TaskInfo) {
-	if err := t.planner.of.ssn.Jobs[task.Job].UpdateTaskStatus(task, api.Bound); err != nil {
-		klog.ErrorS(err, "Resetting the status of a pod that is not evicted failed", "pod", klog.KObj(task.Pod))
-	}
-	if err := t.planner.of.ssn.Nodes[task.NodeName].UpdateTask(task); err != nil {
-		klog.ErrorS(err, "Returning a pod that is not evicted to its node failed", "pod", klog.KObj(task.Pod))
 	}
 }
 
@@ -141,6 +142,7 @@ func (t *trial) undo() {
 	for _, u := range slices.Backward(t.order) {
 		t.restore(u)
 	}
+	t.refresh()
 }
 
 // putBack puts back the units that are not needed. It reports false if the members can no longer be placed, or if that
@@ -211,7 +213,7 @@ func (t *trial) hasRoomFor(u *unit) bool {
 	for _, task := range u.tasks {
 		room := free[task.NodeName]
 		if room == nil {
-			room = t.planner.of.ssn.Nodes[task.NodeName].FutureIdle()
+			room = t.of.ssn.Nodes[task.NodeName].FutureIdle()
 			free[task.NodeName] = room
 		}
 		if !task.Resreq.LessEqual(room, api.Zero) {
@@ -226,7 +228,7 @@ func (t *trial) hasRoomFor(u *unit) bool {
 // (plugin evictionbackoff). It returns the number of evicted pods, and the work that they lose.
 func (t *trial) commit() (pods int, lost time.Duration) {
 	job := t.planner.attempt.Job
-	t.planner.of.ssn.Placements.Preemptor = job.UID
+	t.of.ssn.Placements.Preemptor = job.UID
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = true
 	}
@@ -241,15 +243,12 @@ func (t *trial) commit() (pods int, lost time.Duration) {
 	if pods == 0 { // another gang of its gang group needs evictions
 		return 0, 0
 	}
-	t.planner.of.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, evictedEvent, fmt.Sprintf("action %s evicts %s for the gang", t.planner.of.candidates.action, brief.Count(pods, "pod")))
-	klog.InfoS("Evicted pods for a gang", "action", t.planner.of.candidates.action, "podGroup", klog.KRef(job.Namespace, job.Name), "pods", pods, "lost", lost)
+	t.of.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, "PodsEvicted", fmt.Sprintf("action %s evicts %s for the gang", t.of.candidates.action, brief.Count(pods, "pod")))
+	klog.InfoS("Evicted pods for a gang", "action", t.of.candidates.action, "podGroup", klog.KRef(job.Namespace, job.Name), "pods", pods, "lost", lost)
 	vcmetrics.UpdatePreemptionVictimsCount(pods)
 	vcmetrics.RegisterPreemptionAttempts()
 	return pods, lost
 }
-
-// evictedEvent is the reason of the event of a PodGroup for which pods are evicted.
-const evictedEvent = "PodsEvicted"
 
 // refusing returns the nodes of the place that have room for a member of some class, but are refused for all such
 // classes.

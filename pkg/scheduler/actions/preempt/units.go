@@ -14,9 +14,8 @@ import (
 // unit is the smallest set of pods that is evicted together: one pod, or all pods that a gang's minimum needs (core).
 type unit struct {
 	tasks []*api.TaskInfo
-	// nodes are the numbers of the tasks' nodes, and bound says which tasks are bound and do not run, in the order of tasks.
+	// nodes are the numbers of the tasks' nodes, in the order of tasks.
 	nodes []int32
-	bound []bool
 	cost  cost
 	// spare are the units of the other pods of a core's gang, which are evicted whenever the core is. core is the core of
 	// the gang of a spare pod; nil for other units.
@@ -63,7 +62,8 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 		now, queue, position := p.run.Now(), api.QueueID(""), 0
 		own := false
 		for _, other := range c.jobsFor(job.Queue) {
-			if own = own || p.together[other.UID]; p.together[other.UID] { // plugins answer differently for pods of the asker's own gang
+			if p.together[other.UID] { // plugins answer differently for pods of the asker's own gang
+				own = true
 				continue
 			}
 			if other.Queue != queue {
@@ -125,7 +125,7 @@ func (p *preemption) unitsOf(job *api.JobInfo, asker *api.TaskInfo, now time.Tim
 	return units
 }
 
-// running returns the job's preemptable pods that run or are bound. Pods of low priority come first, then those that lose the
+// running returns the job's preemptable pods that are running or bound: pods of low priority first, then those that lose the
 // least work. allocated is the number of the job's pods that hold nodes.
 func (p *preemption) running(job *api.JobInfo, now time.Time) (running []*api.TaskInfo, allocated int) {
 	for status, tasks := range job.TaskStatusIndex {
@@ -196,7 +196,6 @@ func (p *preemption) newUnit(job *api.JobInfo, breaks bool, now time.Time, tasks
 		u.cost.lost += lost(task, saved, now)
 		node, _ := p.run.Index.Number(task.NodeName)
 		u.nodes = append(u.nodes, node)
-		u.bound = append(u.bound, task.Status == api.Bound)
 	}
 	return u
 }
