@@ -6,8 +6,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 func setUnschedulable(status *scheduling.PodGroupStatus, reason, message string) {

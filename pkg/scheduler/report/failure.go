@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/events"
 )
 
 // Limits, in bytes, on two parts of a gang's failure message: the first failure, and the members that the gang lacks.

@@ -11,7 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/statuswriter"
 )
 
 // ResendEvery is how often the events of a waiting gang are recorded again. Otherwise a pod's event would be recorded

@@ -11,9 +11,9 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/statuswriter"
 )
 
 // failedScheduling is the reason of the event on a pod that waits to be placed.

@@ -19,9 +19,9 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/statuswriter"
 )
 
 const (

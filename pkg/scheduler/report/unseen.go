@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/statuswriter"
 )
 
 // unseenGang is a gang that no session sees, because its PodGroup or its queue does not exist, or because it or its

@@ -9,7 +9,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 

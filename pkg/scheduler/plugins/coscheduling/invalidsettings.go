@@ -10,7 +10,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 )
 
 // InvalidSettings is the type of the condition of a PodGroup with invalid settings.

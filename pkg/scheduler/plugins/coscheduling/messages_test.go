@@ -21,7 +21,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"

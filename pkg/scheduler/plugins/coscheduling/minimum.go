@@ -12,8 +12,8 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 )
 
 // Satisfied is the type of the condition of a PodGroup with match policy once-satisfied whose gang has reached its

@@ -12,7 +12,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 )
 
 // TestAForgedConditionDecidesNothing: a tenant may write or delete the condition that says since when a gang is

@@ -13,8 +13,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 

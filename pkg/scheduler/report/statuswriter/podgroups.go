@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/conditions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 )
 
 // desiredPodGroup is the status that the scheduler wants to write to a PodGroup, and the HyperNode for its annotation.
