@@ -228,7 +228,11 @@ func (w *randomCluster) oracle(node *v1.Node, claims []*resourceapi.ResourceClai
 }
 
 func (w *randomCluster) search(node *v1.Node, claims []*resourceapi.ResourceClaim) (found, error) {
-	search, err := w.catalog.newSearch(context.Background(), w.inventory.reach(node), claims)
+	needs, err := w.catalog.needsOf(claims)
+	if err != nil {
+		return found{}, err
+	}
+	search, err := w.catalog.newSearch(context.Background(), w.inventory.reach(node), claims, needs)
 	if err != nil {
 		return found{}, err
 	}

@@ -60,18 +60,22 @@ func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, 
 	if len(open) == 0 {
 		return p, nil
 	}
-	return p, s.open(p, pod, open, node)
+	return p, s.open(p, pod, state, open, node)
 }
 
-// open plans devices for the claims in the parameter open, which have no allocation, and adds their allocations to the plan p. If
-// this is not possible, it returns a status with the reason.
-func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, node *v1.Node) *api.Status {
+// open plans devices for the claims in the parameter open, which are the pod's claims without an allocation, and adds their
+// allocations to the plan p. If this is not possible, it returns a status with the reason.
+func (s *session) open(p *plan, pod *v1.Pod, state *taskState, open []*resourceapi.ResourceClaim, node *v1.Node) *api.Status {
 	ctx, end, err := s.budgets.Begin(pod.Namespace, s.filterTimeout)
 	if err != nil {
 		return unresolvable("%s", err)
 	}
 	defer end()
-	first, err := s.solve(ctx, p, node, open, nil)
+	needs, err := state.needsOf(&s.devices.catalog, open)
+	if err != nil {
+		return failed(open, err)
+	}
+	first, err := s.solve(ctx, p, node, open, needs, nil)
 	if err != nil {
 		return failed(open, err)
 	}
@@ -84,11 +88,11 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 	return nil
 }
 
-// solve searches devices on the node for the claims. Devices of other claims are not available, except devices that are assumed
+// solve searches devices on the node for the claims, whose requests are the needs. Devices of other claims are not available, except devices that are assumed
 // for the claims in the parameter without. solve sets p.of to the current value of ledger.changes, which shows later changes of
 // allocations.
-func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*assumedClaim) (found, error) {
-	search, err := s.devices.catalog.newSearch(ctx, s.devices.inventory.reach(node), claims)
+func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, needs []need, without []*assumedClaim) (found, error) {
+	search, err := s.devices.catalog.newSearch(ctx, s.devices.inventory.reach(node), claims, needs)
 	if err != nil {
 		return found{}, err
 	}
@@ -111,7 +115,11 @@ func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alon
 	for _, held := range movable {
 		claims = append(claims, held.claim)
 	}
-	both, err := s.solve(ctx, p, node, claims, movable)
+	needs, err := s.devices.catalog.needsOf(claims)
+	if err != nil {
+		return failed(open, err)
+	}
+	both, err := s.solve(ctx, p, node, claims, needs, movable)
 	switch {
 	case err != nil:
 		return failed(open, err)

@@ -32,6 +32,8 @@ type part struct {
 	// sound are the slices from which devices are allocated: slices of the newest generation of their pools. Slices of a pool with
 	// duplicate devices are left out.
 	sound []*slice
+	// ofSeveral reports whether a slice in the field sound has devices of several nodes.
+	ofSeveral bool
 	// all are all slices of the part. The allocator also needs the slices from which no devices are allocated, to decide whether a
 	// pool is complete.
 	all []*slice
@@ -65,6 +67,7 @@ func newPart(all []*slice) *part {
 	p.sound = slices.DeleteFunc(p.sound, func(s *slice) bool { return twice[s.pool] })
 	for _, s := range p.sound {
 		p.pools[s.pool] = true
+		p.ofSeveral = p.ofSeveral || !s.ofOneNode()
 	}
 	return p
 }
@@ -141,7 +144,7 @@ func (n *inventory) sharedPart(places string) *part {
 // suitingAny returns the slices of the part from which devices may be allocated for the needs. It leaves out a slice of several
 // nodes if no device of the slice suits them. There may be many such slices, and they may be large.
 func (p *part) suitingAny(ctx context.Context, compiled *selectorCache, needs []need) ([]*slice, error) {
-	if !slices.ContainsFunc(p.sound, func(s *slice) bool { return !s.ofOneNode() }) {
+	if !p.ofSeveral {
 		return p.sound, nil
 	}
 	key := keyOf(needs)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -44,6 +45,21 @@ type taskState struct {
 	// selectors has an entry for each claim, which matches the nodes that reach the claim's allocated devices. The entry is nil if
 	// all nodes reach them, or if the claim is not allocated.
 	selectors []*nodeaffinity.NodeSelector
+
+	// read guards needs and err, the result of needsOf for all claims.
+	read  sync.Once
+	needs []need
+	err   error
+}
+
+// needsOf returns the requests of those of the task's claims that have no allocation. Mostly these are all of its claims, on all
+// nodes.
+func (t *taskState) needsOf(c *catalog, open []*resourceapi.ResourceClaim) ([]need, error) {
+	if len(open) < len(t.claims) {
+		return c.needsOf(open)
+	}
+	t.read.Do(func() { t.needs, t.err = c.needsOf(open) })
+	return t.needs, t.err
 }
 
 func newSession(p *plugin, shared k8sframework.SharedDRAManager, jobs map[api.JobID]*api.JobInfo) *session {

@@ -18,9 +18,9 @@ import (
 type nodeLabels struct {
 	nodes []*v1.Node
 	// by are the nodes, by label key and by label value. It has only the label keys that were looked up.
-	by map[string]map[string][]*v1.Node
-	// reached caches the nodes that reach a volume, by the marshaled node affinity of the volume. everywhere has all nodes, for
-	// volumes without node affinity.
+	by map[string]map[string]*nodeSet
+	// reached caches the nodes that reach a volume, by the marshaled node affinity of the volume, unless the affinity names one
+	// value of one label (labelValue). everywhere has all nodes, for volumes without node affinity.
 	reached    map[string]*nodeSet
 	everywhere *nodeSet
 }
@@ -29,7 +29,7 @@ type nodeLabels struct {
 type nodeSet struct{ nodes []*v1.Node }
 
 func newNodeLabels(infos map[string]*api.NodeInfo) *nodeLabels {
-	l := &nodeLabels{by: map[string]map[string][]*v1.Node{}, reached: map[string]*nodeSet{}}
+	l := &nodeLabels{by: map[string]map[string]*nodeSet{}, reached: map[string]*nodeSet{}}
 	for _, info := range infos {
 		if info.Node != nil {
 			l.nodes = append(l.nodes, info.Node)
@@ -40,24 +40,27 @@ func newNodeLabels(infos map[string]*api.NodeInfo) *nodeLabels {
 	return l
 }
 
-// having returns the nodes whose label with the key has one of the values.
-func (l *nodeLabels) having(key string, values ...string) []*v1.Node {
-	if l.by[key] == nil {
-		l.by[key] = map[string][]*v1.Node{}
+// having returns the nodes whose label with the key has the value.
+func (l *nodeLabels) having(key, value string) *nodeSet {
+	by := l.by[key]
+	if by == nil {
+		by = map[string]*nodeSet{}
 		for _, node := range l.nodes {
-			if value, ok := node.Labels[key]; ok {
-				l.by[key][value] = append(l.by[key][value], node)
+			value, ok := node.Labels[key]
+			if !ok {
+				continue
 			}
+			if by[value] == nil {
+				by[value] = &nodeSet{}
+			}
+			by[value].nodes = append(by[value].nodes, node)
 		}
+		l.by[key] = by
 	}
-	if len(values) == 1 {
-		return l.by[key][values[0]]
+	if by[value] == nil {
+		by[value] = &nodeSet{}
 	}
-	var nodes []*v1.Node
-	for _, value := range values {
-		nodes = append(nodes, l.by[key][value]...)
-	}
-	return nodes
+	return by[value]
 }
 
 // reaching returns the nodes that reach the volume.
@@ -65,6 +68,9 @@ func (l *nodeLabels) reaching(pv *v1.PersistentVolume) *nodeSet {
 	affinity := pv.Spec.NodeAffinity
 	if affinity == nil || affinity.Required == nil {
 		return l.everywhere
+	}
+	if key, value, ok := labelValue(affinity.Required); ok {
+		return l.having(key, value)
 	}
 	bytes, err := affinity.Marshal()
 	if err != nil {
@@ -82,9 +88,29 @@ func (l *nodeLabels) reaching(pv *v1.PersistentVolume) *nodeSet {
 func (l *nodeLabels) matching(pv *v1.PersistentVolume) []*v1.Node {
 	among := l.nodes
 	if key, values, ok := labelNeeded(pv.Spec.NodeAffinity.Required); ok {
-		among = l.having(key, values...)
+		among = nil
+		for _, value := range values {
+			among = append(among, l.having(key, value).nodes...)
+		}
 	}
 	return filter(among, func(node *v1.Node) bool { return volume.CheckNodeAffinity(pv, node.Labels) == nil })
+}
+
+// labelValue returns the label key and value that a node must have to match the selector, and no more. ok is false if the selector
+// is not so simple. Selectors of local volumes are.
+func labelValue(selector *v1.NodeSelector) (key, value string, ok bool) {
+	if len(selector.NodeSelectorTerms) != 1 {
+		return "", "", false
+	}
+	term := selector.NodeSelectorTerms[0]
+	if len(term.MatchFields) > 0 || len(term.MatchExpressions) != 1 {
+		return "", "", false
+	}
+	r := term.MatchExpressions[0]
+	if r.Operator != v1.NodeSelectorOpIn || len(r.Values) != 1 {
+		return "", "", false
+	}
+	return r.Key, r.Values[0], true
 }
 
 // labelNeeded returns a label key and values of which a node must have one to match the selector. ok is false if the selector has
@@ -110,7 +136,7 @@ func (l *nodeLabels) selected(selector *metav1.LabelSelector) []*v1.Node {
 	}
 	among := l.nodes
 	for key, value := range selector.MatchLabels {
-		among = l.having(key, value)
+		among = l.having(key, value).nodes
 		break
 	}
 	return filter(among, func(node *v1.Node) bool { return parsed.Matches(labels.Set(node.Labels)) })
