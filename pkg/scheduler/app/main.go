@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,6 +18,7 @@ import (
 	commonutil "volcano.sh/volcano/pkg/util"
 	"volcano.sh/volcano/pkg/version"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/garbage"
 	"github.com/volcano-prebind/volcano-prebind/internal/logline"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -28,16 +28,6 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 )
 
-// gcPercent limits how much the heap grows between garbage collections if GOGC is not set, in percent of live memory.
-// Go's default of 100 would let the garbage of sessions use as much memory as the objects of tenants.
-const gcPercent = 30
-
-func boundGarbage() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-}
-
 // Main is the complete main function of a scheduler: it parses the process's flags and runs until SIGTERM. A build with
 // its own plugins passes their specs.
 func Main(plugins ...framework.PluginSpec) error {
@@ -45,7 +35,7 @@ func Main(plugins ...framework.PluginSpec) error {
 	klog.InitFlags(nil)
 	klog.SetLogFilter(logline.Filter{})
 	keepGoing()
-	boundGarbage()
+	garbage.Bound()
 	fs := pflag.CommandLine
 	opts := &Options{ServerOption: options.NewServerOption(), Plugins: append(PluginSpecs(), plugins...)}
 	opts.AddFlags(fs)

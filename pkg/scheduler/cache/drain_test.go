@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/events"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 

@@ -5,7 +5,6 @@ package cache
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/volcano-prebind/volcano-prebind/config"
+	"github.com/volcano-prebind/volcano-prebind/internal/garbage"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
@@ -148,7 +148,7 @@ func BenchmarkSession(b *testing.B) {
 			between func(*fullCluster)
 		}{{"unchanged", func(*fullCluster) {}}, {"changing", (*fullCluster).turn}} {
 			b.Run(fmt.Sprintf("%d-%d/%s", size.nodes, size.pods, what.name), func(b *testing.B) {
-				collected := debug.SetGCPercent(30)     // as in the scheduler
+				garbage.Bound()
 				newOpenings(b, 1, benchGang).openFull() // Upstream's plugins hold on to the last session of the benchmark before.
 				before := heap()
 				s := newOpenings(b, size.nodes, size.pods)
@@ -160,7 +160,6 @@ func BenchmarkSession(b *testing.B) {
 					s.open("kept", c.cache)
 				}
 				resident := residentMiB()
-				debug.SetGCPercent(collected)
 				for b.Loop() {
 					for turn := range 5 {
 						what.between(c)

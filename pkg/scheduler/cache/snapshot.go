@@ -11,8 +11,8 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/statuswriter"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
 // snapshots takes snapshots of the books. A snapshot is a copy of the books, with seven changes:
