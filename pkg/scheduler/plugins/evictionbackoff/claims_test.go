@@ -239,3 +239,52 @@ func TestClaimsOfUntriedGangsStayOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestTheNextLeaderFindsClaims: pods were evicted for gang wants. Gang first has a higher priority. The next leader gives the
+// released node to gang wants if the former leader has nominated the node for it.
+func TestTheNextLeaderFindsClaims(t *testing.T) {
+	selects := func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1"} }
+	for name, c := range map[string]struct {
+		change func(wants, victim *v1.Pod)
+		want   string
+	}{
+		"a node is nominated":             {func(_, _ *v1.Pod) {}, "wants-0"},
+		"no node is nominated":            {func(wants, _ *v1.Pod) { wants.Status.NominatedNodeName = "" }, "first-0"},
+		"the pod selects the node itself": {func(wants, _ *v1.Pod) { selects(wants) }, "first-0"},
+		"the pod being deleted has a higher priority, so it is no victim": {func(wants, victim *v1.Pod) {
+			victim.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "first"
+		}, "first-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := evicting(map[string]string{"n1": "2"}, []runs{{"n1", "low", 10, "2"}}, 100, []wants{{"n1", "2"}})
+			w.PodGroups = slices.DeleteFunc(w.PodGroups, func(pg *v1beta1.PodGroup) bool { return pg.Name == "gang" })
+			w.Pods = w.Pods[:1]
+			victim := schedtest.Namespace + "/" + w.Pods[0].Name
+			w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p500", 500))
+			member := func(gang string, priority int32) *v1.Pod {
+				return schedtest.MakePod().Name(gang + "-0").Group(gang).Priority(priority).Req(schedtest.Resources{"cpu": "2"}).Obj()
+			}
+			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("wants").MinMember(1).PriorityClass("p100").Obj(),
+				schedtest.MakePodGroup().Name("first").MinMember(1).PriorityClass("p500").Obj())
+			w.Pods = append(w.Pods, member("wants", 100))
+			s := newRepeatedEvictions(t, w, strings.Replace(victimTiers, "actions: preempt", "actions: allocate, preempt", 1))
+			synctest.Test(t, func(t *testing.T) {
+				s.session()
+				if len(s.last) != 1 {
+					t.Fatalf("evicted %v, want the pod of low priority", s.last)
+				}
+				s.cluster.AddPod(member("first", 500))
+				changedVictim := s.pods[victim].DeepCopy()
+				s.update(schedtest.Namespace+"/wants-0", func(pod *v1.Pod) { c.change(pod, changedVictim) })
+				s.update(victim, func(pod *v1.Pod) { *pod = *changedVictim })
+				s.plugin = newPlugin() // of the next leader
+				ssn := s.cluster.Open(s.registry, s.conf)
+				defer ssn.Close()
+				ssn.Run(s.actions[0])
+				if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/" + c.want: "n1"}, ssn.Pipelined()); diff != "" {
+					t.Errorf("pods that wait for the node (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
