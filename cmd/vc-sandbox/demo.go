@@ -31,8 +31,8 @@ type story struct {
 	clusters []ibCluster
 	// among are the names of the clusters that the demo uses; empty if it uses all clusters of the sandbox.
 	among []string
-	// inTheWay are gangs whose pods use nodes of the first two clusters. done is a running gang of an earlier step,
-	// which a later step removes.
+	// inTheWay are gangs whose pods use nodes of the first two clusters; once a gang was bound in the second cluster as a
+	// whole, this gang. done is a running gang of an earlier step, which a later step removes.
 	inTheWay [2]gang
 	done     gang
 	out      io.Writer
@@ -137,6 +137,7 @@ func (s *story) play(ctx context.Context) error {
 		{"A Volcano job", s.vcjob},
 		{"A gang whose ranks get GPUs with the NIC beside them", s.withDevices},
 		{"A trainer and its parameter servers, as one gang group", s.asGroup},
+		{"An urgent gang that takes the place of another gang", s.evicts},
 	} {
 		fmt.Fprintf(s.out, "\n%d. %s\n", i+1, chapter.title)
 		if err := chapter.play(ctx); err != nil {

@@ -80,6 +80,7 @@ func (s *story) fitsNone(ctx context.Context) error {
 	}
 	s.tick("the other pods of %s are deleted: all %d bound there %s later", freed.name, g.members, short(took))
 	s.addRow("  "+freed.name+" is free again", g, took, "in the only cluster with room for it")
+	s.inTheWay[1] = g
 	return nil
 }
 

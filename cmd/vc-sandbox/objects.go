@@ -46,6 +46,8 @@ type gang struct {
 	joint string
 	// group are the names of the gangs that are placed and bound with this gang, including itself; nil if it has no group.
 	group []string
+	// priority is the name of the PriorityClass; empty for priority 0.
+	priority string
 }
 
 // The annotations of a PodGroup that the plugin ibcluster reads.
@@ -63,7 +65,7 @@ func (g gang) labels() map[string]string { return map[string]string{g.label: g.n
 func (g gang) podGroup() *schedulingv1beta1.PodGroup {
 	pg := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: g.name},
-		Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(g.members), Queue: controlplane.DefaultQueue},
+		Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(g.members), Queue: controlplane.DefaultQueue, PriorityClassName: g.priority},
 	}
 	if g.anyCluster {
 		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, modeAnnotation, "required")
@@ -89,6 +91,7 @@ func (g gang) pod(i int) *corev1.Pod {
 		},
 		Spec: podSpec(g.cluster, wholeNode(g.cluster.nodes[0])),
 	}
+	pod.Spec.PriorityClassName = g.priority
 	if g.anyCluster {
 		pod.Spec.NodeSelector = nil
 	}

@@ -39,7 +39,7 @@ type declarations map[string]*declaration
 
 func main() {
 	types := declarations{}
-	for _, root := range []string{"pkg", "cmd", "internal", "test"} {
+	for _, root := range []string{"pkg", "cmd", "internal", "test", "hack", "docs"} {
 		if err := types.read(root); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)

@@ -31,8 +31,7 @@ var _ = Describe("Upstream's actions", func() {
 
 	It("preempt: whole gangs take the room of whole gangs, and only if it suffices", func(ctx SpecContext) {
 		w := newTestEnv(ctx, "preempt-gangs", 2, "4")
-		conf := w.confWith("enqueue, allocate, preempt, backfill", "", "first")
-		w.start(ctx, conf+"configurations:\n- name: preempt\n  arguments: {wholeGangs: true}\n")
+		w.start(ctx, w.evicting())
 		// Each of the gangs fills a node.
 		middle, low := gang{name: "middle", size: 4, min: 4, priority: "e2e-middle"}, gang{name: "low", size: 4, min: 4, priority: "e2e-low"}
 		for _, g := range []gang{middle, low} {
@@ -53,14 +52,14 @@ var _ = Describe("Upstream's actions", func() {
 		w.seen.expectStagedAtomically(high, "first")
 	})
 
-	It("preempt: a victim whose deletion fails at first is deleted all the same, and no other in its place", func(ctx SpecContext) {
-		w := newTestEnv(ctx, "evict-fails", 1, "4")
+	DescribeTable("preempt: a victim whose deletion fails at first is deleted all the same, and no other in its place", func(ctx SpecContext, name, configurations string) {
+		w := newTestEnv(ctx, name, 1, "4")
 		proxy := startProxy()
 		broken := proxy.Add(faultproxy.Rule{
 			Method: http.MethodDelete, Path: "/namespaces/" + w.name + "/pods/low-", Limit: 2,
 			Action: faultproxy.Answer(http.StatusInternalServerError, 0),
 		})
-		w.startBehind(ctx, proxy, w.confWith("enqueue, allocate, preempt, backfill", "", "first"))
+		w.startBehind(ctx, proxy, w.confWith("enqueue, allocate, preempt, backfill", "", "first")+configurations)
 		low := gang{name: "low", size: 4, min: 1, priority: "e2e-low"}
 		w.submit(ctx, low)
 		w.seen.eventuallyBound(low, 4)
@@ -71,7 +70,10 @@ var _ = Describe("Upstream's actions", func() {
 		w.seen.eventuallyRunning(high)
 		Expect(broken.Hits()).To(Equal(2))
 		Expect(w.seen.bound(low)).To(Equal(2))
-	})
+	},
+		Entry("by upstream's action", "evict-fails", ""),
+		Entry("by this project's action", "evict-fails-gangs", "configurations:\n- name: preempt\n  arguments: {wholeGangs: true}\n"),
+	)
 
 	DescribeTable("reclaim: a queue gets back what it deserves", func(ctx SpecContext, name, configurations string) {
 		w := newTestEnv(ctx, name, 1, "4")

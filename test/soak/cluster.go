@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -108,8 +109,14 @@ func (s *soak) addNodes(ctx context.Context, first, count int) error {
 	return nil
 }
 
-// prepare creates the namespaces and the second queue.
+// prepare creates the namespaces, the second queue and the PriorityClasses.
 func (s *soak) prepare(ctx context.Context) error {
+	for name, value := range map[string]int32{lowPriority: 10, usualPriority: 1000} {
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+		if _, err := s.kube.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
 	for _, name := range []string{namespace, oddNamespace} {
 		if _, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			return err

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/volcano-prebind/volcano-prebind/config"
@@ -33,11 +34,11 @@ func (c *confs) next() string {
 }
 
 // current returns the configuration for a scheduler that starts now: the default, whose last plugin is binpack, and
-// additions.
+// additions. Gangs may evict pods of lower priority, and pods of queues that use more than their share.
 func (c *confs) current() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return config.DefaultConf + fmt.Sprintf(`    arguments:
+	return strings.Replace(config.DefaultConf, "allocate,", "allocate, preempt, reclaim,", 1) + fmt.Sprintf(`    arguments:
       binpack.weight: %d
   - name: ibcluster
     arguments:
@@ -49,6 +50,11 @@ func (c *confs) current() string {
       failPercent: 10
       seed: %d
       timeout: 5s
+configurations:
+- name: preempt
+  arguments: {wholeGangs: true}
+- name: reclaim
+  arguments: {wholeGangs: true}
 `, c.weight, clusterLabel, plugin, c.orders, c.seed%1_000_000)
 }
 

@@ -6,8 +6,10 @@
 //	         submit, delete, resize gangs           cause faults, one after the other
 //	chapter ──────────────────────────────┬──────────────────────────────────────────────┐
 //	                                      ▼                                              ▼
-//	quiet point: all faults are repaired; every gang must be bound, nothing may be left behind, and no resources may
-//	             be reserved needlessly: a gang as large as the free capacity is bound, and removed
+//	quiet point: all faults are repaired; the minimum of every gang of the usual priority must be bound, for which pods of
+//	             low priority must be evicted. Then gangs of low priority are removed: every other gang must be bound,
+//	             nothing may be left behind, and no resources may be reserved needlessly: a gang as large as the free
+//	             capacity is bound, and removed
 //
 // There are three chapters, each with many rounds between quiet points. In the first and the last, everything can
 // fail, including the schedulers' processes. In the second, which takes half of the time, the same processes keep

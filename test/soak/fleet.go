@@ -24,8 +24,13 @@ const (
 	// wherever the others are. This holds even for a gang that requires an InfiniBand cluster of 32 CPUs while two
 	// nodes are missing.
 	mostPods = 72
+	// mostLow is the maximum number of members of all gangs of low priority together. With the others they want more
+	// CPUs than there are, so the others need pods of low priority to be evicted.
+	mostLow = 72
 	// largest is the size of the largest gangs.
 	largest = 8
+	// lowPriority and usualPriority are the names of PriorityClasses.
+	lowPriority, usualPriority = "soak-low", "soak-usual"
 )
 
 // gang is a PodGroup and its pods, which request one CPU each.
@@ -33,6 +38,8 @@ type gang struct {
 	name      string
 	size, min int
 	queue     string
+	// priority is the name of the PriorityClass.
+	priority string
 	// required keeps the gang in one InfiniBand cluster.
 	required bool
 	born     time.Time
@@ -74,30 +81,47 @@ func (f *fleet) churn(ctx context.Context) {
 func (f *fleet) submit() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	size := 1 + f.random.IntN(largest)
-	if f.podsLocked()+size > mostPods {
+	size, priority, most := 1+f.random.IntN(largest), usualPriority, mostPods
+	if f.random.IntN(2) == 0 {
+		priority, most = lowPriority, mostLow
+	}
+	if f.podsLocked(priority)+size > most {
 		return
 	}
 	f.counter++
 	f.submitted++
-	g := &gang{name: fmt.Sprintf("g%d", f.counter), size: size, min: 1 + f.random.IntN(size), born: time.Now()}
+	g := &gang{name: fmt.Sprintf("g%d", f.counter), size: size, min: 1 + f.random.IntN(size), priority: priority, born: time.Now()}
 	if f.random.IntN(3) == 0 {
 		g.min = size
 	}
-	if f.random.IntN(4) == 0 {
-		g.queue = secondQueue
-	}
-	if g.required = f.random.IntN(3) == 0; g.required {
-		g.min = size // Members above the minimum may find their cluster full.
-	}
 	f.gangs[g.name] = g
+	switch {
+	case priority == lowPriority:
+		g.min = 1 // The second queue reclaims exactly its share only if any number of pods can be evicted.
+	case f.random.IntN(4) == 0:
+		g.queue, g.min = secondQueue, size // Members above the minimum count for the queue's share and reclaim nothing.
+	case f.random.IntN(3) == 0:
+		g.required, g.min = true, size // Members above the minimum may find their cluster full.
+	}
 }
 
-func (f *fleet) podsLocked() (n int) {
+// podsLocked returns the number of members of the gangs of a priority.
+func (f *fleet) podsLocked(priority string) (n int) {
 	for _, g := range f.gangs {
-		n += g.size
+		if g.priority == priority {
+			n += g.size
+		}
 	}
 	return n
+}
+
+// removeLow removes the gangs of low priority.
+func (f *fleet) removeLow(ctx context.Context) {
+	for _, g := range f.all() {
+		if g.priority == lowPriority {
+			f.remove(ctx, g)
+		}
+	}
 }
 
 // retireOne removes a random gang, whatever its state is.
@@ -119,7 +143,7 @@ func (f *fleet) remove(ctx context.Context, g *gang) {
 // resize changes the minimum of a gang.
 func (f *fleet) resize(ctx context.Context) {
 	g := f.randomGang()
-	if g == nil || g.required {
+	if g == nil || g.required || g.queue == secondQueue || g.priority == lowPriority {
 		return
 	}
 	f.mu.Lock()
@@ -220,7 +244,7 @@ func (f *fleet) group(g *gang) *v1beta1.PodGroup {
 	defer f.mu.Unlock()
 	group := &v1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: g.name},
-		Spec:       v1beta1.PodGroupSpec{MinMember: int32(g.min), Queue: g.queue},
+		Spec:       v1beta1.PodGroupSpec{MinMember: int32(g.min), Queue: g.queue, PriorityClassName: g.priority},
 	}
 	if g.required {
 		group.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": "required"}
@@ -229,7 +253,9 @@ func (f *fleet) group(g *gang) *v1beta1.PodGroup {
 }
 
 func (g *gang) pod(i int) *corev1.Pod {
-	return podOf(g.name, g.member(i), "1")
+	pod := podOf(g.name, g.member(i), "1")
+	pod.Spec.PriorityClassName = g.priority
+	return pod
 }
 
 // podOf returns a pod of a gang that requests this amount of CPU.

@@ -6,12 +6,16 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
@@ -123,4 +127,21 @@ func (s *soak) report() {
 	for _, name := range slices.Sorted(maps.Keys(s.upset)) {
 		fmt.Fprintf(s.out, "  %4d  %s\n", s.upset[name], name)
 	}
+}
+
+// evictors returns the number of gangs for which pods were evicted, as events say. It is an error if there are none, because
+// the run has then not tested evictions.
+func evictors(ctx context.Context, kube kubernetes.Interface) (int, error) {
+	events, err := kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=PodsEvicted"})
+	if err != nil {
+		return 0, err
+	}
+	if len(events.Items) == 0 {
+		return 0, errors.New("no pods were evicted for any gang; the run is too short, or gangs of low priority leave too much room")
+	}
+	gangs := map[string]bool{}
+	for i := range events.Items {
+		gangs[events.Items[i].InvolvedObject.Name] = true
+	}
+	return len(gangs), nil
 }

@@ -31,13 +31,13 @@ func (s *soak) quietPoint(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	unmet := s.await(ctx, recovery, s.unsettled)
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if err := settle(ctx, s, "with gangs of low priority", s.starving); err != nil {
+		return err
 	}
-	if len(unmet) > 0 {
-		s.violate("%s after the last fault: %s", recovery, strings.Join(unmet, "; "))
-		return fmt.Errorf("the cluster did not settle; its schedulers' logs end with:\n%s", s.logTails())
+	served := time.Since(began)
+	s.fleet.removeLow(ctx)
+	if err := settle(ctx, s, "without gangs of low priority", s.unsettled); err != nil {
+		return err
 	}
 	settled := time.Since(began)
 	for _, r := range s.replicas {
@@ -50,8 +50,52 @@ func (s *soak) quietPoint(ctx context.Context) error {
 		return err
 	}
 	s.takeLevels(ctx)
-	s.say("quiet point: %d gangs bound %.1f s after the last fault; %s", len(s.fleet.all()), settled.Seconds(), filled)
+	s.say("quiet point: %d gangs bound %.1f s after the last fault, their minima beside gangs of low priority after %.1f s; %s",
+		len(s.fleet.all()), settled.Seconds(), served.Seconds(), filled)
 	return nil
+}
+
+// settle waits until the check finds nothing.
+func settle(ctx context.Context, s *soak, how string, look func(context.Context) []string) error {
+	unmet := s.await(ctx, recovery, look)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(unmet) > 0 {
+		s.violate("%s after the last fault, %s: %s", recovery, how, strings.Join(unmet, "; "))
+		return fmt.Errorf("the cluster did not settle; its schedulers' logs end with:\n%s", s.logTails())
+	}
+	return nil
+}
+
+// starving returns the gangs of the usual priority that lack members of their minimum. There is room for each of them if
+// enough pods of low priority are evicted.
+func (s *soak) starving(ctx context.Context) []string {
+	now, err := s.truth.read(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	groups, err := s.vc.SchedulingV1beta1().PodGroups(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	minima := map[string]int{}
+	for i := range groups.Items {
+		minima[groups.Items[i].Name] = int(groups.Items[i].Spec.MinMember)
+	}
+	var unmet []string
+	for _, g := range s.fleet.all() {
+		if g.priority == lowPriority {
+			continue
+		}
+		minimum, exists := minima[g.name]
+		if bound, _ := now.members(g); !exists || bound < minimum {
+			if lack := s.lack(ctx, now, g); lack != "" {
+				unmet = append(unmet, lack)
+			}
+		}
+	}
+	return unmet
 }
 
 // await repeats the check until it finds nothing, and returns its last findings when the time is over.

@@ -78,6 +78,11 @@ func (s *soak) play(ctx context.Context) error {
 	watchers.Go(func() { s.watchCapacity(watching) })
 	watchers.Go(func() { s.fleet.keepUp(watching) })
 	err := s.playChapters(ctx)
+	if err == nil {
+		var gangs int
+		gangs, err = evictors(ctx, s.kube)
+		s.say("pods were evicted for %d gangs", gangs)
+	}
 	stop()
 	watchers.Wait()
 	s.report()

@@ -139,9 +139,10 @@ func (s *state) members(g *gang) (bound int, clusters map[string]bool) {
 	return bound, clusters
 }
 
-// freeIn returns the number of whole CPUs that are free in the InfiniBand cluster.
+// freeIn returns the number of whole CPUs in the InfiniBand cluster that are free or used by pods of low priority.
 func (s *state) freeIn(cluster string) (cpus int) {
-	used := s.used()
+	others := &state{pods: slices.DeleteFunc(slices.Clone(s.pods), func(pod corev1.Pod) bool { return pod.Spec.PriorityClassName == lowPriority })}
+	used := others.used()
 	for name, node := range s.nodes {
 		if node.Labels[clusterLabel] == cluster {
 			cpus += int((node.Status.Allocatable.Cpu().MilliValue() - used[name]) / 1000)

@@ -31,15 +31,17 @@ func onNode(gang, name, cpu, node string) corev1.Pod {
 func TestState(t *testing.T) {
 	done := onNode("g1", "g1-9", "5", "n1")
 	done.Status.Phase = corev1.PodSucceeded
+	low := onNode("low", "low-0", "1", "n2")
+	low.Spec.PriorityClassName = lowPriority
 	s := &state{
 		nodes: map[string]*corev1.Node{"n1": node("n1", "ib-0"), "n2": node("n2", "ib-1")},
-		pods:  []corev1.Pod{onNode("g1", "g1-0", "3", "n1"), onNode("g1", "g1-1", "2500m", "n2"), onNode("g1", "g1-2", "1", ""), onNode("g10", "g10-0", "1", "n1"), done},
+		pods:  []corev1.Pod{onNode("g1", "g1-0", "3", "n1"), onNode("g1", "g1-1", "2500m", "n2"), onNode("g1", "g1-2", "1", ""), onNode("g10", "g10-0", "1", "n1"), low, done},
 	}
-	if diff := cmp.Diff(map[string]int64{"n1": 4000, "n2": 2500}, s.used()); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"n1": 4000, "n2": 3500}, s.used()); diff != "" {
 		t.Errorf("used (-want +got):\n%s", diff)
 	}
-	if got := s.free(); got != 4+5 {
-		t.Errorf("free: got %d whole cpus, want 9", got)
+	if got := s.free(); got != 4+4 {
+		t.Errorf("free: got %d whole cpus, want 8", got)
 	}
 	if got := s.freeIn("ib-1"); got != 5 {
 		t.Errorf("free in ib-1: got %d whole cpus, want 5", got)

@@ -5,7 +5,9 @@ package adapter
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
@@ -27,6 +30,8 @@ const (
 	// Variable selects whose sessions are opened, and Upstream selects upstream's.
 	Variable = "CONFORMANCE_SESSIONS"
 	Upstream = "upstream"
+	// WholeGangs is the variable that selects, if it is "true", this project's own preempt and reclaim for our sessions.
+	WholeGangs = "CONFORMANCE_WHOLE_GANGS"
 	// Mark is the line that reports a session.
 	Mark = "CONFORMANCE: session"
 	// volumesTime is how long upstream's volume binder may take to fill its caches from watches while a session
@@ -38,8 +43,9 @@ const (
 type opened struct {
 	*framework.Session
 	registry *framework.Registry
-	allocate vcframework.Action
-	cache    *cache.Cache
+	// actions are this project's actions, which run in place of upstream's of the same name.
+	actions map[string]vcframework.Action
+	cache   *cache.Cache
 }
 
 // state is shared by the tests of a package, since upstream's framework offers no other place for it.
@@ -81,8 +87,7 @@ func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurat
 	}
 	registry.RegisterPlugin(transaction.Spec(c))
 	registry.RegisterPlugin(evictionbackoff.Spec())
-	registry.RegisterAction(allocate.New())
-	action, _ := vcframework.GetAction("allocate")
+	actions, configurations := register(registry, configurations)
 	tiers = append([]conf.Tier{evictionbackoff.Tier(), transaction.Tier(0)}, tiers...)
 	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c.Handle())
 	if err != nil {
@@ -91,8 +96,40 @@ func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurat
 	ssn := registry.OpenSession(c, profile)
 	state.Lock()
 	defer state.Unlock()
-	state.sessions[ssn.Session] = &opened{ssn, registry, action, c}
+	state.sessions[ssn.Session] = &opened{ssn, registry, actions, c}
 	return ssn.Session
+}
+
+// register registers this project's actions. It returns them as upstream's framework calls them, and the configurations for
+// them.
+func register(registry *framework.Registry, configurations []conf.Configuration) (map[string]vcframework.Action, []conf.Configuration) {
+	ours := []framework.Action{allocate.New()}
+	if os.Getenv(WholeGangs) == "true" {
+		observe := func(string, string, int, time.Duration) {}
+		ours = append(ours, preempt.New(observe), preempt.NewReclaim(observe))
+		configurations = withWholeGangs(configurations)
+	}
+	actions := map[string]vcframework.Action{}
+	for _, action := range ours {
+		registry.RegisterAction(action)
+		actions[action.Name()], _ = vcframework.GetAction(action.Name())
+	}
+	return actions, configurations
+}
+
+// withWholeGangs returns the configurations with preempt and reclaim of this project switched on.
+func withWholeGangs(configurations []conf.Configuration) []conf.Configuration {
+	configurations = slices.Clone(configurations)
+	for _, action := range []string{preempt.Name, preempt.ReclaimName} {
+		at := slices.IndexFunc(configurations, func(c conf.Configuration) bool { return c.Name == action })
+		if at < 0 {
+			at, configurations = len(configurations), append(configurations, conf.Configuration{Name: action})
+		}
+		arguments := vcframework.Arguments{preempt.WholeGangs: true}
+		maps.Copy(arguments, configurations[at].Arguments)
+		configurations[at].Arguments = arguments
+	}
+	return configurations
 }
 
 func awaitVolumes(upstream *vccache.SchedulerCache) {
@@ -130,8 +167,8 @@ func find(ssn *vcframework.Session) *opened {
 // Execute is called in place of the action's Execute.
 func Execute(action vcframework.Action, ssn *vcframework.Session) {
 	if o := find(ssn); o != nil {
-		if action.Name() == o.allocate.Name() {
-			action = o.allocate
+		if ours := o.actions[action.Name()]; ours != nil {
+			action = ours
 		}
 		o.Execute(action)
 		return
