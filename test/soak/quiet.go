@@ -122,9 +122,16 @@ func (s *soak) unsettled(ctx context.Context) []string {
 	if len(now.nodes) != nodeCount {
 		unmet = append(unmet, fmt.Sprintf("%d nodes of %d: %v", len(now.nodes), nodeCount, now.names()))
 	}
+	exists := map[string]bool{}
 	for _, g := range s.fleet.all() {
+		exists[g.name] = true
 		if lack := s.lack(ctx, now, g); lack != "" {
 			unmet = append(unmet, lack)
+		}
+	}
+	for i := range now.pods {
+		if pod := &now.pods[i]; pod.Namespace == namespace && !exists[gangOf(pod)] {
+			unmet = append(unmet, fmt.Sprintf("pod %s of a gang that was removed still exists", pod.Name))
 		}
 	}
 	left, err := s.truth.leftovers(ctx, now)
