@@ -5,7 +5,6 @@ package evictionbackoff
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
@@ -75,35 +74,6 @@ func (p *plugin) closeClaims(ssn *framework.Session) {
 			p.promised[uid] = c.promised(ssn)
 		}
 		c.open = c.leaving(ssn)
-	}
-}
-
-// recoverClaims finds, in the first session of a leader, gangs for which a former leader has evicted pods that are still
-// terminating: it has written the nodes where the gangs' members are to be placed into the status of their pods. Without
-// these claims, other gangs might get the resources, and the gangs would evict pods again.
-//
-// Pods that name a node in their node selector do not count: the session sets the nominated node of such pods itself.
-func (p *plugin) recoverClaims(ssn *framework.Session) {
-	for uid, job := range ssn.Jobs {
-		c := newClaim()
-		for _, task := range job.TaskStatusIndex[api.Pending] {
-			node := ssn.Nodes[task.Pod.Status.NominatedNodeName]
-			if node == nil || task.Pod.Spec.NodeSelector[v1.LabelHostname] != "" {
-				continue
-			}
-			c.nominees[task.UID] = nomineeOf(task)
-			if c.nodes[node.Name] {
-				continue
-			}
-			for _, other := range node.Tasks {
-				if of := ssn.Jobs[other.Job]; other.Status == api.Releasing && of != nil && of != job && (of.Queue != job.Queue || of.Priority < job.Priority) {
-					c.addVictim(other)
-				}
-			}
-		}
-		if len(c.victims) > 0 {
-			p.claims[uid] = c
-		}
 	}
 }
 

@@ -37,8 +37,6 @@ type plugin struct {
 	gangs, queues *binding.Backoff
 	// claims has an entry for each gang that evicted pods and is not placed yet.
 	claims map[api.JobID]*claim
-	// recovered reports whether the claims that a former leader has left were found (recoverClaims).
-	recovered bool
 	// promised has, for each gang whose claim was open (claim.open) and not expired when this session opened, the tasks
 	// that the session places first (claim.promised).
 	promised map[api.JobID]map[api.TaskID]bool
@@ -124,10 +122,6 @@ func (p *plugin) Leaving(task *api.TaskInfo) []*api.TaskInfo {
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.ssn = ssn
-	if !p.recovered {
-		p.recoverClaims(ssn)
-		p.recovered = true
-	}
 	p.closeClaims(ssn)
 	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
 	(&victims{ssn: ssn}).register()
