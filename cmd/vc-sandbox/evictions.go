@@ -14,8 +14,8 @@ import (
 // urgent is the name of the PriorityClass of gangs that may evict others.
 const urgent = "demo-urgent"
 
-// evicts shows preemption for a whole gang. An urgent gang needs a whole cluster, and all clusters are in use. One gang is
-// evicted as a whole, in the cluster where the fewest gangs would have to go. All other pods keep running.
+// evicts shows preemption for a whole gang. An urgent gang needs every node of a cluster in which another gang runs. That gang
+// is evicted as a whole, and all other pods keep running.
 func (s *story) evicts(ctx context.Context) error {
 	c, victim := s.clusters[1], s.inTheWay[1]
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: urgent}, Value: 1000}
@@ -23,10 +23,10 @@ func (s *story) evicts(ctx context.Context) error {
 		return fmt.Errorf("creating PriorityClass %s: %w", urgent, err)
 	}
 	_, before := s.view.placed(nil)
-	g := s.sharing("train-g", victim.members)
+	g := newGang("train-g", c)
 	g.priority = urgent
-	s.say("%s: %d pods of priority %d, a whole node each, all in any one cluster; all clusters are in use, %s by %s alone",
-		g.name, g.members, class.Value, c.name, victim.name)
+	s.say("%s: %d pods of priority %d, a whole node of %s each, minMember %d; %s uses %s of %s",
+		g.name, g.members, class.Value, c.name, g.members, victim.name, count(victim.members, "node"), c.name)
 	began := time.Now()
 	if err := s.submit(ctx, g); err != nil {
 		return err

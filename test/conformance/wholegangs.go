@@ -20,6 +20,9 @@ func withWholeGangs(conf string) (string, error) {
 	if err := yaml.Unmarshal([]byte(conf), &content); err != nil {
 		return "", fmt.Errorf("reading a scheduler's configuration: %w", err)
 	}
+	if content == nil { // the configuration is empty
+		content = map[string]any{}
+	}
 	configurations, _ := content["configurations"].([]any)
 	for _, action := range []string{preempt.Name, preempt.ReclaimName} {
 		configurations = setArgument(configurations, action, preempt.WholeGangs, true)

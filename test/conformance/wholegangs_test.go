@@ -12,6 +12,10 @@ import (
 
 func TestWholeGangsAreSwitchedOn(t *testing.T) {
 	for name, c := range map[string]struct{ conf, want string }{
+		"empty": {"", `
+configurations:
+- {name: preempt, arguments: {wholeGangs: true}}
+- {name: reclaim, arguments: {wholeGangs: true}}`},
 		"no blocks": {"actions: allocate", `
 actions: allocate
 configurations:

@@ -34,6 +34,8 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 	tests := map[string]struct {
 		grace   time.Duration // 0 means not deleted
 		evicted bool
+		// byFormer is how long before, in minutes, a former leader has evicted the pod; 0 if none has.
+		byFormer int
 		// from and to are the minutes, of the first 30, between which the pod is leaving.
 		from, to int
 		// ran is how long the pod ran before its deletion.
@@ -50,6 +52,8 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 		"a victim":                        {evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
 		"a victim due in a year":          {grace: year, evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
 		"a victim that ran for long":      {grace: 10 * time.Minute, evicted: true, ran: year, from: 0, to: 10, freeFrom: -1, freeTo: -1},
+		"a former leader's victim":        {grace: year, byFormer: 1, from: 0, to: 9, freeFrom: -1, freeTo: -1},
+		"a former leader's old victim":    {grace: year, byFormer: 20, from: -1, to: -1, freeFrom: -1, freeTo: -1},
 		"a victim that is due afterwards": {grace: 12 * time.Minute, evicted: true, from: 0, to: 12, freeFrom: -1, freeTo: -1},
 	}
 	for name, tt := range tests {
@@ -63,6 +67,12 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 			}
 			seconds, started := int64(tt.grace/time.Second), metav1.NewTime(begin.Add(-tt.ran))
 			pod.DeletionGracePeriodSeconds, pod.Status.StartTime = &seconds, &started
+			if tt.byFormer > 0 {
+				pod.Status.Conditions = []v1.PodCondition{{
+					Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+					LastTransitionTime: metav1.NewTime(begin.Add(-time.Duration(tt.byFormer) * time.Minute)),
+				}}
+			}
 			b.Pods.Show(pod)
 			key := api.PodKey(pod)
 			if tt.evicted {

@@ -69,6 +69,9 @@ func (p *Pods) Show(pod *v1.Pod) {
 		r.victim, r.volumes = "", nil
 	}
 	r.shown = keepOwners(pod, r.shown)
+	if at, evicted := evictedAt(pod); evicted && !r.isVictim() { // a former leader has evicted the pod
+		r.victim, r.evicted = pod.UID, at
+	}
 	if r.hold.isOver(pod) {
 		r.hold = nil
 	}
