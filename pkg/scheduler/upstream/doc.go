@@ -13,6 +13,7 @@
 //   - Plugins that open, and CloseSession, add up the requests of all tasks one by one (summaries.go, summed.go).
 //   - Plugins count the minResources of admitted gangs that wait against others (standins.go).
 //   - Plugins treat resources that a gang holds beyond its minResources as available to other gangs (minresources.go).
+//   - Resource.IsEmpty ignores the places for pods on nodes (empty.go).
 //   - Pre-predicates only add to the filters that are skipped for a task (skips.go).
 //   - Sessions write the root queue to the API server from within the session loop (queueclient.go).
 //

@@ -102,28 +102,41 @@ func (c *candidates) askerOf(pending *state.Pending, minimum *api.TaskInfo) *api
 	return minimum
 }
 
-// minimumOf returns a task that requests as much as the first `needed` of the gang's pending tasks together.
-func minimumOf(pending *state.Pending, needed int) *api.TaskInfo {
+// minimumOf returns a task that requests as much as `needed` of the gang's pending tasks together: those that roles need, by
+// byRole, and then the first others.
+func minimumOf(pending *state.Pending, needed int, byRole map[string]int32) *api.TaskInfo {
 	sum := *pending.First()
 	sum.Resreq, sum.InitResreq = api.EmptyResource(), api.EmptyResource()
-	for _, subJob := range pending.SubJobs {
-		for _, task := range pending.Tasks[subJob.UID] {
-			if needed == 0 {
-				return &sum
-			}
+	byRole = maps.Clone(byRole)
+	var others []*api.TaskInfo
+	add := func(task *api.TaskInfo) {
+		if needed > 0 {
 			sum.Resreq.Add(task.Resreq)
 			sum.InitResreq.Add(task.InitResreq)
 			needed--
 		}
 	}
+	for _, subJob := range pending.SubJobs {
+		for _, task := range pending.Tasks[subJob.UID] {
+			if byRole[task.TaskRole] > 0 {
+				byRole[task.TaskRole]--
+				add(task)
+			} else {
+				others = append(others, task)
+			}
+		}
+	}
+	for _, task := range others {
+		add(task)
+	}
 	return &sum
 }
 
 // refuse returns why no pods may be evicted for the gang, whichever they are; empty if some may. minimum requests what the
-// gang's minimum requests.
-func (c *candidates) refuse(job *api.JobInfo, minimum *api.TaskInfo) string {
+// gang's minimum requests. exact is false if the minimum may be met by tasks that request less.
+func (c *candidates) refuse(job *api.JobInfo, minimum *api.TaskInfo, exact bool) string {
 	queue := c.ssn.Queues[job.Queue]
-	if c.limited {
+	if c.limited && exact {
 		if err := c.ssn.QueueUse.FitsCapability(queue, minimum.Resreq); err != nil {
 			return err.Error()
 		}

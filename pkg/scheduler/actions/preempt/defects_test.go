@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -256,5 +257,99 @@ func TestAnUndoneTrialLeavesNoVerdicts(t *testing.T) {
 	got := runWith(t, w, simpleTiers)
 	if !slices.Equal(got.evicted, []string{"jealous-0"}) || got.pipelined["b-0"] != "n1" || len(got.pipelined) != 1 {
 		t.Errorf("evicted %v for %v, want jealous-0 for b-0; reasons: %v", got.evicted, got.pipelined, got.reasons)
+	}
+}
+
+// TestAFullQueueMakesRoomForALargeGang checks a gang that fits idle nodes, but whose queue is at its capability: as many pods
+// of its queue are evicted as it has members, wherever they are. The first case evicts single pods, the second whole gangs.
+func TestAFullQueueMakesRoomForALargeGang(t *testing.T) {
+	const members = 64
+	for name, tt := range map[string]struct {
+		size, kept int // of the gangs of low priority; how many pods of higher priority the queue has
+		want       int
+		reason     string
+	}{
+		"gangs of one pod":          {size: 1, want: members},
+		"gangs of eight":            {size: 8, want: members},
+		"gangs of ten":              {size: 10, want: 70},
+		"too many of high priority": {size: 1, kept: members + 1, reason: "preemption cannot help: queue q has no room for the gang even without the pods that may be evicted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gangs := []gang{{name: "new", queue: "q", min: members, priority: 9, cpu: "1", pending: members}}
+			add := func(name string, count, size int, priority int32) {
+				for i := 0; i < count; i += size {
+					g := gang{name: fmt.Sprintf("%s%03d", name, i), queue: "q", min: size, priority: priority, cpu: "1"}
+					for k := range size {
+						g.on = append(g.on, fmt.Sprintf("n%d", (i+k)%8))
+					}
+					gangs = append(gangs, g)
+				}
+			}
+			add("low", 2*members-tt.kept, tt.size, 1)
+			add("high", tt.kept, 1, 9)
+			w := world(nodesOf(8, "64"), gangs...)
+			for _, node := range w.Nodes {
+				node.Status.Allocatable["pods"], node.Status.Capacity["pods"] = resource.MustParse("100"), resource.MustParse("100")
+			}
+			used := 0
+			for _, g := range gangs[1:] {
+				used += len(g.on)
+			}
+			w.Queues = append(w.Queues, schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": fmt.Sprint(used)}).Obj())
+			got := runWith(t, w, strings.Replace(simpleTiers, "proportion", "capacity", 1))
+			if len(got.evicted) != tt.want || !strings.HasSuffix(got.reasons["new"], tt.reason) {
+				t.Errorf("evicted %d pods, want %d; reason %q, want one that ends in %q", len(got.evicted), tt.want, got.reasons["new"], tt.reason)
+			}
+			if tt.reason == "" && len(got.pipelined) != members {
+				t.Errorf("%d members wait for the room, want %d", len(got.pipelined), members)
+			}
+		})
+	}
+}
+
+// TestPodsAreEvictedForTheirPlaces checks nodes that take no more pods, although they have free resources.
+func TestPodsAreEvictedForTheirPlaces(t *testing.T) {
+	for _, cpu := range []string{"1", "0"} {
+		w := world(nodesOf(1, "64"),
+			gang{name: "low", min: 0, priority: 1, cpu: cpu, on: slices.Repeat([]string{"n0"}, 20)},
+			gang{name: "new", min: 3, priority: 9, cpu: "1", pending: 3})
+		got := runWith(t, w, simpleTiers)
+		if len(got.evicted) != 3 || len(got.pipelined) != 3 {
+			t.Errorf("pods that request cpu %s: evicted %v for %v, want three pods for three; reason %q", cpu, got.evicted, got.pipelined, got.reasons["new"])
+		}
+	}
+}
+
+// TestAGangMayMeetItsMinimumWithSmallPods checks a gang of which any two pods suffice. Its queue has room for the small ones.
+func TestAGangMayMeetItsMinimumWithSmallPods(t *testing.T) {
+	w := world(nodesOf(4, "8"),
+		gang{name: "old", queue: "q", min: 0, priority: 1, cpu: "4", on: each(2)},
+		gang{name: "new", queue: "q", min: 2, priority: 9})
+	for i, cpu := range []string{"8", "8", "4", "4"} {
+		w.Pods = append(w.Pods, schedtest.MakePod().Name(fmt.Sprintf("new-%d", i)).Group("new").Priority(9).Req(schedtest.Resources{"cpu": cpu}).Obj())
+	}
+	w.Queues = append(w.Queues, schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "8"}).Obj())
+	got := runWith(t, w, strings.Replace(simpleTiers, "proportion", "capacity", 1))
+	if len(got.evicted) != 2 {
+		t.Errorf("evicted %v, want both pods of old; reason %q", got.evicted, got.reasons["new"])
+	}
+}
+
+// TestARefusalByTheQueueIsNotKept checks a gang whose queue deserves less in the first session than in the second, since
+// another queue asks for less then. Nothing else changes.
+func TestARefusalByTheQueueIsNotKept(t *testing.T) {
+	w := world(nodesOf(2, "8"),
+		gang{name: "old", min: 0, priority: 1, cpu: "4", on: each(2)},
+		gang{name: "new", min: 3, priority: 9, cpu: "4", pending: 3},
+		gang{name: "others", queue: "other", min: 1, priority: 1, cpu: "8", pending: 1, pod: func(p *schedtest.PodBuilder) { p.NodeSelector("name", "nowhere") }})
+	w.Queues = append(w.Queues, schedtest.MakeQueue().Name("other").Obj())
+	c := newCluster(w, simpleTiers)
+	defer c.close()
+	if got := c.session(); len(got.evicted) > 0 || !strings.Contains(got.reasons["new"], "queue default has no room") {
+		t.Fatalf("evicted %v at first; reason %q", got.evicted, got.reasons["new"])
+	}
+	c.Cache().DeletePod(w.Pods[len(w.Pods)-1])
+	if got := c.session(); len(got.evicted) != 1 {
+		t.Errorf("evicted %v then, want one pod; reason %q", got.evicted, got.reasons["new"])
 	}
 }

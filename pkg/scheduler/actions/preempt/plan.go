@@ -5,6 +5,7 @@ package preempt
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -185,7 +186,7 @@ func subtract(free, request *api.Resource, n float64) {
 	}
 }
 
-// copies returns how many times the request fits into the free resources.
+// copies returns how many times the request fits into the free resources. The places for pods on a node are one of them.
 func copies(request, free *api.Resource) int {
 	return feasible.CopiesIn(request, free, math.MaxInt32)
 }
@@ -230,6 +231,10 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 	if check == 0 || prune {
 		chosen = s.prune(r, chosen, gone, check)
 	}
+	chosen, ok := s.makeRoomInQueue(chosen, gone)
+	if !ok {
+		return nil, r.most()
+	}
 	return &plan{place: where, units: chosen, cost: costOf(chosen)}, d.Needed
 }
 
@@ -251,4 +256,35 @@ func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int
 		s.checks += check
 	}
 	return chosen
+}
+
+// makeRoomInQueue adds to the chosen units the cheapest others, wherever their pods are, without which the gang's queue has
+// room for the gang's minimum. It returns false if all units together do not suffice. If members may be chosen among unlike
+// tasks, it adds none.
+func (s *planner) makeRoomInQueue(chosen []*unit, gone map[*unit]bool) (enough []*unit, ok bool) {
+	c := s.of.candidates
+	if !c.limited || c.action != Name || !requestKnown(s.demand) { // reclaim asks about shares of queues (candidates.refuse, planner.kept)
+		return chosen, true
+	}
+	var rest []*unit
+	for _, u := range s.units {
+		if !gone[u] {
+			rest = append(rest, u)
+		}
+	}
+	all := slices.Concat(chosen, rest)
+	admits := func(more int) bool {
+		var tasks []*api.TaskInfo
+		for _, u := range all[:len(chosen)+more] {
+			tasks = append(tasks, u.tasks...)
+		}
+		use := s.of.ssn.QueueUse
+		return use.Admits(use.Ask(s.of.ssn.Queues[s.attempt.Job.Queue], tasks).With(s.minimum))
+	}
+	if admits(0) {
+		return chosen, true
+	}
+	more := sort.Search(len(rest)+1, admits)
+	s.queueFull = s.queueFull || more > len(rest)
+	return all[:len(chosen)+min(more, len(rest))], more <= len(rest)
 }

@@ -29,15 +29,18 @@ type planner struct {
 	of      *preemption // the run of the action
 	attempt *state.Attempt
 	demand  *state.Demand
-	// asker stands for the gang when plugins are asked which pods may be evicted.
-	asker *api.TaskInfo
-	units []*unit
+	// asker stands for the gang when plugins are asked which pods may be evicted. minimum requests what the gang's minimum
+	// requests.
+	asker, minimum *api.TaskInfo
+	units          []*unit
+	// queueFull reports whether the gang's queue, and not its nodes, excluded a plan.
+	queueFull bool
 	// trials and checks count the work for the gang (maxPlans, maxChecks).
 	trials, checks int
 }
 
-func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker *api.TaskInfo) *planner {
-	return &planner{of: p, attempt: r, demand: d, asker: asker, units: p.units(asker)}
+func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker, minimum *api.TaskInfo) *planner {
+	return &planner{of: p, attempt: r, demand: d, asker: asker, minimum: minimum, units: p.units(asker)}
 }
 
 // plans returns a plan for each place that has room for the gang by arithmetic, the cheapest first. why is the reason if
@@ -56,6 +59,8 @@ func (s *planner) plans() (plans []*plan, why string) {
 		}
 	}
 	switch {
+	case len(plans) == 0 && s.queueFull:
+		return nil, fmt.Sprintf("queue %s has no room for the gang even without the pods that may be evicted", s.of.ssn.Queues[s.attempt.Job.Queue].Name)
 	case len(plans) == 0 && best < 0:
 		return nil, "the gang may be placed in no node group"
 	case len(plans) == 0:

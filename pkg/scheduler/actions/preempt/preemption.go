@@ -195,8 +195,8 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	minimum := minimumOf(pending, d.Needed)
-	if why := p.candidates.refuse(job, minimum); why != "" {
+	minimum := minimumOf(pending, d.Needed, r.NeededByRole())
+	if why := p.candidates.refuse(job, minimum, requestKnown(d)); why != "" {
 		return nil, why
 	}
 	key := p.demandKey(r, d)
@@ -214,11 +214,11 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 		}
 	}
 	if why == "" {
-		planner := newPlanner(p, r, d, p.candidates.askerOf(pending, minimum))
+		planner := newPlanner(p, r, d, p.candidates.askerOf(pending, minimum), minimum)
 		var plans []*plan
 		if plans, why = planner.plans(); why == "" {
 			t, why = planner.tryPlans(plans)
-		} else if fingerprint != 0 {
+		} else if fingerprint != 0 && !planner.queueFull { // the room of queues also depends on other queues
 			p.memory.refused[fingerprint] = why
 		}
 	}
@@ -227,6 +227,9 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	}
 	return t, why
 }
+
+// requestKnown reports whether the gang's minimum requests the same amount, whichever of its pending tasks are placed.
+func requestKnown(d *state.Demand) bool { return !d.Unknown && (!d.Choice || len(d.Classes) <= 1) }
 
 // newAttempt returns an attempt to place the pending tasks on idle resources and those being released.
 func (p *preemption) newAttempt(job *api.JobInfo, pending *state.Pending) (*state.Attempt, error) {

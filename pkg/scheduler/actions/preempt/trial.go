@@ -203,8 +203,8 @@ func (t *trial) restoreSpare(units []*unit) (back []*unit) {
 	return back
 }
 
-// hasRoomFor reports whether the evicted pods of the unit may be put back: they fit on their nodes beside the placed
-// members, and their gang has its minimum.
+// hasRoomFor reports whether the evicted pods of the unit may be put back: they fit on their nodes, and in their queue if it
+// is the gang's, beside the placed members, and their gang has its minimum.
 func (t *trial) hasRoomFor(u *unit) bool {
 	if t.evicted[u.core] != nil {
 		return false
@@ -221,7 +221,14 @@ func (t *trial) hasRoomFor(u *unit) bool {
 		}
 		room.Sub(task.Resreq)
 	}
-	return true
+	return !t.of.candidates.limited || t.of.candidates.action != Name || t.queueAdmits(u)
+}
+
+// queueAdmits reports whether the gang's queue, which is that of the victims, has room for the unit's pods beside the placed
+// members.
+func (t *trial) queueAdmits(u *unit) bool {
+	use := t.of.ssn.QueueUse
+	return use.Admits(use.Ask(t.of.ssn.Queues[t.planner.attempt.Job.Queue], nil).With(u.tasks...))
 }
 
 // commit sends the evictions. The members stay pipelined until the session ends, and are placed first in later sessions

@@ -33,6 +33,8 @@ type claim struct {
 	// open reports whether the next session may place the gang first. That is so if the last session began with a victim
 	// of the claim still there, evicted another victim, or did not try the gang (keepUntried).
 	open bool
+	// seen is when a session last had the gang.
+	seen time.Time
 }
 
 // nominee is what a nominee asked for when the pods were evicted.
@@ -54,10 +56,10 @@ func (n nominee) covers(task *api.TaskInfo) bool {
 }
 
 func newClaim() *claim {
-	return &claim{nominees: map[api.TaskID]nominee{}, victims: map[api.TaskID]api.JobID{}, nodes: map[string]bool{}}
+	return &claim{seen: time.Now(), nominees: map[api.TaskID]nominee{}, victims: map[api.TaskID]api.JobID{}, nodes: map[string]bool{}}
 }
 
-// closeClaims ends the claims of gangs that no longer exist or have no pending nominees. It also computes
+// closeClaims ends the claims of gangs that no session has had for framework.AbsentFor, or that have no pending nominees. It also computes
 // plugin.promised, the tasks that are placed first. A gang is placed first until a session without its victims has
 // tried it, but no longer than until its victims should have terminated (claim.until).
 func (p *plugin) closeClaims(ssn *framework.Session) {
@@ -65,6 +67,10 @@ func (p *plugin) closeClaims(ssn *framework.Session) {
 	now := time.Now()
 	for uid, c := range p.claims {
 		job := ssn.Jobs[uid]
+		if job == nil && now.Sub(c.seen) < framework.AbsentFor {
+			continue // for example during the search for an object that makes cycles panic
+		}
+		c.seen = now
 		if job == nil || !c.waits(job) {
 			p.gangs.Forget(uid)
 			delete(p.claims, uid)

@@ -41,22 +41,25 @@ func jobOf(namespace, name string, statuses ...api.TaskStatus) *api.JobInfo {
 // terminate, and in one session after that.
 func TestClaimsFromSessionToSession(t *testing.T) {
 	type state struct{ Promised, Open, Blocked bool }
+	const forGood = framework.AbsentFor
 	tests := map[string]struct {
 		gang, victims *api.JobInfo
 		open          bool
 		left          time.Duration
 		want          *state
+		absent        time.Duration // how long no session had the gang
 	}{
-		"its victim leaves":                  {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}},
-		"its victim has left":                {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends"), true, 1, &state{true, false, true}},
-		"its victim had left before":         {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends"), false, 1, &state{false, false, true}},
-		"with its gang":                      {jobOf("ns", "wants", api.Pending), nil, true, 1, &state{true, false, true}},
-		"its victim should have left":        {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 0, &state{false, true, true}},
-		"one of two nominees is placed":      {jobOf("ns", "wants", api.Running, api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}},
-		"all nominees are placed":            {jobOf("ns", "wants", api.Running, api.Running), jobOf("ns", "lends", api.Releasing), true, 1, nil},
-		"nominees are placed, others wait":   {jobOf("ns", "wants", api.Running, api.Running, api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, nil},
-		"the gang was deleted":               {nil, jobOf("ns", "lends", api.Releasing), true, 1, nil},
-		"another gang has a claim that ends": {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}},
+		"its victim leaves":                  {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}, 0},
+		"its victim has left":                {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends"), true, 1, &state{true, false, true}, 0},
+		"its victim had left before":         {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends"), false, 1, &state{false, false, true}, 0},
+		"with its gang":                      {jobOf("ns", "wants", api.Pending), nil, true, 1, &state{true, false, true}, 0},
+		"its victim should have left":        {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 0, &state{false, true, true}, 0},
+		"one of two nominees is placed":      {jobOf("ns", "wants", api.Running, api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}, 0},
+		"all nominees are placed":            {jobOf("ns", "wants", api.Running, api.Running), jobOf("ns", "lends", api.Releasing), true, 1, nil, 0},
+		"nominees are placed, others wait":   {jobOf("ns", "wants", api.Running, api.Running, api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, nil, 0},
+		"the gang was deleted":               {nil, jobOf("ns", "lends", api.Releasing), true, 1, nil, forGood},
+		"this session lacks the gang":        {nil, jobOf("ns", "lends", api.Releasing), true, 1, &state{false, true, true}, forGood - 1},
+		"another gang has a claim that ends": {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +70,10 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 					c.nominees[uid] = nomineeOf(task)
 				}
 				c.victims["lends0"] = "ns/lends"
-				c.open, c.until = tt.open, time.Now().Add(tt.left)
-				p.claims["ns/wants"], p.claims["ns/other"] = c, newClaim()
+				c.open, c.until, c.seen = tt.open, time.Now().Add(tt.left), time.Now().Add(-tt.absent)
+				other := newClaim()
+				other.seen = time.Now().Add(-forGood)
+				p.claims["ns/wants"], p.claims["ns/other"] = c, other
 				p.gangs.Failed("ns/wants", "why")
 				ssn := bare("")
 				for _, job := range []*api.JobInfo{tt.gang, tt.victims} {

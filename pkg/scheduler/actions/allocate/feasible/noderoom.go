@@ -6,11 +6,13 @@ import (
 	"slices"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // FutureIdle returns the node's idle resources after all releases are done and all tasks waiting for them are placed.
 func FutureIdle(node *api.NodeInfo) *api.Resource {
-	if node.Releasing.IsEmpty() && node.Pipelined.IsEmpty() {
+	if upstream.IsEmpty(node.Releasing) && upstream.IsEmpty(node.Pipelined) {
 		return node.Idle
 	}
 	return node.FutureIdle()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // Index numbers the session's nodes and logs the changes to them.
@@ -86,7 +87,7 @@ func (x *Index) noteChange(name string) {
 }
 
 func (x *Index) noteReleasing(node int32) {
-	if x.Nodes[node].Releasing.IsEmpty() {
+	if upstream.IsEmpty(x.Nodes[node].Releasing) {
 		delete(x.releasing, node)
 	} else {
 		x.releasing[node] = true
