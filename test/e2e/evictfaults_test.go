@@ -9,44 +9,41 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// keeps is a finalizer: a pod that has it is not gone before release removes the finalizer.
-const keeps = "e2e.volcano-prebind.io/keeps"
-
-// fullOf returns a test with one node of 4 CPUs for each gang, each of which is filled by the gang. The pods of the gangs, which
-// have low priority, keep their room until they are released. The scheduler evicts whole gangs for whole gangs.
+// fullOf returns a test with one node of 4 CPUs for each gang, each of which is filled by the gang. The pods of the gangs have
+// low priority and a grace period of ten minutes, which they use up unless they are released. The scheduler evicts whole gangs
+// for whole gangs.
 func fullOf(ctx SpecContext, name string, gangs ...string) (*testEnv, []gang) {
 	GinkgoHelper()
 	w := newTestEnv(ctx, name, len(gangs), "4")
 	w.start(ctx, w.evicting())
 	var low []gang
 	for _, name := range gangs {
-		g := gang{name: name, size: 4, min: 4, priority: "e2e-low", pod: func(_ int, pod *corev1.Pod) { pod.Finalizers = []string{keeps} }}
+		g := gang{name: name, size: 4, min: 4, priority: "e2e-low", pod: func(_ int, pod *corev1.Pod) {
+			pod.Annotations[keepsGrace], pod.Spec.TerminationGracePeriodSeconds = "", new(int64(600))
+		}}
 		w.submit(ctx, g)
 		w.seen.eventuallyBound(g, 4)
 		w.seen.eventuallyRunning(g)
 		low = append(low, g)
 	}
-	DeferCleanup(func(ctx SpecContext) { w.release(ctx, low...) })
 	return w, low
 }
+
+// keepsGrace is the annotation of pods that kwok does not delete before the end of their grace period.
+const keepsGrace = "sandbox.volcano-prebind.io/keeps-grace-period"
 
 // evicting returns a configuration with this project's preempt.
 func (w *testEnv) evicting() string {
 	return w.confWith("enqueue, allocate, preempt, backfill", "", "first") + "configurations:\n- name: preempt\n  arguments: {wholeGangs: true}\n"
 }
 
-// release removes the finalizers of the gangs' pods.
-func (w *testEnv) release(ctx context.Context, gangs ...gang) {
+// release ends the gang's pods at once.
+func (w *testEnv) release(ctx context.Context, g gang) {
 	GinkgoHelper()
-	for _, g := range gangs {
-		for _, name := range g.pods() {
-			_, err := kube.CoreV1().Pods(w.name).Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-			Expect(err).To(Or(Succeed(), MatchError(ContainSubstring("not found"))))
-		}
+	for _, name := range g.pods() {
+		w.deletePod(ctx, name)
 	}
 }
 
@@ -110,19 +107,19 @@ var _ = Describe("Evictions for a whole gang", func() {
 		Expect(w.seen.evicted(low)).To(Equal([]string{victim.name}))
 	})
 
-	It("victims that their controller makes again at once do not take the room, and nobody is evicted twice", func(ctx SpecContext) {
+	It("pods that the victims' controller makes at once in their place do not take the room, and are not evicted", func(ctx SpecContext) {
 		w, low := fullOf(ctx, "evict-again", "low-a", "low-b")
 		w.submit(ctx, high)
 		victim := w.seen.eventuallyEvicted(low)
 		again := victim
-		again.pod = nil
+		again.size, again.pod = 8, nil
+		w.submitPods(ctx, again, 4, 8)
 		w.release(ctx, victim)
-		for i, name := range victim.pods() {
-			Eventually(func() bool { return w.seen.Pod(name) == nil }).Should(BeTrue(), "pod %s is gone", name)
-			w.submitPods(ctx, again, i, i+1)
-		}
 		w.seen.eventuallyBound(high, 4)
-		Consistently(func() []string { return w.seen.evicted(low) }).Should(Equal([]string{victim.name}))
-		Expect(w.seen.bound(victim)).To(BeZero())
+		Consistently(func() []string { return w.seen.evicted([]gang{again, low[0], low[1]}) }).Should(HaveEach(victim.name))
+		for i := 4; i < 8; i++ {
+			Expect(w.seen.PodVersions(again.member(i))).To(HaveEach(HaveField("DeletionTimestamp", BeNil())), "pod %s", again.member(i))
+			Expect(w.seen.Pod(again.member(i)).Spec.NodeName).To(BeEmpty())
+		}
 	})
 })
