@@ -239,3 +239,35 @@ func TestClaimsOfUntriedGangsStayOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestAGangThatIsGoneHoldsNoRoom: pods were evicted for gang wants, which was then deleted. The node that its victim leaves is
+// for gang late, of a lower priority.
+func TestAGangThatIsGoneHoldsNoRoom(t *testing.T) {
+	w := evicting(map[string]string{"n1": "2"}, []runs{{"n1", "low", 10, "2"}}, 100, []wants{{"n1", "2"}})
+	w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p50", 50))
+	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("late").MinMember(1).PriorityClass("p50").Obj())
+	s := newRepeatedEvictions(t, w, strings.Replace(victimTiers, "actions: preempt", "actions: allocate, preempt", 1))
+	synctest.Test(t, func(t *testing.T) {
+		s.session()
+		if len(s.last) != 1 || len(s.plugin.claims) != 1 {
+			t.Fatalf("evicted %v for %d claims, want the pod of low priority for one", s.last, len(s.plugin.claims))
+		}
+		for _, pod := range s.pods {
+			if pod.Spec.NodeName == "" {
+				s.cluster.Cache().DeletePod(pod)
+			}
+		}
+		for _, pg := range w.PodGroups {
+			if pg.Name == "gang" {
+				s.cluster.Cache().DeletePodGroupV1beta1(pg)
+			}
+		}
+		s.cluster.AddPod(schedtest.MakePod().Name("late-0").Group("late").Priority(50).Req(schedtest.Resources{"cpu": "2"}).Obj())
+		ssn := s.cluster.Open(s.registry, s.conf)
+		defer ssn.Close()
+		ssn.Run(s.actions[0])
+		if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/late-0": "n1"}, ssn.Pipelined()); diff != "" {
+			t.Errorf("pods that wait for the node (-want +got):\n%s", diff)
+		}
+	})
+}
