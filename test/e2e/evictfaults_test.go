@@ -21,7 +21,7 @@ func fullOf(ctx SpecContext, name string, gangs ...string) (*testEnv, []gang) {
 	var low []gang
 	for _, name := range gangs {
 		g := gang{name: name, size: 4, min: 4, priority: "e2e-low", pod: func(_ int, pod *corev1.Pod) {
-			pod.Annotations[keepsGrace], pod.Spec.TerminationGracePeriodSeconds = "", new(int64(600))
+			pod.Annotations[keepsGrace], pod.Spec.TerminationGracePeriodSeconds = "true", new(int64(600))
 		}}
 		w.submit(ctx, g)
 		w.seen.eventuallyBound(g, 4)
