@@ -191,6 +191,9 @@ func (c *candidates) jobsIn() map[api.QueueID][]*api.JobInfo {
 		c.jobs = map[api.QueueID][]*api.JobInfo{}
 		for _, uid := range slices.Sorted(maps.Keys(c.ssn.Jobs)) {
 			job := c.ssn.Jobs[uid]
+			if framework.IsDeletedJob(uid) { // its pods are being deleted already
+				continue
+			}
 			if len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Bound]) > 0 {
 				c.jobs[job.Queue] = append(c.jobs[job.Queue], job)
 			}

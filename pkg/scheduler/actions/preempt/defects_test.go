@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -351,5 +352,18 @@ func TestARefusalByTheQueueIsNotKept(t *testing.T) {
 	c.Cache().DeletePod(w.Pods[len(w.Pods)-1])
 	if got := c.session(); len(got.evicted) != 1 {
 		t.Errorf("evicted %v then, want one pod; reason %q", got.evicted, got.reasons["new"])
+	}
+}
+
+// TestPodsThatAreBeingDeletedAreNoVictims checks a pod of low priority that its owner has deleted with a long grace period. In
+// sessions, the job of framework.DeletedJob holds it, because it still counts against its queue. To evict it once more would
+// free nothing.
+func TestPodsThatAreBeingDeletedAreNoVictims(t *testing.T) {
+	w := world(nodesOf(2, "4"),
+		gang{name: string(framework.DeletedJob("gone")), min: 0, priority: 1, cpu: "4", on: []string{"n0"}},
+		gang{name: "low", min: 0, priority: 5, cpu: "4", on: []string{"n1"}},
+		gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1})
+	if got := runWith(t, w, simpleTiers); !slices.Equal(got.evicted, []string{"low-0"}) {
+		t.Errorf("evicted %v, want low-0; reason %q", got.evicted, got.reasons["new"])
 	}
 }
