@@ -33,20 +33,25 @@ func (r *recorded) OnSessionOpen(ssn *vcframework.Session) {
 	ssn.RegisterBinder(r.Name(), r)
 }
 
+// note is what the plugin leaves for its pre-bind step.
+type note struct{ pod string }
+
 func (r *recorded) PreBind(_ context.Context, bound *vccache.BindContext) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bound[bound.TaskInfo.Name] = true
+	r.bound[bound.Extensions[r.Name()].(*note).pod] = true
 	return nil
 }
 
 func (r *recorded) PreBindRollBack(context.Context, *vccache.BindContext) {}
 
-func (r *recorded) SetupBindContextExtension(*k8sframework.CycleState, *vccache.BindContext) {}
+func (r *recorded) SetupBindContextExtension(_ *k8sframework.CycleState, bound *vccache.BindContext) {
+	bound.Extensions[r.Name()] = &note{bound.TaskInfo.Name}
+}
 
 // TestAPluginOfUpstreamsFrameworkRunsUnchanged checks that a build of the scheduler can add a plugin that is written
-// against upstream's framework: the configuration may name it and its arguments, and its predicate and its pre-bind
-// step count.
+// against upstream's framework: the configuration may name it and its arguments, its predicate and its pre-bind step count,
+// and the step reads what the plugin has left for it.
 func TestAPluginOfUpstreamsFrameworkRunsUnchanged(t *testing.T) {
 	opened, mu, bound := 0, sync.Mutex{}, map[string]bool{}
 	spec := framework.FromUpstream(ported.Name, func(args vcframework.Arguments) vcframework.Plugin {

@@ -3,6 +3,8 @@
 package framework
 
 import (
+	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
@@ -11,7 +13,8 @@ import (
 // Doc, and declares the arguments that the plugin reads, or else the conf cannot set any.
 func FromUpstream(name string, build vcframework.PluginBuilder) PluginSpec {
 	return PluginSpec{
-		Name: name,
+		Name:   name,
+		ported: true,
 		Load: func(args Arguments) (Builder, error) {
 			return func(Handle) (Plugin, error) {
 				return &portedPlugin{name: name, build: func() vcframework.Plugin { return build(args) }}, nil
@@ -38,4 +41,17 @@ func (p *portedPlugin) OnSessionOpen(ssn *Session) {
 func (p *portedPlugin) OnSessionClose(ssn *Session) {
 	p.open.OnSessionClose(ssn.Session)
 	p.open = nil
+}
+
+// portedAdapter is a portedPlugin as upstream's session calls it.
+type portedAdapter struct{ pluginAdapter }
+
+var _ vcframework.BindContextHandler = (*portedAdapter)(nil)
+
+// SetupBindContextExtension implements vcframework.BindContextHandler: the plugin adds what its pre-bind step reads later.
+func (a *portedAdapter) SetupBindContextExtension(state *k8sframework.CycleState, bindCtx *vccache.BindContext) {
+	plugin, _ := a.registry.plugin(a.name).(*portedPlugin)
+	if handler, ok := plugin.open.(vcframework.BindContextHandler); ok {
+		handler.SetupBindContextExtension(state, bindCtx)
+	}
 }

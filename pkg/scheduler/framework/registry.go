@@ -65,8 +65,12 @@ func NewRegistry() *Registry {
 func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	r.specs[spec.Name] = spec
 	maps.Copy(r.categories, spec.PendingCategories)
+	adapter := pluginAdapter{registry: r, name: spec.Name}
 	vcframework.RegisterPluginBuilder(spec.Name, func(vcframework.Arguments) vcframework.Plugin {
-		return &pluginAdapter{registry: r, name: spec.Name}
+		if spec.ported {
+			return &portedAdapter{adapter}
+		}
+		return &adapter
 	})
 }
 

@@ -87,6 +87,8 @@ type PluginSpec struct {
 	// JobInfo and NodeInfo. After sessions with only such plugins, the next snapshot has less to compare. False is safe
 	// for any plugin.
 	LeavesTasks bool
+	// ported reports whether the plugin is written against upstream's framework (FromUpstream).
+	ported bool
 }
 
 // Builder builds a plugin. It is called once for each configuration that is put into effect, not once for each session.
