@@ -112,7 +112,8 @@ type NodeSource interface {
 // Nodes returns copies of the nodes, and those of them with a revocable zone. The maps belong to the caller. After a
 // trusted session it looks only at nodes that have changed, that the session has touched, whose tasks request more than
 // the node has, and at one of wholeEvery of the others. While upstream's device code is enabled, all nodes are copied
-// again, because upstream's Clone reads a node's devices from the API server.
+// again, because upstream's Clone reads a node's devices from its annotations, and may patch them in the API server
+// (docs/limits.md).
 func (c *Copies) Nodes(of NodeSource) (nodes, revocable map[string]*api.NodeInfo) {
 	ignored := api.IgnoredDevicesList.List()
 	again := devicesOn() || !slices.Equal(ignored, c.ignored)

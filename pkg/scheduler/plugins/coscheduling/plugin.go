@@ -127,6 +127,8 @@ type memory struct {
 	reservations reservations
 	// limits records, for each gang, since when it is admitted and waits, or when it last timed out.
 	limits map[api.JobID]knownLimit
+	// rooms records whether sessions found room on nodes for gang groups in a backoff.
+	rooms roomChecks
 }
 
 func newMemory(framework.Handle) (*memory, []cache.SharedIndexInformer, error) {
@@ -138,8 +140,6 @@ type plugin struct {
 	defaults gangs.Settings
 	// known caches the parsed settings of each gang.
 	known map[api.JobID]reading
-	// rooms records whether sessions found room on nodes for gang groups in a backoff.
-	rooms roomChecks
 	alarm *alarm
 	// terms are the plugin's arguments for node reservations.
 	terms reservationTerms
