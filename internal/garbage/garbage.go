@@ -34,9 +34,9 @@ func percentFor(live uint64) int {
 	return max(percent, min(most, int(least*100/max(live, 1))))
 }
 
-// mark becomes garbage at once, so that its finalizer runs after the next collection. It has a pointer, because small
-// objects without pointers may share memory, and live longer.
-type mark struct{ self *mark }
+// mark becomes garbage at once, so that its finalizer runs after the next collection. Objects of less than 16 bytes may share
+// memory, and live longer.
+type mark [32]byte
 
 func adjustAfterEachCollection() {
 	runtime.SetFinalizer(&mark{}, func(*mark) {
