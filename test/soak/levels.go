@@ -129,19 +129,31 @@ func (s *soak) report() {
 	}
 }
 
-// evictors returns the number of gangs for which pods were evicted, as events say. It is an error if there are none, because
-// the run has then not tested evictions.
-func evictors(ctx context.Context, kube kubernetes.Interface) (int, error) {
-	events, err := kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=PodsEvicted"})
+// evictions are the evictions of a run, as events say: for how many gangs pods were evicted, and how many.
+type evictions struct{ gangs, pods int }
+
+// countEvictions returns the evictions. It is an error if there are none, because the run has then not tested evictions, or if
+// more pods were evicted for a gang at once than it has members: each pod requests as much as a member.
+func countEvictions(ctx context.Context, kube kubernetes.Interface) (evictions, error) {
+	list, err := kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=PodsEvicted"})
 	if err != nil {
-		return 0, err
+		return evictions{}, err
 	}
-	if len(events.Items) == 0 {
-		return 0, errors.New("no pods were evicted for any gang; the run is too short, or gangs of low priority leave too much room")
+	if len(list.Items) == 0 {
+		return evictions{}, errors.New("no pods were evicted for any gang; the run is too short, or gangs of low priority leave too much room")
 	}
-	gangs := map[string]bool{}
-	for i := range events.Items {
-		gangs[events.Items[i].InvolvedObject.Name] = true
+	gangs, total := map[string]bool{}, 0
+	for i := range list.Items {
+		event := &list.Items[i]
+		action, pods := "", 0
+		if _, err := fmt.Sscanf(event.Message, "action %s evicts %d", &action, &pods); err != nil {
+			return evictions{}, fmt.Errorf("event %q does not say how many pods were evicted: %w", event.Message, err)
+		}
+		if pods > largest {
+			return evictions{}, fmt.Errorf("%s for gang %s, which has at most %d members", event.Message, event.InvolvedObject.Name, largest)
+		}
+		gangs[event.InvolvedObject.Name] = true
+		total += pods * max(int(event.Count), 1)
 	}
-	return len(gangs), nil
+	return evictions{len(gangs), total}, nil
 }

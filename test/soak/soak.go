@@ -79,9 +79,9 @@ func (s *soak) play(ctx context.Context) error {
 	watchers.Go(func() { s.fleet.keepUp(watching) })
 	err := s.playChapters(ctx)
 	if err == nil {
-		var gangs int
-		gangs, err = evictors(ctx, s.kube)
-		s.say("pods were evicted for %d gangs", gangs)
+		var counted evictions
+		counted, err = countEvictions(ctx, s.kube)
+		s.say("%d pods were evicted for %d gangs", counted.pods, counted.gangs)
 	}
 	stop()
 	watchers.Wait()
