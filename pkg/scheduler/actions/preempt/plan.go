@@ -229,26 +229,29 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 		return nil, r.most()
 	}
 	if check == 0 || prune {
-		chosen = s.prune(r, chosen, gone, check)
+		chosen = s.prune(r, chosen, gone, check, func([]*unit) bool { return true })
 	}
-	chosen, ok := s.makeRoomInQueue(chosen, gone)
-	if !ok {
-		return nil, r.most()
+	if !s.queueAdmits(chosen) {
+		if chosen = s.makeRoomInQueue(r, chosen, gone); chosen == nil {
+			s.queueFull = true
+			return nil, r.most()
+		}
+		chosen = s.prune(r, chosen, gone, max(check, len(chosen)), s.queueAdmits)
 	}
 	return &plan{place: where, units: chosen, cost: costOf(chosen)}, d.Needed
 }
 
 // prune drops the chosen units that need not go, the dearest first, and returns the others. gone is the set of the chosen
-// units. check is how much each check adds to s.checks.
-func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int) []*unit {
+// units. check is how much each check adds to s.checks. enough reports whether units suffice beside the room that they free.
+func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int, enough func([]*unit) bool) []*unit {
 	for i := len(chosen) - 1; i >= 0 && s.checks < maxChecks; i-- {
 		u := chosen[i]
 		if gone[u.core] {
 			continue
 		}
 		r.keep(u)
-		if r.fits() {
-			chosen = slices.Delete(chosen, i, i+1)
+		if without := slices.Delete(slices.Clone(chosen), i, i+1); r.fits() && enough(without) {
+			chosen = without
 			delete(gone, u)
 		} else {
 			r.evict(u)
@@ -258,33 +261,33 @@ func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int
 	return chosen
 }
 
-// makeRoomInQueue adds to the chosen units the cheapest others, wherever their pods are, without which the gang's queue has
-// room for the gang's minimum. It returns false if all units together do not suffice. If members may be chosen among unlike
-// tasks, it adds none.
-func (s *planner) makeRoomInQueue(chosen []*unit, gone map[*unit]bool) (enough []*unit, ok bool) {
+// queueAdmits reports whether the gang's queue has room for the gang's minimum without the units. It is true if members may be
+// chosen among unlike tasks, and for reclaim, which asks about shares of queues (candidates.refuse, planner.kept).
+func (s *planner) queueAdmits(without []*unit) bool {
 	c := s.of.candidates
-	if !c.limited || c.action != Name || !requestKnown(s.demand) { // reclaim asks about shares of queues (candidates.refuse, planner.kept)
-		return chosen, true
+	if !c.limited || c.action != Name || !requestKnown(s.demand) {
+		return true
 	}
-	var rest []*unit
-	for _, u := range s.units {
-		if !gone[u] {
-			rest = append(rest, u)
-		}
+	var gone []*api.TaskInfo
+	for _, u := range without {
+		gone = append(gone, u.tasks...)
 	}
+	use := c.ssn.QueueUse
+	return use.Admits(use.Ask(c.ssn.Queues[s.attempt.Job.Queue], gone).With(s.minimum))
+}
+
+// makeRoomInQueue adds to the chosen units the cheapest others, wherever their pods are, without which the gang's queue admits
+// the gang's minimum. It returns nil if all units together do not suffice. gone is the set of the chosen units.
+func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool) []*unit {
+	rest := slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return gone[u] })
 	all := slices.Concat(chosen, rest)
-	admits := func(more int) bool {
-		var tasks []*api.TaskInfo
-		for _, u := range all[:len(chosen)+more] {
-			tasks = append(tasks, u.tasks...)
-		}
-		use := s.of.ssn.QueueUse
-		return use.Admits(use.Ask(s.of.ssn.Queues[s.attempt.Job.Queue], tasks).With(s.minimum))
+	more := sort.Search(len(rest)+1, func(more int) bool { return s.queueAdmits(all[:len(chosen)+min(more, len(rest))]) })
+	if more > len(rest) {
+		return nil
 	}
-	if admits(0) {
-		return chosen, true
+	for _, u := range rest[:more] {
+		gone[u] = true
+		r.evict(u)
 	}
-	more := sort.Search(len(rest)+1, admits)
-	s.queueFull = s.queueFull || more > len(rest)
-	return all[:len(chosen)+min(more, len(rest))], more <= len(rest)
+	return slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return !gone[u] }) // the cheapest first
 }

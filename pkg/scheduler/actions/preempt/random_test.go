@@ -8,12 +8,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 var randomWorlds = flag.Int("random-preemptions", 60, "how many random clusters TestRandomPreemptions makes")
 
-// TestRandomPreemptions compares the action with arithmetic on random clusters with one starving gang of equal members.
+// TestRandomPreemptions compares the action with arithmetic on random clusters with one starving gang of equal members. In half
+// of them the queue has a capability.
 // The gang gets room if and only if it fits without all pods of lower priority that may go. No evicted pod or gang can
 // stay without taking away the room, and gangs are not left below their minimum.
 func TestRandomPreemptions(t *testing.T) {
@@ -30,6 +34,8 @@ type randomWorld struct {
 	gangs []gang
 	// wants is the gang that starves.
 	wants gang
+	// capability is that of the queue in CPUs; 0 for no limit.
+	capability int
 }
 
 func newRandomWorld(seed uint64) *randomWorld {
@@ -56,7 +62,23 @@ func newRandomWorld(seed uint64) *randomWorld {
 	}
 	members := 1 + rng.IntN(5)
 	w.wants = gang{name: "new", priority: 3, min: members, pending: members, cpu: strconv.Itoa(1 + rng.IntN(8))}
+	if rng.IntN(2) == 0 {
+		w.capability = w.used(func(string) bool { return true }) + rng.IntN(9)
+	}
 	return w
+}
+
+// used returns the CPUs of the running pods that stay.
+func (w *randomWorld) used(stays func(pod string) bool) (cpus int) {
+	for _, g := range w.gangs {
+		cpu, _ := strconv.Atoi(g.cpu)
+		for i := range g.on {
+			if stays(fmt.Sprintf("%s-%d", g.name, i)) {
+				cpus += cpu
+			}
+		}
+	}
+	return cpus
 }
 
 // fits reports whether the starving gang fits beside the running pods that stay.
@@ -78,11 +100,25 @@ func (w *randomWorld) fits(stays func(pod string) bool) bool {
 	for _, left := range free {
 		members += left / cpu
 	}
-	return members >= w.wants.min
+	return members >= w.wants.min && (w.capability == 0 || w.used(stays)+w.wants.min*cpu <= w.capability)
+}
+
+// run runs a session.
+func (w *randomWorld) run(t *testing.T) outcome {
+	gangs := append(slices.Clone(w.gangs), w.wants)
+	for i := range gangs {
+		gangs[i].queue = "q"
+	}
+	spec, queue := world(w.nodes, gangs...), schedtest.MakeQueue().Name("q")
+	if w.capability > 0 {
+		queue = queue.Capability(schedtest.Resources{"cpu": strconv.Itoa(w.capability)})
+	}
+	spec.Queues = append(spec.Queues, queue.Obj())
+	return runWith(t, spec, strings.Replace(tiers, "proportion", "capacity", 1))
 }
 
 func (w *randomWorld) check(t *testing.T) {
-	got := run(t, world(w.nodes, append(slices.Clone(w.gangs), w.wants)...), "")
+	got := w.run(t)
 	gone := func(pod string) bool { return slices.Contains(got.evicted, pod) }
 	if w.fits(func(string) bool { return true }) {
 		if len(got.evicted) > 0 {
