@@ -229,7 +229,7 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 		return nil, r.most()
 	}
 	if check == 0 || prune {
-		chosen = s.prune(r, chosen, gone, check, func([]*unit) bool { return true })
+		chosen = s.prune(r, chosen, gone, check, nil)
 	}
 	if !s.queueAdmits(chosen) {
 		if chosen = s.makeRoomInQueue(r, chosen, gone); chosen == nil {
@@ -242,7 +242,8 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 }
 
 // prune drops the chosen units that need not go, the dearest first, and returns the others. gone is the set of the chosen
-// units. check is how much each check adds to s.checks. enough reports whether units suffice beside the room that they free.
+// units. check is how much each check adds to s.checks. enough reports whether units suffice for more than the rooms; it may be
+// nil.
 func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int, enough func([]*unit) bool) []*unit {
 	for i := len(chosen) - 1; i >= 0 && s.checks < maxChecks; i-- {
 		u := chosen[i]
@@ -250,8 +251,8 @@ func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int
 			continue
 		}
 		r.keep(u)
-		if without := slices.Delete(slices.Clone(chosen), i, i+1); r.fits() && enough(without) {
-			chosen = without
+		if r.fits() && (enough == nil || enough(slices.Delete(slices.Clone(chosen), i, i+1))) {
+			chosen = slices.Delete(chosen, i, i+1)
 			delete(gone, u)
 		} else {
 			r.evict(u)
