@@ -51,16 +51,18 @@ func (g *gang) member(i int) string { return fmt.Sprintf("%s-%d", g.name, i) }
 type fleet struct {
 	s *soak
 
-	mu      sync.Mutex
-	random  *rand.Rand
-	gangs   map[string]*gang
+	mu     sync.Mutex
+	random *rand.Rand
+	gangs  map[string]*gang
+	// sizes are the sizes of all gangs, also of those that were removed.
+	sizes   map[string]int
 	counter int
 	// submitted and retired count gangs.
 	submitted, retired int
 }
 
 func newFleet(s *soak) *fleet {
-	return &fleet{s: s, random: rand.New(rand.NewPCG(s.opts.seed, 2)), gangs: map[string]*gang{}}
+	return &fleet{s: s, random: rand.New(rand.NewPCG(s.opts.seed, 2)), gangs: map[string]*gang{}, sizes: map[string]int{}}
 }
 
 // churn submits, removes and resizes gangs until the context ends.
@@ -94,7 +96,7 @@ func (f *fleet) submit() {
 	if f.random.IntN(3) == 0 {
 		g.min = size
 	}
-	f.gangs[g.name] = g
+	f.gangs[g.name], f.sizes[g.name] = g, size
 	switch {
 	case priority == lowPriority:
 		g.min = 1 // The second queue reclaims exactly its share only if any number of pods can be evicted.

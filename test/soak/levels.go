@@ -133,8 +133,8 @@ func (s *soak) report() {
 type evictions struct{ gangs, pods int }
 
 // countEvictions returns the evictions. It is an error if there are none, because the run has then not tested evictions, or if
-// more pods were evicted for a gang at once than it has members: each pod requests as much as a member.
-func countEvictions(ctx context.Context, kube kubernetes.Interface) (evictions, error) {
+// more pods were evicted for a gang at once than it has members, by sizes: each pod requests as much as a member.
+func countEvictions(ctx context.Context, kube kubernetes.Interface, sizes map[string]int) (evictions, error) {
 	list, err := kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=PodsEvicted"})
 	if err != nil {
 		return evictions{}, err
@@ -149,8 +149,8 @@ func countEvictions(ctx context.Context, kube kubernetes.Interface) (evictions, 
 		if _, err := fmt.Sscanf(event.Message, "action %s evicts %d", &action, &pods); err != nil {
 			return evictions{}, fmt.Errorf("event %q does not say how many pods were evicted: %w", event.Message, err)
 		}
-		if pods > largest {
-			return evictions{}, fmt.Errorf("%s for gang %s, which has at most %d members", event.Message, event.InvolvedObject.Name, largest)
+		if size := sizes[event.InvolvedObject.Name]; pods > size {
+			return evictions{}, fmt.Errorf("%s %s, which has %d members", event.Message, event.InvolvedObject.Name, size)
 		}
 		gangs[event.InvolvedObject.Name] = true
 		total += pods * max(int(event.Count), 1)

@@ -58,11 +58,11 @@ func TestCountEvictions(t *testing.T) {
 	}{
 		"none":       {err: "no pods were evicted"},
 		"some":       {events: []runtime.Object{event("a", "g1", "action preempt evicts 3 pods for the gang", 2), event("b", "g1", "action reclaim evicts 1 pod for the gang", 0)}, want: evictions{1, 7}},
-		"too many":   {events: []runtime.Object{event("a", "g1", "action preempt evicts 9 pods for the gang", 1)}, err: "at most 8 members"},
+		"too many":   {events: []runtime.Object{event("a", "g1", "action preempt evicts 4 pods for the gang", 1)}, err: "which has 3 members"},
 		"unreadable": {events: []runtime.Object{event("a", "g1", "evicted", 1)}, err: "does not say"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := countEvictions(t.Context(), fake.NewClientset(c.events...))
+			got, err := countEvictions(t.Context(), fake.NewClientset(c.events...), map[string]int{"g1": 3})
 			if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("got %v, %v; want %v and error %q", got, err, c.want, c.err)
 			}

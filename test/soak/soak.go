@@ -80,7 +80,7 @@ func (s *soak) play(ctx context.Context) error {
 	err := s.playChapters(ctx)
 	if err == nil {
 		var counted evictions
-		counted, err = countEvictions(ctx, s.kube)
+		counted, err = countEvictions(ctx, s.kube, s.fleet.sizes)
 		s.say("%d pods were evicted for %d gangs", counted.pods, counted.gangs)
 	}
 	stop()

@@ -36,6 +36,8 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 		evicted bool
 		// byFormer is how long before, in minutes, a former leader has evicted the pod; 0 if none has.
 		byFormer int
+		// condition changes the condition by which a former leader's victim is known.
+		condition func(*v1.PodCondition)
 		// from and to are the minutes, of the first 30, between which the pod is leaving.
 		from, to int
 		// ran is how long the pod ran before its deletion.
@@ -43,16 +45,23 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 		// freeFrom and freeTo are the minutes between which the pod does not count against its queue.
 		freeFrom, freeTo int
 	}{
-		"at once":                         {grace: time.Second, from: 0, to: 1, freeFrom: -1, freeTo: -1},
-		"due in ten minutes":              {grace: 10 * time.Minute, from: 8, to: 10, freeFrom: -1, freeTo: -1},
-		"due in a year":                   {grace: year, from: -1, to: -1, freeFrom: -1, freeTo: -1},
-		"due in a year after a year":      {grace: year, ran: year, from: -1, to: -1, freeFrom: -1, freeTo: -1},
-		"after nine minutes":              {grace: time.Second, ran: 9 * time.Minute, from: 0, to: 1, freeFrom: -1, freeTo: -1},
-		"after ten minutes":               {grace: 10 * time.Minute, ran: 10 * time.Minute, from: 8, to: 10, freeFrom: 8, freeTo: 10},
-		"a victim":                        {evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
-		"a victim due in a year":          {grace: year, evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
-		"a victim that ran for long":      {grace: 10 * time.Minute, evicted: true, ran: year, from: 0, to: 10, freeFrom: -1, freeTo: -1},
-		"a former leader's victim":        {grace: year, byFormer: 1, from: 0, to: 9, freeFrom: -1, freeTo: -1},
+		"at once":                    {grace: time.Second, from: 0, to: 1, freeFrom: -1, freeTo: -1},
+		"due in ten minutes":         {grace: 10 * time.Minute, from: 8, to: 10, freeFrom: -1, freeTo: -1},
+		"due in a year":              {grace: year, from: -1, to: -1, freeFrom: -1, freeTo: -1},
+		"due in a year after a year": {grace: year, ran: year, from: -1, to: -1, freeFrom: -1, freeTo: -1},
+		"after nine minutes":         {grace: time.Second, ran: 9 * time.Minute, from: 0, to: 1, freeFrom: -1, freeTo: -1},
+		"after ten minutes":          {grace: 10 * time.Minute, ran: 10 * time.Minute, from: 8, to: 10, freeFrom: 8, freeTo: 10},
+		"a victim":                   {evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
+		"a victim due in a year":     {grace: year, evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
+		"a victim that ran for long": {grace: 10 * time.Minute, evicted: true, ran: year, from: 0, to: 10, freeFrom: -1, freeTo: -1},
+		"a former leader's victim":   {grace: year, byFormer: 1, from: 0, to: 9, freeFrom: -1, freeTo: -1},
+		"a victim of both leaders":   {grace: year, byFormer: 5, evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
+		"a pod that was drained": {grace: year, byFormer: 1, from: -1, to: -1, freeFrom: -1, freeTo: -1, condition: func(c *v1.PodCondition) {
+			c.Reason = "EvictionByEvictionAPI"
+		}},
+		"a pod that is no target any more": {grace: year, byFormer: 1, from: -1, to: -1, freeFrom: -1, freeTo: -1, condition: func(c *v1.PodCondition) {
+			c.Status = v1.ConditionFalse
+		}},
 		"a former leader's old victim":    {grace: year, byFormer: 20, from: -1, to: -1, freeFrom: -1, freeTo: -1},
 		"a victim that is due afterwards": {grace: 12 * time.Minute, evicted: true, from: 0, to: 12, freeFrom: -1, freeTo: -1},
 	}
@@ -72,6 +81,9 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 					Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
 					LastTransitionTime: metav1.NewTime(begin.Add(-time.Duration(tt.byFormer) * time.Minute)),
 				}}
+				if tt.condition != nil {
+					tt.condition(&pod.Status.Conditions[0])
+				}
 			}
 			b.Pods.Show(pod)
 			key := api.PodKey(pod)
@@ -79,6 +91,7 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 				if _, _, err := b.Pods.Evict(b.Pods.Task(key, pod.UID)); err != nil {
 					t.Fatal(err)
 				}
+				b.Pods.Show(pod)
 			}
 			for minute := range 30 {
 				now = begin.Add(time.Duration(minute) * time.Minute)

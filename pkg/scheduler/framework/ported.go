@@ -50,8 +50,9 @@ var _ vcframework.BindContextHandler = (*portedAdapter)(nil)
 
 // SetupBindContextExtension implements vcframework.BindContextHandler: the plugin adds what its pre-bind step reads later.
 func (a *portedAdapter) SetupBindContextExtension(state *k8sframework.CycleState, bindCtx *vccache.BindContext) {
-	plugin, _ := a.registry.plugin(a.name).(*portedPlugin)
-	if handler, ok := plugin.open.(vcframework.BindContextHandler); ok {
-		handler.SetupBindContextExtension(state, bindCtx)
+	if plugin, ok := a.registry.plugin(a.name).(*portedPlugin); ok {
+		if handler, ok := plugin.open.(vcframework.BindContextHandler); ok {
+			handler.SetupBindContextExtension(state, bindCtx)
+		}
 	}
 }

@@ -102,32 +102,31 @@ func (c *candidates) askerOf(pending *state.Pending, minimum *api.TaskInfo) *api
 	return minimum
 }
 
-// minimumOf returns a task that requests as much as `needed` of the gang's pending tasks together: those that roles need, by
-// byRole, and then the first others.
-func minimumOf(pending *state.Pending, needed int, byRole map[string]int32) *api.TaskInfo {
-	sum := *pending.First()
-	sum.Resreq, sum.InitResreq = api.EmptyResource(), api.EmptyResource()
+// minimumOf returns `needed` of the gang's pending tasks: those that roles need, by byRole, and then the first others.
+func minimumOf(pending *state.Pending, needed int, byRole map[string]int32) (tasks []*api.TaskInfo) {
 	byRole = maps.Clone(byRole)
 	var others []*api.TaskInfo
-	add := func(task *api.TaskInfo) {
-		if needed > 0 {
-			sum.Resreq.Add(task.Resreq)
-			sum.InitResreq.Add(task.InitResreq)
-			needed--
-		}
-	}
 	for _, subJob := range pending.SubJobs {
 		for _, task := range pending.Tasks[subJob.UID] {
 			if byRole[task.TaskRole] > 0 {
 				byRole[task.TaskRole]--
-				add(task)
+				tasks = append(tasks, task)
 			} else {
 				others = append(others, task)
 			}
 		}
 	}
-	for _, task := range others {
-		add(task)
+	tasks = append(tasks, others...)
+	return tasks[:min(needed, len(tasks))]
+}
+
+// together returns a task that requests as much as the tasks, of which there is at least one.
+func together(tasks []*api.TaskInfo) *api.TaskInfo {
+	sum := *tasks[0]
+	sum.Resreq, sum.InitResreq = api.EmptyResource(), api.EmptyResource()
+	for _, task := range tasks {
+		sum.Resreq.Add(task.Resreq)
+		sum.InitResreq.Add(task.InitResreq)
 	}
 	return &sum
 }

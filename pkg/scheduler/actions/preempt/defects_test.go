@@ -308,6 +308,59 @@ func TestAFullQueueMakesRoomForALargeGang(t *testing.T) {
 	}
 }
 
+// TestAQueueBeyondItsLimitIsNotMendedForOneGang checks a queue that uses more than it may, since its capability was lowered or
+// other queues ask for more. No pods are evicted for a small gang to bring it back below its limit.
+func TestAQueueBeyondItsLimitIsNotMendedForOneGang(t *testing.T) {
+	for name, tt := range map[string]struct {
+		capability string
+		others     gang
+	}{
+		"by its capability": {capability: "8"},
+		"by its share":      {others: gang{name: "others", queue: "r", min: 8, cpu: "1", pending: 8, pod: func(p *schedtest.PodBuilder) { p.NodeSelector("name", "nowhere") }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gangs := []gang{{name: "low", queue: "q", min: 0, priority: 1, cpu: "1", on: slices.Repeat([]string{"n0", "n1"}, 8)}, {name: "new", queue: "q", min: 1, priority: 9, cpu: "1", pending: 1}}
+			queue, plugin := schedtest.MakeQueue().Name("q"), "proportion"
+			if tt.capability != "" {
+				queue, plugin = queue.Capability(schedtest.Resources{"cpu": tt.capability}), "capacity"
+			} else {
+				gangs = append(gangs, tt.others)
+			}
+			w := world(nodesOf(2, "8"), gangs...)
+			w.Queues = append(w.Queues, queue.Obj(), schedtest.MakeQueue().Name("r").Obj())
+			got := runWith(t, w, strings.Replace(simpleTiers, "proportion", plugin, 1))
+			if want := "preemption cannot help: queue q has no room for the gang even without the pods that may be evicted"; len(got.evicted) > 0 || !strings.HasSuffix(got.reasons["new"], want) {
+				t.Errorf("evicted %v; reason %q, want one that ends in %q", got.evicted, got.reasons["new"], want)
+			}
+		})
+	}
+}
+
+// TestPodsThatFreeNothingTheQueueLacksStay checks a queue that is full in memory, and beyond its limit in cpu, which the gang does
+// not request.
+func TestPodsThatFreeNothingTheQueueLacksStay(t *testing.T) {
+	w := world(nodesOf(2, "16"), gang{name: "new", queue: "q", min: 1, priority: 9})
+	for i := range 16 {
+		cpus := schedtest.MakePod().Name(fmt.Sprintf("cpus-%d", i)).Group("low").Priority(1).Req(schedtest.Resources{"cpu": "1"})
+		both := schedtest.MakePod().Name(fmt.Sprintf("both-%d", i)).Group("more").Priority(2).Req(schedtest.Resources{"cpu": "500m", "memory": "1Gi"})
+		w.Pods = append(w.Pods, cpus.Node(fmt.Sprintf("n%d", i%2)).Phase(v1.PodRunning).Obj(), both.Node(fmt.Sprintf("n%d", i%2)).Phase(v1.PodRunning).Obj())
+	}
+	w.Pods = append(w.Pods, schedtest.MakePod().Name("new-0").Group("new").Priority(9).Req(schedtest.Resources{"memory": "1Gi"}).Obj())
+	w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p1", 1), schedtest.PriorityClass("p2", 2))
+	for group, class := range map[string]string{"low": "p1", "more": "p2"} {
+		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(group).Queue("q").MinMember(0).PriorityClass(class).Obj())
+	}
+	for _, node := range w.Nodes {
+		node.Status.Allocatable["memory"], node.Status.Capacity["memory"] = resource.MustParse("64Gi"), resource.MustParse("64Gi")
+		node.Status.Allocatable["pods"], node.Status.Capacity["pods"] = resource.MustParse("50"), resource.MustParse("50")
+	}
+	w.Queues = append(w.Queues, schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "12", "memory": "16Gi"}).Obj())
+	got := runWith(t, w, strings.Replace(simpleTiers, "proportion", "capacity", 1))
+	if len(got.evicted) != 1 || !strings.HasPrefix(got.evicted[0], "both-") {
+		t.Errorf("evicted %v, want one pod that requests memory; reason %q", got.evicted, got.reasons["new"])
+	}
+}
+
 // TestPodsAreEvictedForTheirPlaces checks nodes that take no more pods, although they have free resources.
 func TestPodsAreEvictedForTheirPlaces(t *testing.T) {
 	for _, cpu := range []string{"1", "0"} {

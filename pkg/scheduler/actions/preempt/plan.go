@@ -7,11 +7,13 @@ import (
 	"slices"
 	"sort"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // maxChecks limits planner.prune for each gang with unlike members, in nodes times classes that rooms.fits reads. Beyond
@@ -193,8 +195,8 @@ func copies(request, free *api.Resource) int {
 
 // planFor chooses the cheapest units whose eviction makes room for the gang in the place, by arithmetic. From the
 // cheapest on, units are added until the gang fits. Then, from the dearest on, units without which it still fits are left
-// out, if prune is set or all members are equal. Without a plan, planFor returns how many members would at most fit without
-// all units.
+// out, if prune is set or all members are equal. If prune is set, the gang's queue has room for it, too. Without a plan,
+// planFor returns how many members would at most fit without all units.
 func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *plan, most int) {
 	d := s.demand
 	r := newRooms(d, s.of.run.Index, where.set, banned)
@@ -231,7 +233,7 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 	if check == 0 || prune {
 		chosen = s.prune(r, chosen, gone, check, nil)
 	}
-	if !s.queueAdmits(chosen) {
+	if prune && !s.queueAdmits(chosen) {
 		if chosen = s.makeRoomInQueue(r, chosen, gone); chosen == nil {
 			s.queueFull = true
 			return nil, r.most()
@@ -274,16 +276,18 @@ func (s *planner) queueAdmits(without []*unit) bool {
 		gone = append(gone, u.tasks...)
 	}
 	use := c.ssn.QueueUse
-	return use.Admits(use.Ask(c.ssn.Queues[s.attempt.Job.Queue], gone).With(s.minimum))
+	return use.Admits(use.Ask(c.ssn.Queues[s.attempt.Job.Queue], gone).With(s.members...))
 }
 
 // makeRoomInQueue adds to the chosen units the cheapest others, wherever their pods are, without which the gang's queue admits
-// the gang's minimum. It returns nil if all units together do not suffice. gone is the set of the chosen units.
+// the gang's minimum. It adds only units that release what the gang requests. It returns nil if more would have to be released
+// than the gang requests, because the queue is beyond its limit: that is not for this gang alone to mend. gone is the set of
+// the chosen units.
 func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool) []*unit {
-	rest := slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return gone[u] })
+	rest := slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return gone[u] || !s.releases(u) })
 	all := slices.Concat(chosen, rest)
 	more := sort.Search(len(rest)+1, func(more int) bool { return s.queueAdmits(all[:len(chosen)+min(more, len(rest))]) })
-	if more > len(rest) {
+	if more > len(rest) || s.request.LessEqual(released(all[:max(len(chosen)+more-1, 0)]), api.Zero) {
 		return nil
 	}
 	for _, u := range rest[:more] {
@@ -291,4 +295,37 @@ func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool)
 		r.evict(u)
 	}
 	return slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return !gone[u] }) // the cheapest first
+}
+
+// releases reports whether the unit's pods request something that the gang requests, other than places for pods.
+func (s *planner) releases(u *unit) bool {
+	return slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !upstream.IsEmpty(common(task.Resreq, s.request)) })
+}
+
+// common returns the part of the resources that the request names, without the places for pods.
+func common(of, request *api.Resource) *api.Resource {
+	part := api.EmptyResource()
+	if request.MilliCPU > 0 {
+		part.MilliCPU = of.MilliCPU
+	}
+	if request.Memory > 0 {
+		part.Memory = of.Memory
+	}
+	for name, value := range request.ScalarResources {
+		if value > 0 && name != v1.ResourcePods {
+			part.AddScalar(name, of.ScalarResources[name])
+		}
+	}
+	return part
+}
+
+// released returns the sum of what the units' pods request.
+func released(units []*unit) *api.Resource {
+	sum := api.EmptyResource()
+	for _, u := range units {
+		for _, task := range u.tasks {
+			sum.Add(task.Resreq)
+		}
+	}
+	return sum
 }

@@ -29,18 +29,20 @@ type planner struct {
 	of      *preemption // the run of the action
 	attempt *state.Attempt
 	demand  *state.Demand
-	// asker stands for the gang when plugins are asked which pods may be evicted. minimum requests what the gang's minimum
-	// requests.
-	asker, minimum *api.TaskInfo
-	units          []*unit
+	// asker stands for the gang when plugins are asked which pods may be evicted.
+	asker *api.TaskInfo
+	// members are as many of the gang's pending tasks as its minimum needs, and request is the sum of their requests.
+	members []*api.TaskInfo
+	request *api.Resource
+	units   []*unit
 	// queueFull reports whether the gang's queue, and not its nodes, excluded a plan.
 	queueFull bool
 	// trials and checks count the work for the gang (maxPlans, maxChecks).
 	trials, checks int
 }
 
-func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker, minimum *api.TaskInfo) *planner {
-	return &planner{of: p, attempt: r, demand: d, asker: asker, minimum: minimum, units: p.units(asker)}
+func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker *api.TaskInfo, members []*api.TaskInfo) *planner {
+	return &planner{of: p, attempt: r, demand: d, asker: asker, members: members, request: together(members).Resreq, units: p.units(asker)}
 }
 
 // plans returns a plan for each place that has room for the gang by arithmetic, the cheapest first. why is the reason if
@@ -59,15 +61,22 @@ func (s *planner) plans() (plans []*plan, why string) {
 		}
 	}
 	switch {
-	case len(plans) == 0 && s.queueFull:
-		return nil, fmt.Sprintf("queue %s has no room for the gang even without the pods that may be evicted", s.of.ssn.Queues[s.attempt.Job.Queue].Name)
 	case len(plans) == 0 && best < 0:
 		return nil, "the gang may be placed in no node group"
 	case len(plans) == 0:
 		return nil, fmt.Sprintf("%s has room for %d of %d members even without the pods that may be evicted", bestPlace.name, best, s.demand.Needed)
 	}
+	if !s.queueAdmits(s.units) {
+		s.queueFull = true
+		return nil, s.queueText()
+	}
 	slices.SortStableFunc(plans, func(l, r *plan) int { return cmp.Or(l.cost.compare(r.cost), cmp.Compare(l.place.name, r.place.name)) })
 	return plans, ""
+}
+
+// queueText says that the gang's queue is in the way.
+func (s *planner) queueText() string {
+	return fmt.Sprintf("queue %s has no room for the gang even without the pods that may be evicted", s.of.ssn.Queues[s.attempt.Job.Queue].Name)
 }
 
 // tryPlans returns the trial of the first plan that succeeds. why is the reason if none does.
@@ -76,11 +85,17 @@ func (s *planner) tryPlans(plans []*plan) (t *trial, why string) {
 		if t := s.tryPlace(found); t != nil {
 			return t, ""
 		}
+		if s.queueFull {
+			return nil, s.queueText()
+		}
 	}
 	for _, found := range plans[:min(len(plans), maxWhole)] {
 		if t := s.tryWhole(found.place); t != nil {
 			return t, ""
 		}
+	}
+	if s.queueFull {
+		return nil, s.queueText()
 	}
 	return nil, "the members do not fit even without the pods that may be evicted, because of a rule other than resources"
 }
@@ -89,7 +104,7 @@ func (s *planner) tryPlans(plans []*plan) (t *trial, why string) {
 // It returns nil if none of them succeeds.
 func (s *planner) tryPlace(found *plan) *trial {
 	where, banned := found.place, map[int32]bool{}
-	if len(s.demand.Classes) > 1 {
+	if len(s.demand.Classes) > 1 || !s.queueAdmits(found.units) {
 		found, _ = s.planFor(where, banned, true)
 	}
 	for tries := 0; found != nil && tries < maxPlansInPlace && s.trials < maxPlans; tries++ {

@@ -195,7 +195,8 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	minimum := minimumOf(pending, d.Needed, r.NeededByRole())
+	members := minimumOf(pending, max(d.Needed, 1), r.NeededByRole())
+	minimum := together(members)
 	if why := p.candidates.refuse(job, minimum, requestKnown(d)); why != "" {
 		return nil, why
 	}
@@ -214,7 +215,7 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 		}
 	}
 	if why == "" {
-		planner := newPlanner(p, r, d, p.candidates.askerOf(pending, minimum), minimum)
+		planner := newPlanner(p, r, d, p.candidates.askerOf(pending, minimum), members)
 		var plans []*plan
 		if plans, why = planner.plans(); why == "" {
 			t, why = planner.tryPlans(plans)

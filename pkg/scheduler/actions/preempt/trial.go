@@ -59,6 +59,11 @@ func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
 		t.undo()
 		return nil, nil
 	}
+	if t.mendsQueue() {
+		s.queueFull = true
+		t.undo()
+		return nil, nil
+	}
 	for u := range t.evicted {
 		t.of.sent = append(t.of.sent, u.tasks...)
 	}
@@ -195,7 +200,7 @@ func (t *trial) placeAgain() bool {
 // returns these units.
 func (t *trial) restoreSpare(units []*unit) (back []*unit) {
 	for _, u := range units {
-		if t.evicted[u] != nil && t.hasRoomFor(u) {
+		if t.evicted[u] != nil && t.hasRoomFor(u) && t.queueAdmits(u) {
 			t.restore(u)
 			back = append(back, u)
 		}
@@ -203,8 +208,8 @@ func (t *trial) restoreSpare(units []*unit) (back []*unit) {
 	return back
 }
 
-// hasRoomFor reports whether the evicted pods of the unit may be put back: they fit on their nodes, and in their queue if it
-// is the gang's, beside the placed members, and their gang has its minimum.
+// hasRoomFor reports whether the evicted pods of the unit may be put back: they fit on their nodes beside the placed
+// members, and their gang has its minimum.
 func (t *trial) hasRoomFor(u *unit) bool {
 	if t.evicted[u.core] != nil {
 		return false
@@ -221,14 +226,32 @@ func (t *trial) hasRoomFor(u *unit) bool {
 		}
 		room.Sub(task.Resreq)
 	}
-	return !t.of.candidates.limited || t.of.candidates.action != Name || t.queueAdmits(u)
+	return true
 }
 
-// queueAdmits reports whether the gang's queue, which is that of the victims, has room for the unit's pods beside the placed
-// members.
+// queueAdmits reports whether the gang's queue has room for what the unit's pods request of the resources that the gang
+// requests, beside the placed members. For reclaim, which evicts pods of other queues, it is true.
 func (t *trial) queueAdmits(u *unit) bool {
-	use := t.of.ssn.QueueUse
-	return use.Admits(use.Ask(t.of.ssn.Queues[t.planner.attempt.Job.Queue], nil).With(u.tasks...))
+	c := t.of.candidates
+	back := together(u.tasks)
+	back.Resreq = common(back.Resreq, t.planner.request)
+	if back.InitResreq = back.Resreq; !c.limited || c.action != Name || back.Resreq.IsEmpty() {
+		return true
+	}
+	use := c.ssn.QueueUse
+	return use.Admits(use.Ask(c.ssn.Queues[t.planner.attempt.Job.Queue], nil).With(back))
+}
+
+// mendsQueue reports whether pods stay evicted only because the gang's queue is beyond its limit: without one of the units that
+// the queue refuses, the others release as much as the gang requests. That is not for this gang alone to mend.
+func (t *trial) mendsQueue() bool {
+	var refused []*unit
+	for _, u := range t.order {
+		if t.evicted[u] != nil && !slices.Contains(refused, u) && t.hasRoomFor(u) && !t.queueAdmits(u) {
+			refused = append(refused, u)
+		}
+	}
+	return len(refused) > 0 && t.planner.request.LessEqual(released(refused[1:]), api.Zero)
 }
 
 // commit sends the evictions. The members stay pipelined until the session ends, and are placed first in later sessions

@@ -94,6 +94,9 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("the claim (-want +got):\n%s", diff)
 				}
+				if tt.gang != nil && !c.seen.Equal(time.Now()) {
+					t.Errorf("the gang was last seen at %v, want now", c.seen)
+				}
 				if p.claims["ns/other"] != nil {
 					t.Error("the claim of a deleted gang still exists")
 				}
