@@ -13,6 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
@@ -234,6 +235,9 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 		chosen = s.prune(r, chosen, gone, check, nil)
 	}
 	if prune && !s.queueAdmits(chosen) {
+		if s.waitsForDeleted(chosen) {
+			return nil, r.most()
+		}
 		if chosen = s.makeRoomInQueue(r, chosen, gone); chosen == nil {
 			s.queueFull = true
 			return nil, r.most()
@@ -277,6 +281,27 @@ func (s *planner) queueAdmits(without []*unit) bool {
 	}
 	use := c.ssn.QueueUse
 	return use.Admits(use.Ask(c.ssn.Queues[s.attempt.Job.Queue], gone).With(s.members...))
+}
+
+// waitsForDeleted reports whether the gang's queue admits the gang's minimum without the units once pods that are being deleted
+// are gone. These count against the queue until then, so no more pods are evicted for its sake.
+func (s *planner) waitsForDeleted(without []*unit) bool {
+	c := s.of.candidates
+	deleted := &unit{}
+	for uid, job := range c.ssn.Jobs {
+		if !framework.IsDeletedJob(uid) || job.Queue != s.attempt.Job.Queue {
+			continue
+		}
+		for _, task := range job.Tasks {
+			if node := c.ssn.Nodes[task.NodeName]; node != nil {
+				if on := node.Tasks[api.PodKey(task.Pod)]; on != nil && on.Status == api.Releasing { // and not Unknown: it is gone soon
+					deleted.tasks = append(deleted.tasks, task)
+				}
+			}
+		}
+	}
+	s.waits = s.waits || len(deleted.tasks) > 0 && s.queueAdmits(append(slices.Clone(without), deleted))
+	return s.waits
 }
 
 // makeRoomInQueue adds to the chosen units the cheapest others, wherever their pods are, without which the gang's queue admits

@@ -37,6 +37,8 @@ type planner struct {
 	units   []*unit
 	// queueFull reports whether the gang's queue, and not its nodes, excluded a plan.
 	queueFull bool
+	// waits reports whether the gang's queue has room once pods that are being deleted are gone.
+	waits bool
 	// trials and checks count the work for the gang (maxPlans, maxChecks).
 	trials, checks int
 }
@@ -67,7 +69,7 @@ func (s *planner) plans() (plans []*plan, why string) {
 		return nil, fmt.Sprintf("%s has room for %d of %d members even without the pods that may be evicted", bestPlace.name, best, s.demand.Needed)
 	}
 	if !s.queueAdmits(s.units) {
-		s.queueFull = true
+		s.queueFull = !s.waitsForDeleted(s.units)
 		return nil, s.queueText()
 	}
 	slices.SortStableFunc(plans, func(l, r *plan) int { return cmp.Or(l.cost.compare(r.cost), cmp.Compare(l.place.name, r.place.name)) })
@@ -76,6 +78,9 @@ func (s *planner) plans() (plans []*plan, why string) {
 
 // queueText says that the gang's queue is in the way.
 func (s *planner) queueText() string {
+	if s.waits {
+		return fmt.Sprintf("queue %s has room once the pods that are being deleted are gone", s.of.ssn.Queues[s.attempt.Job.Queue].Name)
+	}
 	return fmt.Sprintf("queue %s has no room for the gang even without the pods that may be evicted", s.of.ssn.Queues[s.attempt.Job.Queue].Name)
 }
 
@@ -85,7 +90,7 @@ func (s *planner) tryPlans(plans []*plan) (t *trial, why string) {
 		if t := s.tryPlace(found); t != nil {
 			return t, ""
 		}
-		if s.queueFull {
+		if s.queueFull || s.waits {
 			return nil, s.queueText()
 		}
 	}
