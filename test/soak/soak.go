@@ -53,6 +53,8 @@ type soak struct {
 const (
 	// round is the time with faults between two quiet points, unless the chapter ends before.
 	round = 40 * time.Second
+	// evictsWithin is how long, in minutes, a run must be for pods to be evicted in any case: about once a minute.
+	evictsWithin = 20
 	// streams is the number of concurrent faults.
 	streams = 2
 )
@@ -82,6 +84,9 @@ func (s *soak) play(ctx context.Context) error {
 		var counted evictions
 		counted, err = countEvictions(ctx, s.kube, s.fleet.sizes)
 		s.say("%d pods were evicted for %d gangs", counted.pods, counted.gangs)
+		if err == nil && counted.gangs == 0 && s.opts.minutes >= evictsWithin {
+			err = errors.New("no pods were evicted for any gang: gangs of low priority leave too much room")
+		}
 	}
 	stop()
 	watchers.Wait()
