@@ -77,7 +77,7 @@ func (o observed) eventuallyEvicted(gangs []gang) (evicted gang) {
 var _ = Describe("Evictions for a whole gang", func() {
 	high := gang{name: "high", size: 4, min: 4, priority: "e2e-high"}
 
-	It("after a kill -9 between the evictions and the bind, the next leader binds the gang and evicts nobody else", func(ctx SpecContext) {
+	It("after a kill -9 between the evictions and the bind, the next leader binds the gang and evicts no other pods", func(ctx SpecContext) {
 		w, low := fullOf(ctx, "evict-kill", "low-a", "low-b", "low-c")
 		w.submit(ctx, high)
 		victim := w.seen.eventuallyEvicted(low)

@@ -54,7 +54,7 @@ type fleet struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	gangs  map[string]*gang
-	// sizes are the sizes of all gangs, also of those that were removed.
+	// sizes has the number of members of each gang that was ever submitted.
 	sizes   map[string]int
 	counter int
 	// submitted and retired count gangs.

@@ -131,7 +131,8 @@ func (s *soak) report() {
 // evictions are the evictions of a run, as events say: for how many gangs pods were evicted, and how many.
 type evictions struct{ gangs, pods int }
 
-// countEvictions returns the evictions. It is an error if more pods were evicted for a gang at once than it has members, by sizes: each pod requests as much as a member.
+// countEvictions returns the evictions. It is an error if more pods were evicted for a gang at once than it has members,
+// because each pod requests as much as a member. sizes has the number of members of each gang.
 func countEvictions(ctx context.Context, kube kubernetes.Interface, sizes map[string]int) (evictions, error) {
 	list, err := kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=PodsEvicted"})
 	if err != nil {

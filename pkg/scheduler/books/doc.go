@@ -40,7 +40,8 @@
 // it may change. Snapshot copies an entry again only if its generation has changed since the last copy, or if the last
 // session has changed its copy. Package snapshot compares the copy with its original state. Where that suffices, it
 // compares only the number of tasks and the sums of their requests, and not each task. Nodes and jobs are listed by
-// generation, the latest change first (recent.go), so that Snapshot reads only the entries that have changed since the last snapshot.
+// generation, the latest change first (recent.go), so that Snapshot reads only the entries that
+// have changed since the last snapshot.
 // Entries of nodes with a NUMA topology are always copied, because sessions allocate CPUs in them. Full copies
 // everything and serves readers outside the scheduling loop.
 //

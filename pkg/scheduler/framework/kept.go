@@ -17,8 +17,8 @@ const AbsentFor = time.Minute
 // PluginSpec owns it. The zero value is ready for use, also by several goroutines.
 //
 // All state that matters to users belongs in it, such as waiting times and the problems that were reported. The fields of
-// a plugin are lost at each reload. So they hold only settings, the open session, and caches: values
-// that the next session computes again with the same result.
+// a plugin are lost at each reload. So they hold only settings, the open session, and caches: values that the next session
+// computes again with the same result.
 type Kept[S any] struct {
 	mu        sync.Mutex
 	built     bool

@@ -102,7 +102,8 @@ func (c *candidates) askerOf(pending *state.Pending, minimum *api.TaskInfo) *api
 	return minimum
 }
 
-// minimumOf returns `needed` of the gang's pending tasks: those that roles need, by byRole, and then the first others.
+// minimumOf returns the first tasks that the gang's minimum needs: byRole tasks of each role, and then others until there are as
+// many as needed.
 func minimumOf(pending *state.Pending, needed int, byRole map[string]int32) (tasks []*api.TaskInfo) {
 	byRole = maps.Clone(byRole)
 	var others []*api.TaskInfo

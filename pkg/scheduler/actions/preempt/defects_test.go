@@ -239,7 +239,7 @@ func TestGangsBeyondTheirQueuesCapabilityAreRefusedAtOnce(t *testing.T) {
 }
 
 // TestAnUndoneTrialLeavesNoVerdicts checks a gang that is tried after another one of equal members for which a pod with
-// anti-affinity was evicted in vain. The pod still keeps its members away, and is evicted for it.
+// anti-affinity was evicted without success. The pod still keeps its members away, and is evicted for it.
 func TestAnUndoneTrialLeavesNoVerdicts(t *testing.T) {
 	term := func(key, label string) []v1.PodAffinityTerm {
 		return []v1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: "yes"}}}}
@@ -309,7 +309,7 @@ func TestAFullQueueMakesRoomForALargeGang(t *testing.T) {
 }
 
 // TestAQueueBeyondItsLimitIsNotMendedForOneGang checks a queue that uses more than it may, since its capability was lowered or
-// other queues ask for more. No pods are evicted for a small gang to bring it back below its limit.
+// other queues ask for more. No pods are evicted for a small gang to bring the queue back below its limit.
 func TestAQueueBeyondItsLimitIsNotMendedForOneGang(t *testing.T) {
 	for name, tt := range map[string]struct {
 		capability string

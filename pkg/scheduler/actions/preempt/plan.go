@@ -5,16 +5,12 @@ package preempt
 import (
 	"math"
 	"slices"
-	"sort"
 
-	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
 // maxChecks limits planner.prune for each gang with unlike members, in nodes times classes that rooms.fits reads. Beyond
@@ -235,11 +231,7 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 		chosen = s.prune(r, chosen, gone, check, nil)
 	}
 	if prune && !s.queueAdmits(chosen) {
-		if s.waitsForDeleted(chosen) {
-			return nil, r.most()
-		}
 		if chosen = s.makeRoomInQueue(r, chosen, gone); chosen == nil {
-			s.queueFull = true
 			return nil, r.most()
 		}
 		chosen = s.prune(r, chosen, gone, max(check, len(chosen)), s.queueAdmits)
@@ -248,8 +240,8 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 }
 
 // prune drops the chosen units that need not go, the dearest first, and returns the others. gone is the set of the chosen
-// units. check is how much each check adds to s.checks. enough reports whether units suffice for more than the rooms; it may be
-// nil.
+// units. check is how much each check adds to s.checks. If enough is not nil, it reports whether evicting the given units makes
+// enough room in the queue.
 func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int, enough func([]*unit) bool) []*unit {
 	for i := len(chosen) - 1; i >= 0 && s.checks < maxChecks; i-- {
 		u := chosen[i]
@@ -266,91 +258,4 @@ func (s *planner) prune(r *rooms, chosen []*unit, gone map[*unit]bool, check int
 		s.checks += check
 	}
 	return chosen
-}
-
-// queueAdmits reports whether the gang's queue has room for the gang's minimum without the units. It is true if members may be
-// chosen among unlike tasks, and for reclaim, which asks about shares of queues (candidates.refuse, planner.kept).
-func (s *planner) queueAdmits(without []*unit) bool {
-	c := s.of.candidates
-	if !c.limited || c.action != Name || !requestKnown(s.demand) {
-		return true
-	}
-	var gone []*api.TaskInfo
-	for _, u := range without {
-		gone = append(gone, u.tasks...)
-	}
-	use := c.ssn.QueueUse
-	return use.Admits(use.Ask(c.ssn.Queues[s.attempt.Job.Queue], gone).With(s.members...))
-}
-
-// waitsForDeleted reports whether the gang's queue admits the gang's minimum without the units once pods that are being deleted
-// are gone. These count against the queue until then, so no more pods are evicted for its sake.
-func (s *planner) waitsForDeleted(without []*unit) bool {
-	c := s.of.candidates
-	deleted := &unit{}
-	for uid, job := range c.ssn.Jobs {
-		if !framework.IsDeletedJob(uid) || job.Queue != s.attempt.Job.Queue {
-			continue
-		}
-		for _, task := range job.Tasks {
-			if node := c.ssn.Nodes[task.NodeName]; node != nil {
-				if on := node.Tasks[api.PodKey(task.Pod)]; on != nil && on.Status == api.Releasing { // and not Unknown: it is gone soon
-					deleted.tasks = append(deleted.tasks, task)
-				}
-			}
-		}
-	}
-	s.waits = s.waits || len(deleted.tasks) > 0 && s.queueAdmits(append(slices.Clone(without), deleted))
-	return s.waits
-}
-
-// makeRoomInQueue adds to the chosen units the cheapest others, wherever their pods are, without which the gang's queue admits
-// the gang's minimum. It adds only units that release what the gang requests. It returns nil if more would have to be released
-// than the gang requests, because the queue is beyond its limit: that is not for this gang alone to mend. gone is the set of
-// the chosen units.
-func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool) []*unit {
-	rest := slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return gone[u] || !s.releases(u) })
-	all := slices.Concat(chosen, rest)
-	more := sort.Search(len(rest)+1, func(more int) bool { return s.queueAdmits(all[:len(chosen)+min(more, len(rest))]) })
-	if more > len(rest) || s.request.LessEqual(released(all[:max(len(chosen)+more-1, 0)]), api.Zero) {
-		return nil
-	}
-	for _, u := range rest[:more] {
-		gone[u] = true
-		r.evict(u)
-	}
-	return slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return !gone[u] }) // the cheapest first
-}
-
-// releases reports whether the unit's pods request something that the gang requests, other than places for pods.
-func (s *planner) releases(u *unit) bool {
-	return slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !upstream.IsEmpty(common(task.Resreq, s.request)) })
-}
-
-// common returns the part of the resources that the request names, without the places for pods.
-func common(of, request *api.Resource) *api.Resource {
-	part := api.EmptyResource()
-	if request.MilliCPU > 0 {
-		part.MilliCPU = of.MilliCPU
-	}
-	if request.Memory > 0 {
-		part.Memory = of.Memory
-	}
-	for name, value := range request.ScalarResources {
-		if value > 0 && name != v1.ResourcePods {
-			part.AddScalar(name, of.ScalarResources[name])
-		}
-	}
-	return part
-}
-
-// released returns the sum of what the units' pods request.
-func released(units []*unit) *api.Resource {
-	sum := api.EmptyResource()
-	for _, u := range units {
-		for _, task := range u.tasks {
-			sum.Add(task.Resreq)
-		}
-	}
-	return sum
 }

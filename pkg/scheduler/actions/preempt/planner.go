@@ -35,10 +35,8 @@ type planner struct {
 	members []*api.TaskInfo
 	request *api.Resource
 	units   []*unit
-	// queueFull reports whether the gang's queue, and not its nodes, excluded a plan.
-	queueFull bool
-	// waits reports whether the gang's queue has room once pods that are being deleted are gone.
-	waits bool
+	// refusal is why the gang's queue excludes a plan for which nodes have room; empty if it does not.
+	refusal string
 	// trials and checks count the work for the gang (maxPlans, maxChecks).
 	trials, checks int
 }
@@ -69,19 +67,11 @@ func (s *planner) plans() (plans []*plan, why string) {
 		return nil, fmt.Sprintf("%s has room for %d of %d members even without the pods that may be evicted", bestPlace.name, best, s.demand.Needed)
 	}
 	if !s.queueAdmits(s.units) {
-		s.queueFull = !s.waitsForDeleted(s.units)
-		return nil, s.queueText()
+		s.refuseByQueue(s.units)
+		return nil, s.refusal
 	}
 	slices.SortStableFunc(plans, func(l, r *plan) int { return cmp.Or(l.cost.compare(r.cost), cmp.Compare(l.place.name, r.place.name)) })
 	return plans, ""
-}
-
-// queueText says that the gang's queue is in the way.
-func (s *planner) queueText() string {
-	if s.waits {
-		return fmt.Sprintf("queue %s has room once the pods that are being deleted are gone", s.of.ssn.Queues[s.attempt.Job.Queue].Name)
-	}
-	return fmt.Sprintf("queue %s has no room for the gang even without the pods that may be evicted", s.of.ssn.Queues[s.attempt.Job.Queue].Name)
 }
 
 // tryPlans returns the trial of the first plan that succeeds. why is the reason if none does.
@@ -90,8 +80,8 @@ func (s *planner) tryPlans(plans []*plan) (t *trial, why string) {
 		if t := s.tryPlace(found); t != nil {
 			return t, ""
 		}
-		if s.queueFull || s.waits {
-			return nil, s.queueText()
+		if s.refusal != "" {
+			return nil, s.refusal
 		}
 	}
 	for _, found := range plans[:min(len(plans), maxWhole)] {
@@ -99,8 +89,8 @@ func (s *planner) tryPlans(plans []*plan) (t *trial, why string) {
 			return t, ""
 		}
 	}
-	if s.queueFull {
-		return nil, s.queueText()
+	if s.refusal != "" {
+		return nil, s.refusal
 	}
 	return nil, "the members do not fit even without the pods that may be evicted, because of a rule other than resources"
 }
@@ -128,7 +118,7 @@ func (s *planner) tryPlace(found *plan) *trial {
 	return nil
 }
 
-// tryWhole evicts all units in the place, and puts back those that turn out not to be needed.
+// tryWhole evicts all units in the place, and then puts back the units that are not needed.
 func (s *planner) tryWhole(where place) *trial {
 	all, victims := s.allIn(where)
 	if victims == 0 || victims > maxWholeVictims || len(s.kept(all)) > 0 {

@@ -59,9 +59,9 @@ func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
 		t.undo()
 		return nil, nil
 	}
-	if t.mendsQueue() {
-		s.queueFull = true
+	if t.correctsQueue() {
 		t.undo()
+		s.refuseByQueue(nil)
 		return nil, nil
 	}
 	for u := range t.evicted {
@@ -227,31 +227,6 @@ func (t *trial) hasRoomFor(u *unit) bool {
 		room.Sub(task.Resreq)
 	}
 	return true
-}
-
-// queueAdmits reports whether the gang's queue has room for what the unit's pods request of the resources that the gang
-// requests, beside the placed members. For reclaim, which evicts pods of other queues, it is true.
-func (t *trial) queueAdmits(u *unit) bool {
-	c := t.of.candidates
-	back := together(u.tasks)
-	back.Resreq = common(back.Resreq, t.planner.request)
-	if back.InitResreq = back.Resreq; !c.limited || c.action != Name || back.Resreq.IsEmpty() {
-		return true
-	}
-	use := c.ssn.QueueUse
-	return use.Admits(use.Ask(c.ssn.Queues[t.planner.attempt.Job.Queue], nil).With(back))
-}
-
-// mendsQueue reports whether pods stay evicted only because the gang's queue is beyond its limit: without one of the units that
-// the queue refuses, the others release as much as the gang requests. That is not for this gang alone to mend.
-func (t *trial) mendsQueue() bool {
-	var refused []*unit
-	for _, u := range t.order {
-		if t.evicted[u] != nil && !slices.Contains(refused, u) && t.hasRoomFor(u) && !t.queueAdmits(u) {
-			refused = append(refused, u)
-		}
-	}
-	return len(refused) > 0 && t.planner.request.LessEqual(released(refused[1:]), api.Zero)
 }
 
 // commit sends the evictions. The members stay pipelined until the session ends, and are placed first in later sessions

@@ -125,8 +125,8 @@ func (p *preemption) unitsOf(job *api.JobInfo, asker *api.TaskInfo, now time.Tim
 	return units
 }
 
-// running returns the job's preemptable pods that are running or bound: pods of low priority first, then those that lose the
-// least work. allocated is the number of the job's pods that hold nodes.
+// running returns the job's preemptable pods that are running or bound, sorted by priority and then by the work that they would
+// lose, the least first. allocated is the number of the job's pods that hold nodes.
 func (p *preemption) running(job *api.JobInfo, now time.Time) (running []*api.TaskInfo, allocated int) {
 	for status, tasks := range job.TaskStatusIndex {
 		if !api.AllocatedStatus(status) {

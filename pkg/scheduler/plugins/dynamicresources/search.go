@@ -29,9 +29,8 @@ type search struct {
 	raw     []*resourceapi.ResourceSlice
 }
 
-// newSearch prepares a search for devices for the claims, whose requests are the needs. It searches the slices that the node reaches
-// and from which the claims
-// may be allocated.
+// newSearch prepares a search for devices for the claims, whose requests are the needs. It searches the slices that the node
+// reaches and from which the claims may be allocated.
 func (c *catalog) newSearch(ctx context.Context, r *reach, claims []*resourceapi.ResourceClaim, needs []need) (*search, error) {
 	if err := c.compiled.compileAll(ctx, needs); err != nil {
 		return nil, err

@@ -59,8 +59,8 @@ func newClaim() *claim {
 	return &claim{seen: time.Now(), nominees: map[api.TaskID]nominee{}, victims: map[api.TaskID]api.JobID{}, nodes: map[string]bool{}}
 }
 
-// closeClaims ends the claims of gangs that no session has had for framework.AbsentFor, or that have no pending nominees. It also computes
-// plugin.promised, the tasks that are placed first. A gang is placed first until a session without its victims has
+// closeClaims ends the claims of gangs that no session has had for framework.AbsentFor, or that have no pending
+// nominees. It also computes plugin.promised, the tasks that are placed first. A gang is placed first until a session without its victims has
 // tried it, but no longer than until its victims should have terminated (claim.until).
 func (p *plugin) closeClaims(ssn *framework.Session) {
 	p.promised = map[api.JobID]map[api.TaskID]bool{}

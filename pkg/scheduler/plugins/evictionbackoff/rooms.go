@@ -51,8 +51,8 @@ type room struct {
 	leaving []*api.TaskInfo
 }
 
-// openRooms makes a room for each gang of the session whose claim on its victims' resources has not expired. In this session, queues
-// then no longer count the victims of these gangs. For all other gangs, queues count instead by how much the victims'
+// openRooms makes a room for each gang of the session whose claim on its victims' resources has not expired. In this
+// session, queues then no longer count the victims of these gangs. For all other gangs, queues count instead by how much the victims'
 // resources exceed what the gangs with rooms already hold.
 func (p *plugin) openRooms(ssn *framework.Session) {
 	r := &rooms{ssn: ssn, of: map[api.JobID]*room{}, nominees: map[api.TaskID]bool{}, taken: map[api.QueueID]*api.Resource{}, tiers: ssn.Tiers}
