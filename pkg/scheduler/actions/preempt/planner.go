@@ -66,10 +66,6 @@ func (s *planner) plans() (plans []*plan, why string) {
 	case len(plans) == 0:
 		return nil, fmt.Sprintf("%s has room for %d of %d members even without the pods that may be evicted", bestPlace.name, best, s.demand.Needed)
 	}
-	if !s.queueAdmits(s.units) {
-		s.refuseByQueue(s.units)
-		return nil, s.refusal
-	}
 	slices.SortStableFunc(plans, func(l, r *plan) int { return cmp.Or(l.cost.compare(r.cost), cmp.Compare(l.place.name, r.place.name)) })
 	return plans, ""
 }

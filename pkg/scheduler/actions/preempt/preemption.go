@@ -219,7 +219,7 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 		var plans []*plan
 		if plans, why = planner.plans(); why == "" {
 			t, why = planner.tryPlans(plans)
-		} else if fingerprint != 0 && planner.refusal == "" { // the room of queues also depends on other queues
+		} else if fingerprint != 0 {
 			p.memory.refused[fingerprint] = why
 		}
 	}
