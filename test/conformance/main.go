@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -37,8 +36,6 @@ type options struct {
 	docs string
 	// upstream runs upstream's scheduler instead, and keeps its verdicts as the expected ones.
 	upstream bool
-	// wholeGangs selects this project's own preempt and reclaim instead of upstream's.
-	wholeGangs bool
 	root       string
 }
 
@@ -80,13 +77,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	accepted, err := readAccepted(filepath.Join(opts.root, acceptedFile))
 	if err != nil {
 		return err
-	}
-	if opts.wholeGangs {
-		more, err := readAccepted(filepath.Join(opts.root, wholeGangsFile))
-		if err != nil {
-			return err
-		}
-		maps.Copy(accepted, more)
 	}
 	began := time.Now()
 	var errs []error
@@ -133,7 +123,6 @@ func parse(args []string) (options, error) {
 	focus := fs.String("focus", "", "Run only specs, and packages of tables, whose name matches this")
 	fs.StringVar(&opts.work, "work", "bin/conformance", "Folder for what is built, and for logs")
 	fs.StringVar(&opts.docs, "docs", "", "Page to write of a whole run")
-	fs.BoolVar(&opts.wholeGangs, "whole-gangs", false, "Run this project's own preempt and reclaim (argument wholeGangs) instead of upstream's")
 	fs.BoolVar(&opts.upstream, "upstream", false, "Run upstream's scheduler instead and keep its verdicts as what is expected")
 	if err := fs.Parse(args); err != nil {
 		return opts, err
@@ -151,11 +140,8 @@ func parse(args []string) (options, error) {
 			return opts, fmt.Errorf("--parts names %q; there are %s", part, strings.Join(known, ", "))
 		}
 	}
-	if opts.docs != "" && (*focus != "" || opts.upstream || opts.wholeGangs || slices.ContainsFunc(known, func(part string) bool { return !slices.Contains(opts.parts, part) })) {
-		return opts, errors.New("--docs writes the page of a whole run: it goes with none of --parts, --focus, --whole-gangs and --upstream")
-	}
-	if opts.upstream && opts.wholeGangs {
-		return opts, errors.New("--whole-gangs is for this project's scheduler, so it does not go with --upstream")
+	if opts.docs != "" && (*focus != "" || opts.upstream || slices.ContainsFunc(known, func(part string) bool { return !slices.Contains(opts.parts, part) })) {
+		return opts, errors.New("--docs writes the page of a whole run: it goes with none of --parts, --focus and --upstream")
 	}
 	if opts.work, err = filepath.Abs(opts.work); err != nil {
 		return opts, err

@@ -156,7 +156,6 @@ This run took %.0f minutes. A case that upstream has and that was not run differ
 An accepted difference has its measured reason beside it. Some are specs that find pods pending because they look before the first cycle has run, which here takes milliseconds.
 Specs of volumes mounted on nodes need kubelets and are not run. Of the tables only cases that differ are shown.
 
-` + "`make conformance ARGS=--whole-gangs`" + ` runs the same with this project's own [preempt and reclaim](preemption.md). Differences that are accepted for them are in [wholegangs.tsv](../test/conformance/wholegangs.tsv).
 
 `
 

@@ -57,7 +57,7 @@ func runTables(ctx context.Context, opts options, source upstream, out io.Writer
 		verdicts := map[string]cases{}
 		for _, sessions := range []string{adapter.Upstream, oursSessions} {
 			log := filepath.Join(logs, name+"."+sessions+".log")
-			if err := runTable(ctx, binary, filepath.Join(dir, pkg), log, sessions, opts.wholeGangs); err != nil {
+			if err := runTable(ctx, binary, filepath.Join(dir, pkg), log, sessions); err != nil {
 				return err
 			}
 			if verdicts[sessions], err = readCases(log); err != nil {
@@ -122,8 +122,8 @@ func requiredVersion(gomod, path string) (string, error) {
 }
 
 // runTable runs the tests of a package with their output in a log, which has the verdicts. Failing tests are not an
-// error. wholeGangs selects our own preempt and reclaim, if the sessions are ours.
-func runTable(ctx context.Context, binary, dir, log, sessions string, wholeGangs bool) error {
+// error.
+func runTable(ctx context.Context, binary, dir, log, sessions string) error {
 	f, err := os.Create(log)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func runTable(ctx context.Context, binary, dir, log, sessions string, wholeGangs
 	defer f.Close()
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.timeout="+tableTimeout.String())
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), adapter.Variable+"="+sessions, fmt.Sprintf("%s=%t", adapter.WholeGangs, wholeGangs))
+	cmd.Env = append(os.Environ(), adapter.Variable+"="+sessions)
 	cmd.Stdout, cmd.Stderr = f, f
 	err = cmd.Run()
 	if _, ok := errors.AsType[*exec.ExitError](err); ok {

@@ -45,11 +45,9 @@ type testCluster struct {
 	kube   kubernetes.Interface
 	client dynamic.Interface
 	sched  *controlplane.Scheduler
-	// conf is the configuration that specs see. The scheduler's also selects this project's own preempt and reclaim, if
-	// wholeGangs is set.
-	conf       string
-	wholeGangs bool
-	start      snapshot
+	// conf is the scheduler's configuration.
+	conf  string
+	start snapshot
 	// unwatch ends the watch of the ConfigMap.
 	unwatch func()
 }
@@ -63,7 +61,7 @@ func startWorld(ctx context.Context, opts options, source upstream, s suite, log
 	if err != nil {
 		return nil, err
 	}
-	w := &testCluster{suite: s, logs: logs, conf: string(conf), wholeGangs: opts.wholeGangs, unwatch: func() {}}
+	w := &testCluster{suite: s, logs: logs, conf: string(conf), unwatch: func() {}}
 	w.cp, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Stages: stages})
 	if err != nil {
 		return nil, err
@@ -107,24 +105,13 @@ func (w *testCluster) install(ctx context.Context, opts options) error {
 	if opts.upstream {
 		kind = controlplane.Upstream
 	}
-	conf, err := w.schedulerConf(w.conf)
-	if err != nil {
-		return err
-	}
-	w.sched, err = w.cp.StartScheduler(ctx, controlplane.SchedulerOptions{Kind: kind, Conf: conf, Args: w.suite.schedulerArgs})
+	var err error
+	w.sched, err = w.cp.StartScheduler(ctx, controlplane.SchedulerOptions{Kind: kind, Conf: w.conf, Args: w.suite.schedulerArgs})
 	if err != nil {
 		return err
 	}
 	_, err = w.cp.StartScheduler(ctx, controlplane.SchedulerOptions{Kind: controlplane.KubeScheduler})
 	return err
-}
-
-// schedulerConf returns the scheduler's configuration for one that a spec writes.
-func (w *testCluster) schedulerConf(conf string) (string, error) {
-	if !w.wholeGangs {
-		return conf, nil
-	}
-	return withWholeGangs(conf)
 }
 
 // followConf keeps the configuration in a ConfigMap, which upstream's specs change, and passes each change to the
@@ -144,11 +131,7 @@ func (w *testCluster) followConf(ctx context.Context) error {
 		if before == after {
 			return
 		}
-		conf, err := w.schedulerConf(after)
-		if err == nil {
-			err = w.sched.ReplaceConf(conf)
-		}
-		if err != nil {
+		if err := w.sched.ReplaceConf(after); err != nil {
 			fmt.Fprintln(os.Stderr, "conformance: replacing the scheduler's conf:", err)
 		}
 	}})

@@ -49,17 +49,18 @@ var _ = Describe("Upstream's actions", func() {
 		w.seen.eventuallyRunning(high)
 		Expect(w.seen.bound(middle)).To(Equal(4), "the gang of middle priority is untouched")
 		Expect(w.seen.bound(low)).To(BeZero(), "the gang of low priority is evicted whole")
+		Expect(w.seen.eventMessages("PodGroup", "high")).To(ContainSubstring("PodsEvicted: action preempt evicts 4 pods in the cluster: 4 of gang low (priority 10)"))
 		w.seen.expectStagedAtomically(high, "first")
 	})
 
-	DescribeTable("preempt: a victim whose deletion fails at first is deleted all the same, and no other in its place", func(ctx SpecContext, name, configurations string) {
+	DescribeTable("preempt: a victim whose deletion fails at first is deleted all the same, and no other in its place", func(ctx SpecContext, name, action string) {
 		w := newTestEnv(ctx, name, 1, "4")
 		proxy := startProxy()
 		broken := proxy.Add(faultproxy.Rule{
 			Method: http.MethodDelete, Path: "/namespaces/" + w.name + "/pods/low-", Limit: 2,
 			Action: faultproxy.Answer(http.StatusInternalServerError, 0),
 		})
-		w.startBehind(ctx, proxy, w.confWith("enqueue, allocate, preempt, backfill", "", "first")+configurations)
+		w.startBehind(ctx, proxy, w.confWith("enqueue, allocate, "+action+", backfill", "", "first"))
 		low := gang{name: "low", size: 4, min: 1, priority: "e2e-low"}
 		w.submit(ctx, low)
 		w.seen.eventuallyBound(low, 4)
@@ -71,11 +72,11 @@ var _ = Describe("Upstream's actions", func() {
 		Expect(broken.Hits()).To(Equal(2))
 		Expect(w.seen.bound(low)).To(Equal(2))
 	},
-		Entry("by upstream's action", "evict-fails", ""),
-		Entry("by this project's action", "evict-fails-gangs", "configurations:\n- name: preempt\n  arguments: {wholeGangs: true}\n"),
+		Entry("by upstream's action", "evict-fails", "preempt-upstream"),
+		Entry("by this project's action", "evict-fails-gangs", "preempt"),
 	)
 
-	DescribeTable("reclaim: a queue gets back what it deserves", func(ctx SpecContext, name, configurations string) {
+	DescribeTable("reclaim: a queue gets back what it deserves", func(ctx SpecContext, name, action string) {
 		w := newTestEnv(ctx, name, 1, "4")
 		lender, owner := w.name+"-lender", w.name+"-owner"
 		for _, name := range []string{lender, owner} {
@@ -93,7 +94,7 @@ var _ = Describe("Upstream's actions", func() {
 				return queue.Status.State, nil
 			}).Should(Equal(v1beta1.QueueStateOpen))
 		}
-		w.start(ctx, w.confWith("enqueue, allocate, reclaim, backfill", "", "first")+configurations)
+		w.start(ctx, w.confWith("enqueue, allocate, "+action+", backfill", "", "first"))
 		borrowed := gang{name: "borrowed", size: 4, min: 1, queue: lender}
 		w.submit(ctx, borrowed)
 		w.seen.eventuallyBound(borrowed, 4)
@@ -104,7 +105,7 @@ var _ = Describe("Upstream's actions", func() {
 		w.seen.eventuallyRunning(own)
 		Expect(w.seen.bound(borrowed)).To(Equal(2))
 	},
-		Entry("by upstream's action", "reclaim", ""),
-		Entry("by this project's action", "reclaim-gangs", "configurations:\n- name: reclaim\n  arguments: {wholeGangs: true}\n"),
+		Entry("by upstream's action", "reclaim", "reclaim-upstream"),
+		Entry("by this project's action", "reclaim-gangs", "reclaim"),
 	)
 })

@@ -4,11 +4,18 @@ package e2e
 
 import (
 	"context"
+	"net/http"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/controlplane/faultproxy"
 )
 
 // fullOf returns a test with one node of 4 CPUs for each gang, each of which is filled by the gang. The pods of the gangs have
@@ -36,7 +43,7 @@ const keepsGrace = "sandbox.volcano-prebind.io/keeps-grace-period"
 
 // evicting returns a configuration with this project's preempt.
 func (w *testEnv) evicting() string {
-	return w.confWith("enqueue, allocate, preempt, backfill", "", "first") + "configurations:\n- name: preempt\n  arguments: {wholeGangs: true}\n"
+	return w.confWith("enqueue, allocate, preempt, backfill", "", "first")
 }
 
 // release ends the gang's pods at once.
@@ -74,15 +81,41 @@ func (o observed) eventuallyEvicted(gangs []gang) (evicted gang) {
 	return evicted
 }
 
+// keepAvailable keeps so many pods with label app running by a PodDisruptionBudget, and waits until the budget allows to evict
+// the others of four pods.
+func (w *testEnv) keepAvailable(ctx context.Context, app string, pods int) {
+	GinkgoHelper()
+	budgets, available := kube.PolicyV1().PodDisruptionBudgets(w.name), intstr.FromInt(pods)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: w.name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &available, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+	}
+	if known, err := budgets.Get(ctx, app, metav1.GetOptions{}); err == nil {
+		known.Spec = budget.Spec
+		_, err = budgets.Update(ctx, known, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	} else {
+		_, err = budgets.Create(ctx, budget, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+	Eventually(func() (int32, error) {
+		known, err := budgets.Get(ctx, app, metav1.GetOptions{})
+		if err != nil {
+			return 0, err
+		}
+		return known.Status.DisruptionsAllowed, nil
+	}).Should(BeEquivalentTo(4 - pods))
+}
+
 var _ = Describe("Evictions for a whole gang", func() {
 	high := gang{name: "high", size: 4, min: 4, priority: "e2e-high"}
 
-	It("after a kill -9 between the evictions and the bind, the next leader binds the gang and evicts no other pods", func(ctx SpecContext) {
+	It("after a kill -9 between the evictions and the bind, the next leader gives the room to the gang and evicts no other pods", func(ctx SpecContext) {
 		w, low := fullOf(ctx, "evict-kill", "low-a", "low-b", "low-c")
 		w.submit(ctx, high)
 		victim := w.seen.eventuallyEvicted(low)
 		Expect(w.schedulers[0].Kill9()).To(Succeed())
-		waits := gang{name: "waits", size: 4, min: 4, priority: "e2e-low"}
+		waits := gang{name: "waits", size: 4, min: 4, priority: "e2e-patient"} // goes before the gang, but for the evictions
 		w.submit(ctx, waits)
 
 		w.start(ctx, w.evicting())
@@ -105,6 +138,26 @@ var _ = Describe("Evictions for a whole gang", func() {
 		w.submit(ctx, next)
 		w.seen.eventuallyBound(next, 4)
 		Expect(w.seen.evicted(low)).To(Equal([]string{victim.name}))
+	})
+
+	It("if the API server refuses an eviction half-way, the other pods stay", func(ctx SpecContext) {
+		w := newTestEnv(ctx, "evict-refused", 1, "4")
+		proxy := startProxy()
+		held := proxy.Add(faultproxy.Rule{Method: http.MethodPost, Path: "/eviction$", Limit: 1, Action: faultproxy.Hold()})
+		w.startBehind(ctx, proxy, strings.Replace(w.evicting(), "- name: priority\n", "- name: priority\n  - name: pdb\n", 1))
+		low := gang{name: "low", size: 4, min: 0, priority: "e2e-low", pod: func(_ int, pod *corev1.Pod) { pod.Labels = map[string]string{"app": "low"} }}
+		w.submit(ctx, low)
+		w.seen.eventuallyBound(low, 4)
+		w.seen.eventuallyRunning(low)
+		w.keepAvailable(ctx, "low", 2)
+		w.submit(ctx, gang{name: "high", size: 2, min: 2, priority: "e2e-high"})
+		Eventually(held.Reached()).Should(BeClosed())
+		w.keepAvailable(ctx, "low", 3) // the plan relies on two disruptions
+		held.Release()
+		Eventually(func() string { return w.seen.eventMessages("PodGroup", "high") }).Should(ContainSubstring("EvictionRefused"))
+		Eventually(func() int { return w.seen.bound(low) }).Should(Equal(3), func() string { return w.seen.eventMessages("PodGroup", "high") })
+		Consistently(func() int { return w.seen.bound(low) }).Should(Equal(3))
+		Expect(w.seen.bound(gang{name: "high", size: 2})).To(BeZero())
 	})
 
 	It("pods that the victims' controller makes at once in their place do not take the room, and are not evicted", func(ctx SpecContext) {

@@ -127,6 +127,12 @@ func missing(bin string) error {
 const priorities = `
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
+metadata: {name: e2e-patient}
+value: 2000
+preemptionPolicy: Never
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
 metadata: {name: e2e-high}
 value: 1000
 ---

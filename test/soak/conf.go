@@ -50,11 +50,6 @@ func (c *confs) current() string {
       failPercent: 10
       seed: %d
       timeout: 5s
-configurations:
-- name: preempt
-  arguments: {wholeGangs: true}
-- name: reclaim
-  arguments: {wholeGangs: true}
 `, c.weight, clusterLabel, plugin, c.orders, c.seed%1_000_000)
 }
 

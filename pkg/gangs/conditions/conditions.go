@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conditions sets, finds and removes the conditions of PodGroups. All conditions that this project writes have
-// status True: a condition that does not hold is removed.
+// Package conditions sets, finds and removes the conditions of PodGroups, and the condition of evicted pods. All conditions of
+// PodGroups that this project writes have status True: a condition that does not hold is removed.
 package conditions
 
 import (

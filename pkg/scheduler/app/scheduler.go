@@ -88,6 +88,9 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.registry.RegisterPlugin(evictionbackoff.Spec())
 	s.registry.RegisterAction(preempt.New(s.metrics.Evictions.Try))
 	s.registry.RegisterAction(preempt.NewReclaim(s.metrics.Evictions.Try))
+	for _, action := range preempt.Upstreams() {
+		s.registry.RegisterAction(action)
+	}
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial), allocate.WithAttemptLimit()))
 }
 

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
@@ -17,7 +16,7 @@ import (
 //
 //   - from leavesBefore the end of its grace period until leavesAfter that end, and
 //   - as the victim of an eviction, for victimLeaves from the eviction, however long its grace period is. A leader finds the
-//     victims of a former leader by a condition in the status of their pods (evictedAt).
+//     victims of a former leader by a condition in the status of their pods (conditions.Evicted).
 //
 // At all other times the pod stays. Whether it leaves or stays, the pod's status in its job is Releasing, because its
 // gang cannot rely on it. On its node, a pod that stays is a task that does not end. Its status there is Unknown,
@@ -57,20 +56,6 @@ func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
 		leaves = leaves || begun && !over
 	}
 	return leaves, changes
-}
-
-// evictedAt returns when a scheduler has evicted the pod, if the pod is being deleted for that reason. The scheduler writes
-// the condition before it deletes the pod. Only it and other components of the control plane can write the status of pods.
-func evictedAt(pod *v1.Pod) (at time.Time, evicted bool) {
-	if pod.DeletionTimestamp == nil {
-		return time.Time{}, false
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler {
-			return c.LastTransitionTime.Time, true
-		}
-	}
-	return time.Time{}, false
 }
 
 // isVictim reports whether the pod of the record was evicted.

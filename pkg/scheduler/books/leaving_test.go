@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -57,7 +58,7 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 		"a former leader's victim":   {grace: year, byFormer: 1, from: 0, to: 9, freeFrom: -1, freeTo: -1},
 		"a victim of both leaders":   {grace: year, byFormer: 5, evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
 		"a pod that was drained": {grace: year, byFormer: 1, from: -1, to: -1, freeFrom: -1, freeTo: -1, condition: func(c *v1.PodCondition) {
-			c.Reason = "EvictionByEvictionAPI"
+			c.Type = v1.DisruptionTarget
 		}},
 		"a pod that is no target any more": {grace: year, byFormer: 1, from: -1, to: -1, freeFrom: -1, freeTo: -1, condition: func(c *v1.PodCondition) {
 			c.Status = v1.ConditionFalse
@@ -78,7 +79,7 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 			pod.DeletionGracePeriodSeconds, pod.Status.StartTime = &seconds, &started
 			if tt.byFormer > 0 {
 				pod.Status.Conditions = []v1.PodCondition{{
-					Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+					Type: conditions.Evicted, Status: v1.ConditionTrue,
 					LastTransitionTime: metav1.NewTime(begin.Add(-time.Duration(tt.byFormer) * time.Minute)),
 				}}
 				if tt.condition != nil {

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 )
 
 // record is the state of the pods with one name. It has three inputs. shown is the pod that the watch shows, hold is a
@@ -69,7 +71,7 @@ func (p *Pods) Show(pod *v1.Pod) {
 		r.victim, r.volumes = "", nil
 	}
 	r.shown = keepOwners(pod, r.shown)
-	if at, evicted := evictedAt(pod); evicted && !r.isVictim() { // a former leader has evicted the pod
+	if at, _, evicted := conditions.EvictedAt(pod); evicted && !r.isVictim() { // a former leader has evicted the pod
 		r.victim, r.evicted = pod.UID, at
 	}
 	if r.hold.isOver(pod) {

@@ -186,7 +186,7 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 	c.changes.feedPods()
 	go c.load.run(lifetime)
 	c.reports.Start(lifetime)
-	if err := c.awaitInitialLists(lifetime); err != nil {
+	if err := awaitInitialLists(lifetime, c.sources, c.handlers); err != nil {
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
@@ -199,9 +199,9 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 // awaitInitialLists returns when the initial lists of all informers with handlers are in the books, or when ctx ends.
 // It also waits for the lists of objects without handlers that plugins read, such as disruption budgets and device
 // claims.
-func (c *Cache) awaitInitialLists(ctx context.Context) error {
-	c.WaitForCacheSync(ctx.Done())
-	return wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return c.handlers.allHanded(), nil })
+func awaitInitialLists(ctx context.Context, s *sources, h *handlers) error {
+	s.await(ctx.Done())
+	return wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return h.allHanded(), nil })
 }
 
 // NotSynced returns the kinds of objects whose initial list has not been read.

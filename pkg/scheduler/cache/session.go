@@ -7,6 +7,7 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
@@ -63,6 +64,15 @@ func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
 		return errSearching
 	}
 	return c.evictor.Evict(task, reason)
+}
+
+// EvictTogether gives the tasks status Releasing in the books, and evicts their pods (ledger.Evictor). While a search for an
+// object that makes cycles panic hides jobs from sessions, it returns an error instead.
+func (c *Cache) EvictTogether(all []framework.Eviction) error {
+	if c.quarantine.Searching() {
+		return errSearching
+	}
+	return c.evictor.EvictTogether(all)
 }
 
 // ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns the tasks of these

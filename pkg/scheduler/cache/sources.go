@@ -97,6 +97,12 @@ func (s *sources) start(stop <-chan struct{}) {
 	s.volcano.Start(stop)
 }
 
+// await waits until the initial lists of all informers are read, or until stop is closed.
+func (s *sources) await(stop <-chan struct{}) {
+	s.kube.WaitForCacheSync(stop)
+	s.volcano.WaitForCacheSync(stop)
+}
+
 // awaitVolumes returns once the objects that decide which volumes pods attach are listed, or when ctx ends.
 func (s *sources) awaitVolumes(ctx context.Context) error {
 	core, classes := s.kube.Core().V1(), s.kube.Storage().V1().StorageClasses()

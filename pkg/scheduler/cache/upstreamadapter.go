@@ -43,10 +43,7 @@ func (c *Cache) Run(stop <-chan struct{}) {
 }
 
 // WaitForCacheSync waits until the initial lists of all informers are in the cache, or until stop is closed.
-func (c *Cache) WaitForCacheSync(stop <-chan struct{}) {
-	c.sources.kube.WaitForCacheSync(stop)
-	c.sources.volcano.WaitForCacheSync(stop)
-}
+func (c *Cache) WaitForCacheSync(stop <-chan struct{}) { c.sources.await(stop) }
 
 // Client returns the Kubernetes client that upstream's plugins use.
 func (c *Cache) Client() kubernetes.Interface { return c.handle.kube }

@@ -11,11 +11,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
-	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
@@ -44,7 +43,7 @@ func preempting(w *harness, plugin, cpu string, change ...func(*conf.PluginOptio
 // preempts makes the sessions run preempt with these plugins.
 func (s *sessions) preempts(plugins []string, change ...func(*conf.PluginOption)) {
 	s.t.Helper()
-	vcframework.RegisterAction(vcpreempt.New())
+	s.registry.RegisterAction(preempt.New(func(string, string, int, time.Duration) {}))
 	in := framework.ProfileInput{Actions: []string{"enqueue", "allocate", "preempt"}, Tiers: []conf.Tier{evictionbackoff.Tier(), transaction.Tier(0)}}
 	yes := true
 	for _, name := range plugins {

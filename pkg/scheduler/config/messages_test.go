@@ -77,7 +77,7 @@ func TestParseErrors(t *testing.T) {
 		},
 		"unknown action like none": {
 			conf: "actions: zzzzzzzz\n",
-			want: `line 1: action "zzzzzzzz" is unknown; valid names: allocate, backfill, enqueue, preempt, reclaim, shuffle`,
+			want: `line 1: action "zzzzzzzz" is unknown; valid names: allocate, backfill, enqueue, preempt, preempt-upstream, reclaim, reclaim-upstream, shuffle`,
 		},
 		"tiers is a mapping": {
 			conf: "actions: allocate\ntiers:\n  plugins: []\n",

@@ -18,7 +18,7 @@ import (
 const initParams = npu.CMInitParamKey
 
 // upstreamActions returns every action of upstream v1.14.1 (pkg/scheduler/actions), with the arguments that its source
-// reads, and those of this project's actions of the same names.
+// reads, and this project's actions preempt and reclaim, of which upstream's have other names (preempt.Upstreams).
 func upstreamActions() []declaration {
 	errorCache := arg(conf.EnablePredicateErrCacheKey, framework.Bool, "true",
 		"Whether a node that failed one task of a kind is skipped for the others of that kind in the same session.", nil)
@@ -26,25 +26,26 @@ func upstreamActions() []declaration {
 		{Name: "enqueue", Doc: "Admits pending jobs whose minimum has room."},
 		{Name: "allocate", Doc: "Places the tasks of admitted jobs.", Arguments: []argument{errorCache}},
 		{Name: "backfill", Doc: "Places tasks that request nothing.", Arguments: []argument{errorCache}},
-		{Name: preempt.Name, Doc: "Evicts tasks for more important ones of the same queue.", Arguments: append(wholeGangs(),
+		{Name: preempt.Name, Doc: "Makes room for gangs by evicting pods of lower priority in the same queue. See [preemption](preemption.md).", Arguments: append(evicting(),
 			errorCache,
-			arg(vcpreempt.EnableTopologyAwarePreemptionKey, framework.Bool, "false", "Whether victims are chosen with spread and affinity constraints in view.", nil),
-			arg(vcpreempt.TopologyAwarePreemptWorkerNumKey, framework.Int, "16", "How many nodes are tried at once then; 1 or more.", is(integer(1, math.MaxInt))),
-			arg(vcpreempt.MinCandidateNodesPercentageKey, framework.Int, "10", "The least share of nodes to try, in percent.", percent),
-			arg(vcpreempt.MinCandidateNodesAbsoluteKey, framework.Int, "1", "The least number of nodes to try.", notNegative),
-			arg(vcpreempt.MaxCandidateNodesAbsoluteKey, framework.Int, "100", "The greatest number of nodes to try.", notNegative),
+			arg(vcpreempt.EnableTopologyAwarePreemptionKey, framework.Bool, "false", "For `preempt-upstream`: whether victims are chosen with spread and affinity constraints in view.", nil),
+			arg(vcpreempt.TopologyAwarePreemptWorkerNumKey, framework.Int, "16", "For `preempt-upstream`: how many nodes are tried at once then; 1 or more.", is(integer(1, math.MaxInt))),
+			arg(vcpreempt.MinCandidateNodesPercentageKey, framework.Int, "10", "For `preempt-upstream`: the least share of nodes to try, in percent.", percent),
+			arg(vcpreempt.MinCandidateNodesAbsoluteKey, framework.Int, "1", "For `preempt-upstream`: the least number of nodes to try.", notNegative),
+			arg(vcpreempt.MaxCandidateNodesAbsoluteKey, framework.Int, "100", "For `preempt-upstream`: the greatest number of nodes to try.", notNegative),
 		)},
-		{Name: preempt.ReclaimName, Doc: "Evicts tasks of queues over their share for queues under theirs.", Arguments: append(wholeGangs(), errorCache)},
+		{Name: preempt.ReclaimName, Doc: "Makes room for gangs of queues under their share by evicting pods of queues over theirs. See [preemption](preemption.md).", Arguments: append(evicting(), errorCache)},
+		{Name: "preempt-upstream", Doc: "Upstream's action `preempt`, which reads the arguments of `preempt`. It will be removed."},
+		{Name: "reclaim-upstream", Doc: "Upstream's action `reclaim`, which reads the arguments of `reclaim`. It will be removed."},
 		{Name: "shuffle", Doc: "Evicts the victims that plugins such as `rescheduling` and `tdm` name."},
 	}
 }
 
-// wholeGangs returns the arguments of this project's actions preempt and reclaim.
-func wholeGangs() []argument {
+// evicting returns the arguments of this project's actions preempt and reclaim.
+func evicting() []argument {
 	return []argument{
-		arg(preempt.WholeGangs, framework.Bool, "false", "Whether this project's action runs instead of upstream's: it makes room for a whole gang at once. See [preemption](preemption.md). The arguments below, except `disruption` and `delay`, are then not used.", nil),
-		{Argument: framework.Argument{Name: preempt.Disruption, Type: framework.String, Default: preempt.DisruptGang, Enum: []string{preempt.DisruptGang, preempt.DisruptPod}, Doc: "With `wholeGangs`, what is evicted of a gang that would fall below its minimum: all its pods, or as few as needed."}},
-		arg(preempt.Delay, framework.Duration, "0s", "With `wholeGangs`, how long a pending pod waits at least before pods are evicted for its gang. Annotation `"+preempt.DelayAnnotation+"` of a PodGroup can only lengthen it.", is(durationFrom(0, "a duration"))),
+		{Argument: framework.Argument{Name: preempt.Disruption, Type: framework.String, Default: preempt.DisruptGang, Enum: []string{preempt.DisruptGang, preempt.DisruptPod}, Doc: "What is evicted of a gang that would fall below its minimum: all its pods, or as few as needed."}},
+		arg(preempt.Delay, framework.Duration, "0s", "How long a pending pod waits at least before pods are evicted for its gang. Annotation `"+preempt.DelayAnnotation+"` of a PodGroup can only lengthen it.", is(durationFrom(0, "a duration"))),
 	}
 }
 

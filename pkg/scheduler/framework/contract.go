@@ -219,8 +219,7 @@ type Prioritizer interface {
 // EvictionTracker follows evictions until the gangs that evicted pods are placed: it is notified of each eviction, and
 // names the tasks for which resources are being released and the pods that release them.
 type EvictionTracker interface {
-	// Evicted is called with each eviction once it is sent. Evictions of discarded statements are never sent. Deferred
-	// evictions are sent when the session closes.
+	// Evicted is called with each eviction once it is sent. Evictions of discarded statements are never sent.
 	Evicted(eviction Eviction)
 	// Nominees returns the tasks of the job for which resources are being released, because pods were evicted. It may
 	// also name tasks of other jobs that are placed together with the job. Nominees may hold idle resources even while

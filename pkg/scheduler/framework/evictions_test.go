@@ -6,17 +6,13 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
-
-// oneGangGroup puts all jobs into one gang group.
-type oneGangGroup struct{ gangGroup *binding.GangGroup }
-
-func (u oneGangGroup) GangGroup(*api.JobInfo) *binding.GangGroup { return u.gangGroup }
 
 type evicted func(Eviction)
 
@@ -25,58 +21,67 @@ func (fn evicted) Evicted(e Eviction) { fn(e) }
 func (evicted) Nominees(*api.JobInfo) map[api.TaskID]bool { return nil }
 func (evicted) Leaving(*api.TaskInfo) []*api.TaskInfo     { return nil }
 
-// TestEvictionsOfActionsWaitWhereGangsAreGrouped checks that evictions of actions are deferred until the session
-// closes if gangs are in groups. Evictions by a plugin itself are sent at once.
-func TestEvictionsOfActionsWaitWhereGangsAreGrouped(t *testing.T) {
-	for action, atOnce := range map[string]int{"preempt": 0, "": 1} {
-		t.Run("action "+action, func(t *testing.T) {
-			r := NewRegistry()
-			ssn := open(t, r, newRecordingCache(t), ProfileInput{})
-			ssn.Placements.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil)
-			sent := 0
-			ssn.Placements.add("p", evicted(func(Eviction) { sent++ }), nil)
-			ssn.Action = action
-			for _, task := range ssn.Jobs["ns/g"].Tasks {
-				if err := ssn.Evict(task, "reason"); err != nil {
-					t.Fatal(err)
-				}
-				break
+// TestEvictionsThatAreSentTogether checks that plugins are notified of all evictions that are useless without each other,
+// or, if the cache returns an error, of none.
+func TestEvictionsThatAreSentTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		sent []string
+	}{"they are sent": {nil, []string{"p0 by preempt for g", "p1 by preempt for g"}}, "they are refused": {errors.New("no"), nil}} {
+		t.Run(name, func(t *testing.T) {
+			r, k := NewRegistry(), newRecordingCache(t)
+			ssn := open(t, r, k, ProfileInput{})
+			defer r.CloseSession(ssn)
+			var told, listed []string
+			ssn.Placements.add("p", evicted(func(e Eviction) { told = append(told, e.Task.Name+" by "+e.Action+" for "+e.For.Name) }), nil)
+			job, tasks := ssn.Jobs["ns/g"], map[string]*api.TaskInfo{}
+			for _, task := range job.Tasks {
+				tasks[task.Name] = task
 			}
-			if sent != atOnce {
-				t.Errorf("%d evictions are sent at once, want %d", sent, atOnce)
+			k.evictErr = c.err
+			err := ssn.EvictTogether([]Eviction{{Task: tasks["p0"], Action: "preempt", For: job}, {Task: tasks["p1"], Action: "preempt", For: job}})
+			if !errors.Is(err, c.err) {
+				t.Errorf("EvictTogether returned %v, want %v", err, c.err)
 			}
-			if r.CloseSession(ssn); sent != 1 {
-				t.Errorf("%d evictions are sent when the session is closed, want 1", sent)
+			if diff := cmp.Diff(c.sent, told); diff != "" {
+				t.Errorf("evictions that a plugin is notified of (-want +got):\n%s", diff)
+			}
+			for _, task := range ssn.Evicted() {
+				listed = append(listed, task.Name+" by preempt for g")
+			}
+			if diff := cmp.Diff(c.sent, listed); diff != "" {
+				t.Errorf("evicted tasks of the session (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestAHeldEvictionThatFailsLeavesThePodRunning checks that a deferred eviction that fails leaves the pod running in
-// the session, which goes on to write statuses.
-func TestAHeldEvictionThatFailsLeavesThePodRunning(t *testing.T) {
-	for name, c := range map[string]struct {
-		err  error
-		want api.TaskStatus
-	}{"it is sent": {nil, api.Releasing}, "it fails": {errors.New("no"), api.Running}} {
-		t.Run(name, func(t *testing.T) {
+// TestAnUndoneEvictionLeavesThePodAsItWas checks the status of a pod, in its job and on its node, whose eviction in the
+// session was undone. Upstream's statement takes each such pod for a running one.
+func TestAnUndoneEvictionLeavesThePodAsItWas(t *testing.T) {
+	for phase, want := range map[v1.PodPhase]api.TaskStatus{v1.PodRunning: api.Running, v1.PodPending: api.Bound} {
+		t.Run(string(phase), func(t *testing.T) {
 			r, k := NewRegistry(), newRecordingCache(t)
-			k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
-			k.evictErr = c.err
+			k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(phase).Obj())
 			ssn := open(t, r, k, ProfileInput{})
-			ssn.Placements.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil)
-			job, node := ssn.Jobs["ns/g"], ssn.Nodes["n"]
-			ssn.Action = "preempt"
-			var uid api.TaskID
-			for _, task := range job.TaskStatusIndex[api.Running] {
-				uid = task.UID
-				if err := ssn.Session.Evict(task.Clone(), "reason"); err != nil {
-					t.Fatal(err)
-				}
+			defer r.CloseSession(ssn)
+			job := ssn.Jobs["ns/g"]
+			var victim *api.TaskInfo
+			for _, task := range job.TaskStatusIndex[want] {
+				victim = task
 			}
-			r.CloseSession(ssn)
-			if job.Tasks[uid].Status != c.want || node.Tasks[api.PodKey(job.Tasks[uid].Pod)].Status != c.want {
-				t.Errorf("the victim is %s, and %s on its node, want %s", job.Tasks[uid].Status, node.Tasks[api.PodKey(job.Tasks[uid].Pod)].Status, c.want)
+			statement := vcframework.NewStatement(ssn.Session)
+			if err := statement.Evict(victim, "reason"); err != nil {
+				t.Fatal(err)
+			}
+			statement.Discard()
+			Unevict(ssn.Session, victim)
+			got := []api.TaskStatus{job.Tasks[victim.UID].Status, ssn.Nodes["n"].Tasks[api.PodKey(victim.Pod)].Status}
+			if diff := cmp.Diff([]api.TaskStatus{want, want}, got); diff != "" {
+				t.Errorf("status of the pod in its job and on its node (-want +got):\n%s", diff)
+			}
+			if len(ssn.Evicted()) > 0 {
+				t.Errorf("evicted tasks of the session: %v", ssn.Evicted())
 			}
 		})
 	}

@@ -59,6 +59,8 @@ func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return
 
 func (c *recordingCache) Evict(*api.TaskInfo, string) error { return c.evictErr }
 
+func (c *recordingCache) EvictTogether([]Eviction) error { return c.evictErr }
+
 // trace records the events of steps, in order.
 type trace struct {
 	mu   sync.Mutex

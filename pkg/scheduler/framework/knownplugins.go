@@ -12,7 +12,7 @@ var (
 		"overcommit", "pdb", "predicates", "priority", "proportion", "rescheduling", "resource-strategy-fit", "resourcequota", "sla",
 		"task-topology", "tdm", "usage",
 	}
-	knownActions = []string{"allocate", "backfill", "enqueue", "preempt", "reclaim", "shuffle"}
+	knownActions = []string{"allocate", "backfill", "enqueue", "preempt", "preempt-upstream", "reclaim", "reclaim-upstream", "shuffle"}
 )
 
 // knows reports whether the configuration has only known plugins and actions. They are known if they are in

@@ -30,6 +30,9 @@ type Cache interface {
 	// ReleaseIncomplete drops the open transactions in which a gang is below its minimum. It returns the tasks of the
 	// dropped transactions by gang. These tasks are Pending again, or will be soon.
 	ReleaseIncomplete() map[api.JobID][]api.TaskID
+	// EvictTogether evicts the tasks. After an error none of them is evicted. If the API server refuses to evict a protected
+	// task, the tasks that are not evicted yet stay.
+	EvictTogether(all []Eviction) error
 }
 
 // Snapshotter is a Cache that reuses unchanged parts of a snapshot from session to session.
@@ -178,7 +181,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 		ssn.Reporter = r.Reporter
 	}
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
-	ssn.evictions.send, ssn.pausers = cache.Evict, r.pausers()
+	ssn.pausers = r.pausers()
 	if p.known {
 		ssn.touched = &snapshot.Touched{Nodes: map[string]bool{}, Jobs: map[api.JobID]bool{}}
 	}
@@ -208,9 +211,8 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 // CloseSession closes the session: its transactions are sealed, and the statuses of its gangs are written.
 func (r *Registry) CloseSession(ssn *Session) {
 	ssn.Action = "" // plugins that are called during the close run outside of any action
-	ssn.evictions.flush()
 	ssn.seal()
-	ssn.QueueUse.evicted = ssn.evictions.defers != nil
+	ssn.QueueUse.evicted = len(ssn.evictions.sent) > 0
 	ssn.pending.reasons = ssn.Reporter.Decide(ssn)
 	undoPlacements(ssn)
 	vcframework.CloseSession(ssn.Session)
@@ -225,7 +227,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 
 // attach connects the session to upstream's session, which it embeds.
 func (ssn *Session) attach(upstream *vcframework.Session) {
-	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
+	ssn.Session, ssn.QueueUse.upstream = upstream, upstream
 	ssn.QueueUse.leaving, ssn.QueueUse.nested = ssn.Placements.leaving, upstream.HierarchyEnabled("capacity")
 	if ssn.touched != nil {
 		touch := func(event *vcframework.Event) {

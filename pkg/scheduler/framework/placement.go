@@ -35,9 +35,6 @@ type Placements struct {
 	gangGroupers []ofPlugin[GangGrouper]
 	prioritizers []ofPlugin[Prioritizer]
 	trackers     []ofPlugin[EvictionTracker]
-	// Preemptor is the gang for all of whose members the running action makes room at once; empty if the action evicts pods
-	// for one member after the other, or for none.
-	Preemptor api.JobID
 	// untried are the jobs that allocate did not try in this session although they wait.
 	untried map[api.JobID]bool
 }

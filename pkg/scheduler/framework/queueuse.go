@@ -86,14 +86,12 @@ func ChargedTo(jobs map[api.JobID]*api.JobInfo, task *api.TaskInfo) *api.JobInfo
 	return nil
 }
 
-const deleted = ":deleted"
-
 // DeletedJob returns the ID of the job that holds, in sessions, the pods of the gang that are being deleted. No
 // PodGroup can have this ID.
-func DeletedJob(gang api.JobID) api.JobID { return gang + deleted }
+func DeletedJob(gang api.JobID) api.JobID { return gang + upstream.DeletedSuffix }
 
 // IsDeletedJob reports whether the ID was made by DeletedJob.
-func IsDeletedJob(id api.JobID) bool { return strings.HasSuffix(string(id), deleted) }
+func IsDeletedJob(id api.JobID) bool { return strings.HasSuffix(string(id), upstream.DeletedSuffix) }
 
 // Discharge removes a pod of the gang that is being deleted from the use of all queues in this session. jobs are the
 // session's jobs. It returns the job that counted the pod, and the task in that job; nil if no job counted it. A plugin

@@ -61,7 +61,7 @@ func newSession(order []string) *Session {
 		committed:         map[api.TaskID]bool{},
 		chain:             newChain(order),
 	}
-	ssn.evictions = evictions{placements: &ssn.Placements, paused: ssn.Paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
+	ssn.evictions = evictions{placements: &ssn.Placements}
 	return ssn
 }
 

@@ -8,13 +8,17 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
@@ -28,6 +32,7 @@ type Evictor struct {
 	kube    kubernetes.Interface
 	books   *books.Books
 	reports *report.Reporter
+	calls   calls
 }
 
 // NewEvictor returns an Evictor for the pods in the books.
@@ -35,32 +40,120 @@ func NewEvictor(kube kubernetes.Interface, books *books.Books, reports *report.R
 	return &Evictor{kube: kube, books: books, reports: reports}
 }
 
-// Evict sets the task's status in the books to Releasing, and deletes its pod on another goroutine. If the pod cannot be
+// Evict sets the task's status in the books to Releasing, and deletes its pod later, on another goroutine. If the pod cannot be
 // deleted, the task gets its former status again.
 func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
-	pod, group, err := e.books.Pods.Evict(task)
-	if err != nil {
-		return fmt.Errorf("evicting: %w", err)
-	}
-	go func() {
-		if err := e.evict(pod, reason); err != nil {
-			logger().Error(err, "Evicting a pod failed")
+	return e.EvictTogether([]framework.Eviction{{Task: task, Reason: reason}})
+}
+
+// EvictTogether sets the tasks' statuses in the books to Releasing, and evicts their pods later, on other goroutines. After an
+// error nothing has changed. The API server is asked about the protected pods first, one after the other. If it refuses one,
+// the pods that are not evicted yet stay, and their tasks get their former statuses again.
+func (e *Evictor) EvictTogether(all []framework.Eviction) error {
+	b := &batch{of: e}
+	for _, eviction := range all {
+		pod, group, err := e.books.Pods.Evict(eviction.Task)
+		if err != nil {
+			for _, v := range append(b.protected, b.others...) {
+				e.books.Pods.Spare(v.pod)
+			}
+			return fmt.Errorf("evicting: %w", err)
 		}
-	}()
-	if group != nil {
-		e.reports.Evicting(group, reason)
+		v := &victim{pod: pod, group: group, reason: eviction.Reason}
+		if of := eviction.For; of != nil && of.PodGroup != nil {
+			v.preemptor = of.PodGroup
+		}
+		if eviction.Protected {
+			b.protected = append(b.protected, v)
+		} else {
+			b.others = append(b.others, v)
+		}
 	}
+	b.next()
 	return nil
 }
 
-// evict reports the cause of the eviction and deletes the pod. If it returns an error, the pod was not deleted.
-func (e *Evictor) evict(pod *v1.Pod, reason string) error {
-	e.reports.Evicted(pod, reason)
-	if err := e.delete(pod); err != nil {
-		e.books.Pods.Spare(pod)
-		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+// victim is a pod that is being evicted, with the PodGroup of its gang and of the gang for which it is evicted. Both are nil if
+// they are not known.
+type victim struct {
+	pod              *v1.Pod
+	group, preemptor *api.PodGroup
+	reason           string
+}
+
+func (v *victim) evictedFor() types.UID {
+	if v.preemptor == nil {
+		return ""
 	}
-	return nil
+	return v.preemptor.UID
+}
+
+// batch are victims that are evicted together. protected are those about which the API server is asked.
+type batch struct {
+	of                *Evictor
+	protected, others []*victim
+}
+
+// next evicts the next protected victim, or all others if there is none.
+func (b *batch) next() {
+	if len(b.protected) == 0 {
+		for _, v := range b.others {
+			b.of.calls.run(v.pod.Namespace, func() { b.of.delete(v) })
+		}
+		return
+	}
+	v := b.protected[0]
+	b.of.calls.run(v.pod.Namespace, func() {
+		if err := b.of.ask(v); err != nil {
+			b.refuse(v, err)
+			return
+		}
+		b.protected = b.protected[1:]
+		b.next()
+	})
+}
+
+// refuse drops the evictions that were not sent yet.
+func (b *batch) refuse(v *victim, err error) {
+	logger().Info("The API server refuses to evict a pod; the pods that are not evicted yet stay", "pod", klog.KObj(v.pod), "reason", err.Error())
+	for _, v := range append(b.protected, b.others...) {
+		b.of.books.Pods.Spare(v.pod)
+	}
+	b.of.reports.NotEvicted(v.pod)
+	if v.preemptor != nil {
+		b.of.reports.EvictionRefused(v.preemptor, v.pod, err)
+	}
+}
+
+// ask asks the API server to evict the pod. It returns an error if the pod stays.
+func (e *Evictor) ask(v *victim) error {
+	e.reports.EvictionAsked(v.pod, v.evictedFor())
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Name: v.pod.Name, Namespace: v.pod.Namespace},
+		DeleteOptions: metav1.NewPreconditionDeleteOptions(string(v.pod.UID)),
+	}
+	err := e.untilGone(v.pod, func(ctx context.Context) error {
+		return e.kube.PolicyV1().Evictions(v.pod.Namespace).Evict(ctx, eviction)
+	})
+	if err == nil {
+		e.reports.Evicting(v.pod, v.group, v.reason)
+	}
+	return err
+}
+
+// delete reports the cause of the eviction and deletes the pod. If the pod cannot be deleted, its task gets its former status
+// again.
+func (e *Evictor) delete(v *victim) {
+	e.reports.Evicting(v.pod, v.group, v.reason)
+	e.reports.Evicted(v.pod, v.evictedFor(), v.reason)
+	err := e.untilGone(v.pod, func(ctx context.Context) error {
+		return e.kube.CoreV1().Pods(v.pod.Namespace).Delete(ctx, v.pod.Name, *metav1.NewPreconditionDeleteOptions(string(v.pod.UID)))
+	})
+	if err != nil {
+		logger().Error(err, "Evicting a pod failed", "pod", klog.KObj(v.pod))
+		e.books.Pods.Spare(v.pod)
+		e.reports.NotEvicted(v.pod)
+	}
 }
 
 // isGone reports whether the pod, by UID, no longer exists. It returns false if the API server does not answer.
@@ -69,20 +162,20 @@ func (e *Evictor) isGone(ctx context.Context, pod *v1.Pod) bool {
 	return apierrors.IsNotFound(err) || err == nil && live.UID != pod.UID
 }
 
-// delete deletes the pod, by UID, and retries errors that may pass.
-func (e *Evictor) delete(pod *v1.Pod) error {
+// untilGone calls remove, which deletes or evicts the pod by UID, and retries errors that may pass.
+func (e *Evictor) untilGone(pod *v1.Pod, remove func(ctx context.Context) error) error {
 	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6}
 	var last error
 	err := wait.ExponentialBackoff(backoff, func() (bool, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
 		defer cancel()
-		last = e.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+		last = remove(ctx)
 		switch {
 		case last == nil, apierrors.IsNotFound(last):
 			return true, nil
 		case apierrors.IsConflict(last): // usually because a newer pod has the name
 			return e.isGone(ctx, pod), nil
-		case apierrors.IsInvalid(last):
+		case apierrors.IsInvalid(last), apierrors.HasStatusCause(last, policyv1.DisruptionBudgetCause):
 			return false, last
 		default: // all other errors are retried, even Forbidden: an API server returns it for each request right after its start
 			return false, nil

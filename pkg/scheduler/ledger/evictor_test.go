@@ -3,17 +3,25 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubetesting "k8s.io/client-go/testing"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
 func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
@@ -28,7 +36,7 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 		fails     []error
 		// replaced makes a newer pod take the victim's name.
 		replaced  bool
-		wantErr   bool
+		stays     bool
 		deletions int
 	}{
 		"a pod":                              {deletions: 1},
@@ -38,10 +46,10 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 		"the pod is gone":                    {fails: []error{apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p0")}, deletions: 1},
 		"another pod has its name":           {fails: []error{conflict}, replaced: true, deletions: 1},
 		"a conflict for another cause":       {fails: []error{conflict, conflict}, deletions: 3},
-		"conflicts that do not end":          {fails: slices.Repeat([]error{conflict}, 10), wantErr: true, deletions: 6},
+		"conflicts that do not end":          {fails: slices.Repeat([]error{conflict}, 10), stays: true, deletions: 6},
 		"the deletion is forbidden at first": {fails: []error{forbidden, forbidden}, deletions: 3},
-		"the deletion is forbidden":          {fails: slices.Repeat([]error{forbidden}, 10), wantErr: true, deletions: 6},
-		"the deletion is not valid":          {fails: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p0", nil)}, wantErr: true, deletions: 1},
+		"the deletion is forbidden":          {fails: slices.Repeat([]error{forbidden}, 10), stays: true, deletions: 6},
+		"the deletion is not valid":          {fails: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p0", nil)}, stays: true, deletions: 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,26 +72,150 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 					return tt.statusErr != nil, nil, tt.statusErr
 				})
 				w.add(victim)
-				if _, _, err := w.books.Pods.Evict(api.NewTaskInfo(victim)); err != nil {
-					t.Fatal(err)
-				}
 				if tt.replaced {
 					w.cluster.Put(pod(0).UID("new").Obj())
 				}
-				err := NewEvictor(kube, w.books, w.reports).evict(victim, "preempt")
-				if (err != nil) != tt.wantErr {
-					t.Errorf("Evict returned %v, want an error: %v", err, tt.wantErr)
+				if err := NewEvictor(kube, w.books, w.reports).Evict(api.NewTaskInfo(victim), "preempt"); err != nil {
+					t.Fatal(err)
 				}
+				time.Sleep(5 * time.Minute)
 				if diff := cmp.Diff(tt.deletions, deletions); diff != "" {
 					t.Errorf("deletions (-want +got):\n%s", diff)
 				}
-				if got := w.task("p0").Status == api.Releasing; got == tt.wantErr {
-					t.Errorf("booked as leaving: %v, want %v", got, !tt.wantErr)
+				if got := w.task("p0").Status == api.Releasing; got == tt.stays {
+					t.Errorf("booked as leaving: %v, want %v", got, !tt.stays)
 				}
-				if _, err := kube.CoreV1().Pods("ns").Get(t.Context(), "p0", metav1.GetOptions{}); !tt.wantErr && len(tt.fails) != 1 && !apierrors.IsNotFound(err) {
+				if tt.stays {
+					wantStays(t, w, "p0")
+				}
+				if _, err := kube.CoreV1().Pods("ns").Get(t.Context(), "p0", metav1.GetOptions{}); !tt.stays && len(tt.fails) != 1 && !apierrors.IsNotFound(err) {
 					t.Errorf("the pod is still there (%v)", err)
 				}
 			})
 		})
 	}
+}
+
+// wantStays checks that the pod's conditions do not say that it is evicted.
+func wantStays(t *testing.T, w *harness, name string) {
+	t.Helper()
+	for _, c := range w.cluster.Pod(name).Status.Conditions {
+		if (c.Type == conditions.Evicted || c.Type == v1.DisruptionTarget) && c.Status != v1.ConditionFalse {
+			t.Errorf("pod %s stays, and its condition %s has status %s, want False", name, c.Type, c.Status)
+		}
+	}
+}
+
+// TestEvictionsOfAPlan checks that the API server is asked about protected pods before any other pod is deleted, and that the
+// pods that are not evicted yet stay if it refuses one.
+func TestEvictionsOfAPlan(t *testing.T) {
+	refusal := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+	busy := apierrors.NewTooManyRequests("the server is busy", 0)
+	told := "Warning EvictionRefused high: The API server refuses to evict pod p1: " + refusal.Error() + ". The pods that are not evicted yet stay"
+	tests := map[string]struct {
+		protected []string
+		// fails are the errors of successive evictions through the API, which are accepted afterwards.
+		fails []error
+		other bool // whether the preemptor is in another namespace
+		asked []string
+		gone  []string
+		told  string
+	}{
+		"no pod is protected":     {gone: []string{"p0", "p1", "p2"}},
+		"all are evicted":         {protected: []string{"p1", "p2"}, asked: []string{"p1", "p2"}, gone: []string{"p0", "p1", "p2"}},
+		"the first is refused":    {protected: []string{"p1", "p2"}, fails: []error{refusal}, asked: []string{"p1"}, told: told},
+		"the second is refused":   {protected: []string{"p2", "p1"}, fails: []error{nil, refusal}, asked: []string{"p2", "p1"}, gone: []string{"p2"}, told: told},
+		"the server is busy":      {protected: []string{"p1"}, fails: []error{busy, busy}, asked: []string{"p1", "p1", "p1"}, gone: []string{"p0", "p1", "p2"}},
+		"the server stays busy":   {protected: []string{"p1"}, fails: slices.Repeat([]error{busy}, 10), asked: slices.Repeat([]string{"p1"}, 6), told: strings.ReplaceAll(told, refusal.Error(), busy.Error())},
+		"for another's namespace": {protected: []string{"p1"}, fails: []error{refusal}, other: true, asked: []string{"p1"}, told: "Warning EvictionRefused high: The API server refuses to evict a pod of another namespace. The pods that are not evicted yet stay"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, func(t *testing.T, w *harness) {
+				w.gangOf(1, 1)
+				var asked []string
+				w.cluster.Kube.PrependReactor("create", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
+					eviction := action.(kubetesting.CreateActionImpl).Object.(*policyv1.Eviction)
+					asked = append(asked, eviction.Name)
+					if uid := eviction.DeleteOptions.Preconditions.UID; *uid != w.cluster.Pod(eviction.Name).UID {
+						t.Errorf("the eviction of %s has the precondition %s, want the UID of the pod", eviction.Name, *uid)
+					}
+					if len(asked) <= len(tt.fails) && tt.fails[len(asked)-1] != nil {
+						return true, nil, tt.fails[len(asked)-1]
+					}
+					w.cluster.Remove(w.cluster.Pod(eviction.Name))
+					return true, nil, nil
+				})
+				w.cluster.Kube.PrependReactor("delete", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
+					if slices.Contains(tt.protected, action.(kubetesting.DeleteAction).GetName()) {
+						t.Errorf("pod %s is deleted without asking", action.(kubetesting.DeleteAction).GetName())
+					}
+					if len(asked) < len(tt.protected) {
+						t.Errorf("a pod is deleted when the API server was asked about %v, of %v", asked, tt.protected)
+					}
+					return false, nil, nil
+				})
+				high := &api.JobInfo{PodGroup: &api.PodGroup{}}
+				high.PodGroup.Name, high.PodGroup.Namespace, high.PodGroup.UID = "high", schedtest.Namespace, "uid-of-high"
+				if tt.other {
+					high.PodGroup.Namespace = "other"
+				}
+				all := map[string]framework.Eviction{}
+				for i := range 3 {
+					victim := pod(i).Node("n").Phase(v1.PodRunning).Obj()
+					w.add(victim)
+					all[victim.Name] = framework.Eviction{Task: api.NewTaskInfo(victim), Reason: "preempt", For: high, Protected: slices.Contains(tt.protected, victim.Name)}
+				}
+				var evictions []framework.Eviction
+				for _, name := range tt.protected {
+					evictions = append(evictions, all[name])
+					delete(all, name)
+				}
+				for _, name := range slices.Sorted(maps.Keys(all)) {
+					evictions = append(evictions, all[name])
+				}
+				w.cluster.Events.Take()
+				if err := NewEvictor(w.cluster.Kube, w.books, w.reports).EvictTogether(evictions); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Minute)
+				if diff := cmp.Diff(tt.asked, asked); diff != "" {
+					t.Errorf("evictions through the API (-want +got):\n%s", diff)
+				}
+				var gone []string
+				for _, name := range []string{"p0", "p1", "p2"} {
+					if _, err := w.cluster.Kube.CoreV1().Pods(schedtest.Namespace).Get(t.Context(), name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+						gone = append(gone, name)
+						continue
+					}
+					if wantStays(t, w, name); w.task(name).Status != api.Running {
+						t.Errorf("pod %s stays, and is %s in the books", name, w.task(name).Status)
+					}
+				}
+				if diff := cmp.Diff(tt.gone, gone); diff != "" {
+					t.Errorf("evicted pods (-want +got):\n%s", diff)
+				}
+				events := slices.DeleteFunc(w.cluster.Events.Take(), func(e string) bool { return !strings.Contains(e, "EvictionRefused") })
+				if diff := cmp.Diff(tt.told, strings.Join(events, "; ")); diff != "" {
+					t.Errorf("events of refusals (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestAPlanOfAPodThatIsGoneEvictsNone checks that no pod of a plan is evicted if the books do not know one of them any more.
+func TestAPlanOfAPodThatIsGoneEvictsNone(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.gangOf(1, 1)
+		there, gone := pod(0).Node("n").Phase(v1.PodRunning).Obj(), pod(1).Node("n").Phase(v1.PodRunning).Obj()
+		w.add(there)
+		err := NewEvictor(w.cluster.Kube, w.books, w.reports).EvictTogether([]framework.Eviction{{Task: api.NewTaskInfo(there)}, {Task: api.NewTaskInfo(gone)}})
+		time.Sleep(5 * time.Minute)
+		if err == nil || w.task("p0").Status != api.Running {
+			t.Errorf("EvictTogether returned %v, and the pod that is there is %s, want an error and Running", err, w.task("p0").Status)
+		}
+		w.cluster.Pod("p0") // panics if the pod is gone
+	})
 }

@@ -18,11 +18,11 @@ func newEvictions(factory promauto.Factory) *Evictions {
 	return &Evictions{
 		tries: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_gang_eviction_tries_total",
-			Help: "Number of tries of actions preempt and reclaim with wholeGangs to make room for a gang or gang group, by action and result: evicted, not_needed (it fits without evictions), refused.",
+			Help: "Number of tries of actions preempt and reclaim to make room for a gang or gang group, by action and result: evicted, not_needed (it fits without evictions), refused.",
 		}, []string{"action", "result"}),
 		pods: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_gang_evicted_pods_total",
-			Help: "Number of pods that actions preempt and reclaim with wholeGangs evicted, by action.",
+			Help: "Number of pods that actions preempt and reclaim evicted, by action.",
 		}, []string{"action"}),
 		work: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "volcano_gang_evicted_work_seconds_total",

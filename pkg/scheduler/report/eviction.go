@@ -3,48 +3,94 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 )
 
-// evicted is the reason of the events and of the condition Ready that report an eviction.
-const evicted = "Evict"
+// The reasons of the events and conditions that report an eviction: the pod is evicted, or it stays after all. refused is
+// the reason of the event on the gang for which pods were to be evicted.
+const (
+	evicted = "Evict"
+	stays   = "EvictionFailed"
+	refused = "EvictionRefused"
+)
 
-// Evicting records an event on the PodGroup that one of the gang's pods is being evicted.
-func (r *Reporter) Evicting(group *api.PodGroup, reason string) {
-	r.outlet.gangEvent(group, v1.EventTypeNormal, evicted, brief.Text(reason))
+// Evicting records events on the pod, and on its gang's PodGroup if it has one, that the pod is being evicted.
+func (r *Reporter) Evicting(pod *v1.Pod, group *api.PodGroup, reason string) {
+	r.outlet.recorder.Event(pod, v1.EventTypeWarning, evicted, evictedFor(reason))
+	if group != nil {
+		r.outlet.gangEvent(group, v1.EventTypeNormal, evicted, brief.Text(reason))
+	}
 }
 
-// Evicted reports on the pod that the pod is evicted: in an event, and in the conditions by which users and controllers
-// distinguish an evicted pod from a failed one. It returns once the conditions are written, or could not be written,
-// because the caller then deletes the pod.
-func (r *Reporter) Evicted(pod *v1.Pod, reason string) {
-	message := brief.Text("Evicted: " + reason)
-	r.outlet.recorder.Event(pod, v1.EventTypeWarning, evicted, message)
-	set := func(live *v1.Pod) bool { return setEvicted(live, reason, message) }
-	if err := r.outlet.status.WritePod(pod, set); err != nil {
+func evictedFor(reason string) string { return brief.Text("Evicted: " + reason) }
+
+// Evicted sets the pod's conditions by which users, controllers and the next leader distinguish an evicted pod from a failed
+// one. podGroup is the UID of the PodGroup of the gang for which it is evicted; empty if it is not known. Evicted returns once
+// the conditions are written, or could not be written, because the caller then deletes the pod.
+func (r *Reporter) Evicted(pod *v1.Pod, podGroup types.UID, reason string) {
+	r.writePod(pod, func(live *v1.Pod) bool {
+		conditions.SetEvicted(&live.Status, evicted, podGroup)
+		setEvicted(live, reason)
+		return true
+	})
+}
+
+// EvictionAsked notes on the pod that the API server is asked to evict it. The arguments are those of Evicted.
+func (r *Reporter) EvictionAsked(pod *v1.Pod, podGroup types.UID) {
+	r.writePod(pod, func(live *v1.Pod) bool {
+		conditions.SetEvicted(&live.Status, evicted, podGroup)
+		return true
+	})
+}
+
+// NotEvicted takes back what EvictionAsked and Evicted have noted on the pod, because it could not be evicted.
+func (r *Reporter) NotEvicted(pod *v1.Pod) {
+	r.writePod(pod, func(live *v1.Pod) bool {
+		changed := conditions.SetNotEvicted(&live.Status, stays)
+		if _, c := podutil.GetPodCondition(&live.Status, v1.DisruptionTarget); c != nil && c.Reason == v1.PodReasonPreemptionByScheduler {
+			changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: stays}) || changed
+		}
+		return changed
+	})
+}
+
+// EvictionRefused records on the PodGroup of a gang that pods are not evicted for it, because the API server has refused to
+// evict one of them. Pods of other namespaces are not named.
+func (r *Reporter) EvictionRefused(group *api.PodGroup, pod *v1.Pod, err error) {
+	what := "a pod of another namespace"
+	if pod.Namespace == group.Namespace {
+		what = fmt.Sprintf("pod %s: %v", pod.Name, err)
+	}
+	r.outlet.gangEvent(group, v1.EventTypeWarning, refused, brief.Text("The API server refuses to evict "+what+". The pods that are not evicted yet stay"))
+}
+
+func (r *Reporter) writePod(pod *v1.Pod, change func(live *v1.Pod) (changed bool)) {
+	if err := r.outlet.status.WritePod(pod, change); err != nil {
 		logger().Error(err, "Writing the conditions of an evicted pod failed", "pod", klog.KObj(pod))
 	}
 }
 
-// setEvicted sets the conditions of an evicted pod in its status, and reports whether one of them changed.
-func setEvicted(live *v1.Pod, reason, message string) (changed bool) {
+// setEvicted sets the conditions of an evicted pod that users and controllers read.
+func setEvicted(live *v1.Pod, reason string) {
 	why := "evicted to free resources for other pods"
 	if action, _, _ := strings.Cut(reason, " "); action != "preempt" && action != "reclaim" {
 		why = "evicted: " + reason
 	}
-	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
-		Type: v1.PodReady, Status: v1.ConditionFalse, Reason: evicted, Message: message,
+	podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
+		Type: v1.PodReady, Status: v1.ConditionFalse, Reason: evicted, Message: evictedFor(reason),
 	})
-	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
+	podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
 		Message: brief.Text(live.Spec.SchedulerName + ": " + why),
-	}) || changed
-	return changed
+	})
 }

@@ -22,7 +22,7 @@ func TestPodWithTheNameOfAVictimGetsNoCondition(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		victim := w.cluster.Pod("p0")
 		w.cluster.Put(schedtest.MakePod().Name("p0").Group("g").UID("new").Obj())
-		w.Evicted(victim, "reason")
+		w.Evicted(victim, "uid", "reason")
 		if got := w.cluster.Pod("p0").Status.Conditions; len(got) > 0 {
 			t.Errorf("the other pod has conditions %v", got)
 		}
@@ -36,7 +36,7 @@ func TestDisruptionTargetOfAnEvictedPod(t *testing.T) {
 		"the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)": "volcano: evicted: the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)",
 	} {
 		withHarness(t, func(t *testing.T, w *harness) {
-			w.Evicted(w.cluster.Pod("p0"), reason)
+			w.Evicted(w.cluster.Pod("p0"), "", reason)
 			_, got := podutil.GetPodCondition(&w.cluster.Pod("p0").Status, v1.DisruptionTarget)
 			if got == nil || got.Message != want {
 				t.Errorf("evicted for %q: condition %v, want the message %q", reason, got, want)
@@ -54,7 +54,7 @@ func TestAnEvictedPodGetsItsConditionsAfterAConflict(t *testing.T) {
 			updates++
 			return updates == 1, nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p0", errors.New("changed"))
 		})
-		w.Evicted(w.cluster.Pod("p0"), "preempt")
+		w.Evicted(w.cluster.Pod("p0"), "", "preempt")
 		conditions := w.cluster.Pod("p0").Status.Conditions
 		if _, got := podutil.GetPodCondition(&v1.PodStatus{Conditions: conditions}, v1.DisruptionTarget); got == nil || updates != 2 {
 			t.Errorf("after %d updates the conditions are %v, want one of type DisruptionTarget after 2", updates, conditions)

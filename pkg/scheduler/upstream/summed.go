@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -30,7 +31,31 @@ func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 	if slices.Contains(AdmissionLimiters[:], p.Name()) {
 		defer countHeldOnly(ssn.Jobs)()
 	}
+	if p.Name() == "proportion" {
+		defer requestLeaving(ssn.Jobs)()
+	}
 	p.Plugin.OnSessionOpen(ssn)
+}
+
+// DeletedSuffix ends the ID of a job that holds, in sessions, the pods of a gang that are being deleted.
+const DeletedSuffix = ":deleted"
+
+// requestLeaving shows the discharged pods among those that are being deleted as pending, and returns a function that undoes it.
+// Plugin proportion gives a queue no larger share than the queue's pods request. Without these pods, a queue in which pods give
+// way to others would have no share for both, as long as both are compared with it.
+func requestLeaving(jobs map[api.JobID]*api.JobInfo) (undo func()) {
+	var shown []*api.JobInfo
+	for id, job := range jobs {
+		if leaving := job.TaskStatusIndex[api.Releasing]; strings.HasSuffix(string(id), DeletedSuffix) && len(leaving) > 0 && job.TaskStatusIndex[api.Pending] == nil {
+			job.TaskStatusIndex[api.Pending] = leaving
+			shown = append(shown, job)
+		}
+	}
+	return func() {
+		for _, job := range shown {
+			delete(job.TaskStatusIndex, api.Pending)
+		}
+	}
 }
 
 // openingJobs are the jobs of the session that opened last, with the summaries that its summedPlugins share. No plugin

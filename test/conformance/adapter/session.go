@@ -5,9 +5,7 @@ package adapter
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -30,8 +28,6 @@ const (
 	// Variable selects whose sessions are opened, and Upstream selects upstream's.
 	Variable = "CONFORMANCE_SESSIONS"
 	Upstream = "upstream"
-	// WholeGangs is the variable that selects, if it is "true", this project's own preempt and reclaim for our sessions.
-	WholeGangs = "CONFORMANCE_WHOLE_GANGS"
 	// Mark is the line that reports a session.
 	Mark = "CONFORMANCE: session"
 	// volumesTime is how long upstream's volume binder may take to fill its caches from watches while a session
@@ -87,7 +83,7 @@ func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurat
 	}
 	registry.RegisterPlugin(transaction.Spec(c))
 	registry.RegisterPlugin(evictionbackoff.Spec())
-	actions, configurations := register(registry, configurations)
+	actions := register(registry)
 	tiers = append([]conf.Tier{evictionbackoff.Tier(), transaction.Tier(0)}, tiers...)
 	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c.Handle())
 	if err != nil {
@@ -100,36 +96,15 @@ func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurat
 	return ssn.Session
 }
 
-// register registers this project's actions. It returns them as upstream's framework calls them, and the configurations for
-// them.
-func register(registry *framework.Registry, configurations []conf.Configuration) (map[string]vcframework.Action, []conf.Configuration) {
-	ours := []framework.Action{allocate.New()}
-	if os.Getenv(WholeGangs) == "true" {
-		observe := func(string, string, int, time.Duration) {}
-		ours = append(ours, preempt.New(observe), preempt.NewReclaim(observe))
-		configurations = withWholeGangs(configurations)
-	}
+// register registers this project's actions. It returns them as upstream's framework calls them.
+func register(registry *framework.Registry) map[string]vcframework.Action {
+	observe := func(string, string, int, time.Duration) {}
 	actions := map[string]vcframework.Action{}
-	for _, action := range ours {
+	for _, action := range []framework.Action{allocate.New(), preempt.New(observe), preempt.NewReclaim(observe)} {
 		registry.RegisterAction(action)
 		actions[action.Name()], _ = vcframework.GetAction(action.Name())
 	}
-	return actions, configurations
-}
-
-// withWholeGangs returns the configurations with preempt and reclaim of this project switched on.
-func withWholeGangs(configurations []conf.Configuration) []conf.Configuration {
-	configurations = slices.Clone(configurations)
-	for _, action := range []string{preempt.Name, preempt.ReclaimName} {
-		at := slices.IndexFunc(configurations, func(c conf.Configuration) bool { return c.Name == action })
-		if at < 0 {
-			at, configurations = len(configurations), append(configurations, conf.Configuration{Name: action})
-		}
-		arguments := vcframework.Arguments{preempt.WholeGangs: true}
-		maps.Copy(arguments, configurations[at].Arguments)
-		configurations[at].Arguments = arguments
-	}
-	return configurations
+	return actions
 }
 
 func awaitVolumes(upstream *vccache.SchedulerCache) {

@@ -18,10 +18,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcbackfill "volcano.sh/volcano/pkg/scheduler/actions/backfill"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -275,12 +275,21 @@ func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {
 }
 
 // TestRevertedTaskReleasesNoVolumeOfAnotherPod checks that reverting a task releases no volume of another pod.
-// Preempt places a gang on an idle node and reserves no volume. Backfill then reserves the only volume for another
+// Upstream's preempt places a gang on an idle node and reserves no volume. Backfill then reserves the only volume for another
 // pod. Reverting the gang's member does not release that volume, neither in this session nor in the next.
 func TestRevertedTaskReleasesNoVolumeOfAnotherPod(t *testing.T) {
-	for name, runs := range map[string][]vcframework.Action{
-		"by allocate":                {vcpreempt.New(), vcbackfill.New(), nil},
-		"when the session is closed": {vcpreempt.New(), vcbackfill.New()},
+	preempts := implementation{"preempt-upstream", func(registry *framework.Registry) vcframework.Action {
+		registry.RegisterAction(preempt.New(func(string, string, int, time.Duration) {}))
+		for _, action := range preempt.Upstreams() {
+			registry.RegisterAction(action)
+		}
+		return ours.make(registry)
+	}}
+	for name, runs := range map[string][]string{
+		"by allocate":                          {"preempt-upstream", "backfill", "allocate"},
+		"when the session is closed":           {"preempt-upstream", "backfill"},
+		"by this project's preempt":            {"preempt", "backfill", "allocate"},
+		"by this project's preempt, and alone": {"preempt", "backfill"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bindingVolumes(t, func(t *testing.T, bound func(behaviour) behaviour) {
@@ -295,22 +304,29 @@ func TestRevertedTaskReleasesNoVolumeOfAnotherPod(t *testing.T) {
 				})
 				defer cluster.Close()
 				binds := map[string]string{}
-				session := func(runs ...vcframework.Action) {
-					ssn, actions := bound(behaviour{}).ready(cluster, ours)
-					for i, action := range runs {
-						if action == nil {
-							runs = slices.Replace(slices.Clone(runs), i, i+1, actions...)
+				session := func(runs ...string) {
+					ssn, placing := bound(behaviour{}).ready(cluster, preempts)
+					var actions []vcframework.Action
+					for _, name := range runs {
+						switch name {
+						case "allocate":
+							actions = append(actions, placing...)
+						case "backfill":
+							actions = append(actions, vcbackfill.New())
+						default:
+							action, _ := vcframework.GetAction(name)
+							actions = append(actions, action)
 						}
 					}
-					ssn.Run(runs...)
+					ssn.Run(actions...)
 					maps.Copy(binds, ssn.Binds())
 					ssn.Close()
 				}
 				session(runs...)
 				if len(binds) == 0 {
-					session(nil) // Until then the volume was reserved for the gang.
+					session("allocate") // Until then the volume was reserved for the gang.
 				}
-				session(nil)
+				session("allocate")
 				if len(binds) != 1 {
 					t.Errorf("bound are %v, want one pod with the only volume", binds)
 				}

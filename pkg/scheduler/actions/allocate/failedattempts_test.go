@@ -12,12 +12,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
-	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
@@ -254,22 +254,21 @@ func TestAGroupThatIsNotTriedDoesNotRepeatAFormerState(t *testing.T) {
 }
 
 // TestNoPodIsEvictedForAGangThatIsNotTried checks that action reclaim evicts pods for a gang that was tried and fits on no
-// idle node, but not for a gang without a turn, which may fit.
+// idle node, but not for a gang without a turn, which may fit once it is tried.
 func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
 	tests := map[string]struct {
-		nodes []*v1.Node
-		left  time.Duration
-		want  int
+		left time.Duration
+		want int
 	}{
-		"a gang that was tried":     {nodes: []*v1.Node{node("n1", "ib-a", "8")}, left: someTime, want: 4},
-		"a gang that was not tried": {nodes: []*v1.Node{node("n1", "ib-a", "8"), node("n2", "ib-a", "8")}, left: noTime},
+		"a gang that was tried":     {left: someTime, want: 4},
+		"a gang that was not tried": {left: noTime, want: 1}, // for gang other/y, to which the queue's share is left
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			lender, reclaimable := schedtest.MakeQueue().Name("lender").Obj(), true
 			lender.Spec.Reclaimable = &reclaimable
 			pods, podGroup := gang("x", "4")
-			w := sessiontest.ClusterSpec{Nodes: tt.nodes, Queues: []*v1beta1.Queue{lender}, Pods: pods, PodGroups: []*v1beta1.PodGroup{
+			w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "8")}, Queues: []*v1beta1.Queue{lender}, Pods: pods, PodGroups: []*v1beta1.PodGroup{
 				podGroup, schedtest.MakePodGroup().Name("low").Queue("lender").MinMember(0).Phase(v1beta1.PodGroupRunning).Obj(),
 			}}
 			for i := range 8 {
@@ -278,20 +277,12 @@ func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
 			}
 			c, action := newShared(t, w)
 			c.registry.RegisterPlugin(evictionbackoff.Spec())
-			// Plugin gang has a tier of its own, so that it alone decides on victims. In the same tier, proportion
-			// would refuse them.
+			c.registry.RegisterAction(preempt.NewReclaim(func(string, string, int, time.Duration) {}))
 			c.conf = "actions: allocate, reclaim\ntiers:\n- plugins:\n  - name: evictionbackoff\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: proportion\n  - name: nodeorder\n"
-			c.helped(func(ssn *framework.Session) {
-				ssn.AddNodeOrderFn("helper", func(_ *api.TaskInfo, n *api.NodeInfo) (float64, error) {
-					if n.Name == "n1" { // reclaim looks for victims on the best node, even if another node is idle
-						return 10_000, nil
-					}
-					return 0, nil
-				})
-			})
 			action.SetAttemptTime(schedtest.Namespace, tt.left)
 			c.look(func(ssn *sessiontest.Session) {
-				ssn.Run(vcreclaim.New())
+				reclaim, _ := vcframework.GetAction(preempt.ReclaimName)
+				ssn.Run(reclaim)
 				if got := ssn.Evicts(); len(got) != tt.want {
 					t.Errorf("evicted %v, want %d pods", got, tt.want)
 				}

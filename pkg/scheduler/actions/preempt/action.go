@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"volcano.sh/volcano/cmd/scheduler/app/options"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
-	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
@@ -23,10 +21,8 @@ const (
 	ReclaimName = "reclaim"
 )
 
-// The arguments of both actions in volcano-scheduler.conf, beside those of upstream's actions.
+// The arguments of both actions in volcano-scheduler.conf.
 const (
-	// WholeGangs selects this project's action instead of upstream's.
-	WholeGangs = "wholeGangs"
 	// Disruption is DisruptGang or DisruptPod.
 	Disruption = "disruption"
 	// Delay is how long a pending pod of a gang waits at least before pods are evicted for the gang (DelayAnnotation).
@@ -40,11 +36,9 @@ const (
 	DisruptPod = "pod"
 )
 
-// Action evicts pods for whole gangs if the configuration says so (WholeGangs). Otherwise it runs upstream's action of the
-// same name.
+// Action evicts pods for whole gangs.
 type Action struct {
 	name         string
-	upstream     vcframework.Action
 	defaults     *options.ServerOption
 	crossSession *crosssession.Cache
 	memory       memory
@@ -66,16 +60,14 @@ var _ framework.Action = (*Action)(nil)
 
 // New returns action preempt, which evicts pods of a queue for gangs of higher priority in the same queue. observe is called
 // for each try.
-func New(observe Observer) *Action { return newAction(Name, vcpreempt.New(), observe) }
+func New(observe Observer) *Action { return newAction(Name, observe) }
 
 // NewReclaim returns action reclaim, which evicts pods of queues that use more than their share for gangs of other queues.
 // observe is called for each try.
-func NewReclaim(observe Observer) *Action {
-	return newAction(ReclaimName, vcreclaim.New(), observe)
-}
+func NewReclaim(observe Observer) *Action { return newAction(ReclaimName, observe) }
 
-func newAction(name string, upstream vcframework.Action, observe Observer) *Action {
-	return &Action{name: name, upstream: upstream, observe: observe, defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
+func newAction(name string, observe Observer) *Action {
+	return &Action{name: name, observe: observe, defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
 }
 
 // Name implements framework.Action.
@@ -84,10 +76,6 @@ func (a *Action) Name() string { return a.name }
 // Execute implements framework.Action.
 func (a *Action) Execute(ssn *framework.Session) {
 	args := vcframework.GetArgOfActionFromConf(ssn.Configurations, a.name)
-	if whole, _ := args[WholeGangs].(bool); !whole {
-		a.upstream.Execute(ssn.Session)
-		return
-	}
 	gangs := starving(ssn)
 	if len(gangs) == 0 {
 		return
@@ -100,7 +88,7 @@ func (a *Action) Execute(ssn *framework.Session) {
 	delay, _ := time.ParseDuration(wait) // checked with the configuration
 	p := &preemption{
 		ssn: ssn, run: run, candidates: newCandidates(ssn, a.name, args[Disruption] == DisruptPod), delay: delay,
-		observe: a.observe, memory: &a.memory, sent: slices.Clone(framework.Evicted(ssn)),
+		observe: a.observe, memory: &a.memory, sent: slices.Clone(ssn.Evicted()),
 	}
 	p.makeRoomForAll(gangs)
 }

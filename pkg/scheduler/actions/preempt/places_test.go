@@ -181,7 +181,6 @@ func TestADisruptionBudgetHoldsForBothActions(t *testing.T) {
 	w.Objects = append(w.Objects, budgetOfOne())
 	conf := strings.NewReplacer(
 		"actions: allocate, reclaim", "actions: allocate, preempt, reclaim",
-		"- name: reclaim\n  arguments: {wholeGangs: true}\n", "- name: preempt\n  arguments: {wholeGangs: true}\n- name: reclaim\n  arguments: {wholeGangs: true}\n",
 		"  - name: gang\n", "  - name: gang\n    enablePreemptable: false\n", "  - name: conformance\n", "  - name: conformance\n  - name: pdb\n",
 	).Replace(reclaimTiers)
 	c := newClusterOf(w, conf, New(ignore), NewReclaim(ignore))

@@ -48,9 +48,6 @@ func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker *api.Tas
 // plans returns a plan for each place that has room for the gang by arithmetic, the cheapest first. why is the reason if
 // there is none.
 func (s *planner) plans() (plans []*plan, why string) {
-	if len(s.units) == 0 {
-		return nil, "no pods may be evicted for the gang"
-	}
 	best, bestPlace := -1, place{}
 	for _, where := range s.places() {
 		found, most := s.planFor(where, nil, false)
@@ -61,6 +58,8 @@ func (s *planner) plans() (plans []*plan, why string) {
 		}
 	}
 	switch {
+	case len(plans) == 0 && len(s.units) == 0:
+		return nil, "no pods may be evicted for the gang"
 	case len(plans) == 0 && best < 0:
 		return nil, "the gang may be placed in no node group"
 	case len(plans) == 0:

@@ -31,7 +31,7 @@ const tiers = `
 actions: allocate, preempt
 configurations:
 - name: preempt
-  arguments: {wholeGangs: true%s}
+  arguments: {delay: 0s%s}
 tiers:
 - plugins:
   - name: evictionbackoff
@@ -110,6 +110,7 @@ func world(nodes map[string]string, gangs ...gang) sessiontest.ClusterSpec {
 // the reason of each gang that waits.
 type outcome struct {
 	evicted   []string
+	protected []string // the evicted pods about which the API server is asked
 	bound     []string
 	pipelined map[string]string
 	reasons   map[string]string
@@ -174,6 +175,9 @@ func (c *cluster) session() outcome {
 		out.evicted = append(out.evicted, strings.TrimPrefix(pod, schedtest.Namespace+"/"))
 	}
 	slices.Sort(out.evicted)
+	for _, pod := range ssn.Protected() {
+		out.protected = append(out.protected, strings.TrimPrefix(pod, schedtest.Namespace+"/"))
+	}
 	for pod := range ssn.Binds() {
 		out.bound = append(out.bound, strings.TrimPrefix(pod, schedtest.Namespace+"/"))
 	}

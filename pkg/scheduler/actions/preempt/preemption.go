@@ -59,7 +59,6 @@ func starving(ssn *framework.Session) []*api.JobInfo {
 
 // makeRoomForAll evicts pods for the gangs, one gang or gang group after the other.
 func (p *preemption) makeRoomForAll(gangs []*api.JobInfo) {
-	defer func() { p.ssn.Placements.Preemptor = "" }()
 	left := map[api.JobID]bool{}
 	for _, job := range gangs {
 		left[job.UID] = true
@@ -112,15 +111,17 @@ func (p *preemption) companions(job *api.JobInfo, starving map[api.JobID]bool) (
 // members on the released resources. It returns why no pods were evicted; empty if members were pipelined, or if no
 // evictions are needed, so that action allocate places the gangs.
 func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
-	restore := keepFitErrors(gangs)
+	restore, sent := keepFitErrors(gangs), len(p.sent)
 	var trials []*trial
-	evicted, sent := 0, len(p.sent)
+	revert := func() {
+		undo(trials)
+		restore()
+		p.sent = p.sent[:sent]
+	}
 	for _, job := range gangs {
 		t, why := p.tryGang(job)
 		if why != "" {
-			undo(trials)
-			restore()
-			p.sent = p.sent[:sent]
+			revert()
 			if len(gangs) > 1 {
 				clear(p.candidates.known) // may lack pods that the trials had evicted
 				why = fmt.Sprintf("gang %s of its gang group: %s", job.UID, why)
@@ -129,22 +130,37 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 		}
 		if t != nil {
 			trials = append(trials, t)
-			evicted += len(t.evicted)
 		}
 	}
-	if evicted == 0 {
-		undo(trials)
-		restore()
+	if len(p.sent) == sent {
+		revert()
 		p.observe(p.candidates.action, NotNeeded, 0, 0)
 		return ""
 	}
-	allPods, allLost := 0, time.Duration(0)
-	for _, t := range trials {
-		pods, lost := t.commit()
-		allPods, allLost = allPods+pods, allLost+lost
+	if err := p.send(trials, p.sent[:sent]); err != nil {
+		revert()
+		return err.Error()
 	}
-	p.observe(p.candidates.action, Evicted, allPods, allLost)
 	return ""
+}
+
+// send sends the evictions of all trials together. before are the pods that were evicted before them in this session.
+func (p *preemption) send(trials []*trial, before []*api.TaskInfo) error {
+	var all []framework.Eviction
+	left, of, lost, sum := newBudgets(p.ssn, before), make([][]framework.Eviction, len(trials)), make([]time.Duration, len(trials)), time.Duration(0)
+	for i, t := range trials {
+		of[i], lost[i] = t.evictions(left)
+		all = append(all, of[i]...)
+		sum += lost[i]
+	}
+	if err := p.ssn.EvictTogether(all); err != nil {
+		return err
+	}
+	for i, t := range trials {
+		t.report(of[i], lost[i])
+	}
+	p.observe(p.candidates.action, Evicted, len(all), sum)
+	return nil
 }
 
 // undo undoes the trials, the last one first.
@@ -172,7 +188,6 @@ func keepFitErrors(gangs []*api.JobInfo) (restore func()) {
 // for the gang.
 func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	p.ssn.SetCurrentJob(job.UID)
-	p.ssn.Placements.Preemptor = job.UID
 	pending := state.NewPendingTasks(p.run.Progress, job)
 	switch {
 	case pending.Empty() || len(job.TaskStatusIndex[api.Pipelined]) > 0:

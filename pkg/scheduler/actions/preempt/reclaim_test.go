@@ -16,9 +16,6 @@ import (
 
 const reclaimTiers = `
 actions: allocate, reclaim
-configurations:
-- name: reclaim
-  arguments: {wholeGangs: true}
 tiers:
 - plugins:
   - name: evictionbackoff

@@ -3,9 +3,11 @@
 package preempt
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,11 +28,15 @@ import (
 // plan fails, since it may evict pods that need not go.
 const maxPlacings = 100
 
+// maxListed limits how many victims' gangs a message lists.
+const maxListed = 4
+
 // trial evicts units in the session and places the gang's members on the released resources. It is committed or undone
 // as a whole.
 type trial struct {
 	of      *preemption // the run of the action
 	planner *planner
+	where   place
 	// evicted has, for each evicted unit, the statement that can undo its eviction. order lists the units as they were
 	// evicted, including those put back since.
 	evicted map[*unit]*vcframework.Statement
@@ -46,7 +52,7 @@ type trial struct {
 // members do not fit, it returns nil, and the session is as before. refused are then the nodes of the place that have room,
 // but that plugins refuse.
 func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
-	t = &trial{of: s.of, planner: s, evicted: map[*unit]*vcframework.Statement{}}
+	t = &trial{of: s.of, planner: s, where: p.place, evicted: map[*unit]*vcframework.Statement{}}
 	for _, u := range p.units {
 		t.evict(u)
 	}
@@ -229,30 +235,62 @@ func (t *trial) hasRoomFor(u *unit) bool {
 	return true
 }
 
-// commit sends the evictions. The members stay pipelined until the session ends, and are placed first in later sessions
-// (plugin evictionbackoff). It returns the number of evicted pods, and the work that they lose.
-func (t *trial) commit() (pods int, lost time.Duration) {
-	job := t.planner.attempt.Job
-	t.of.ssn.Placements.Preemptor = job.UID
+// evictions returns the evictions to be sent, and the work that they lose. left are the budgets beside the evictions that
+// were sent before.
+func (t *trial) evictions(left budgets) (all []framework.Eviction, lost time.Duration) {
+	job, seen := t.planner.attempt.Job, map[*unit]bool{}
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = true
 	}
-	for _, u := range t.order {
-		if stmt := t.evicted[u]; stmt != nil {
-			stmt.Commit()
-			delete(t.evicted, u) // order has units that were put back and evicted again more than once
-			pods += len(u.tasks)
-			lost += time.Duration(u.cost.lost * float64(time.Second))
+	for _, u := range t.order { // has units that were put back and evicted again more than once
+		if t.evicted[u] == nil || seen[u] {
+			continue
+		}
+		seen[u] = true
+		lost += time.Duration(u.cost.lost * float64(time.Second))
+		for _, task := range u.tasks {
+			all = append(all, framework.Eviction{
+				Task: task, Action: t.of.candidates.action, Reason: t.reason(task), For: job, Protected: left.protects(task),
+			})
 		}
 	}
-	if pods == 0 { // another gang of its gang group needs evictions
-		return 0, 0
+	return all, lost
+}
+
+// report reports that the evictions were sent. The members stay pipelined until the session ends, and are placed first in later
+// sessions (plugin evictionbackoff).
+func (t *trial) report(evictions []framework.Eviction, lost time.Duration) {
+	if len(evictions) == 0 { // another gang of its gang group needs evictions
+		return
 	}
-	t.of.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, "PodsEvicted", fmt.Sprintf("action %s evicts %s for the gang", t.of.candidates.action, brief.Count(pods, "pod")))
-	klog.InfoS("Evicted pods for a gang", "action", t.of.candidates.action, "podGroup", klog.KRef(job.Namespace, job.Name), "pods", pods, "lost", lost)
-	vcmetrics.UpdatePreemptionVictimsCount(pods)
+	job, action := t.planner.attempt.Job, t.of.candidates.action
+	message := fmt.Sprintf("action %s evicts %s in %s: %s", action, brief.Count(len(evictions), "pod"), t.where.name, t.whose(evictions))
+	t.of.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, "PodsEvicted", message)
+	klog.InfoS("Evicting pods for a gang", "action", action, "podGroup", klog.KRef(job.Namespace, job.Name), "pods", len(evictions), "place", t.where.name, "lost", lost)
+	vcmetrics.UpdatePreemptionVictimsCount(len(evictions))
 	vcmetrics.RegisterPreemptionAttempts()
-	return pods, lost
+}
+
+// whose lists the gangs of the evicted pods with the number of pods of each, the most first. It names no gangs of other
+// namespaces.
+func (t *trial) whose(evictions []framework.Eviction) string {
+	pods := map[string]int{}
+	for _, e := range evictions {
+		whose := "of other namespaces"
+		if victim := t.of.ssn.Jobs[e.Task.Job]; victim.Namespace == t.planner.attempt.Job.Namespace {
+			whose = fmt.Sprintf("of gang %s (priority %d)", victim.Name, victim.Priority)
+		}
+		pods[whose]++
+	}
+	names := slices.SortedFunc(maps.Keys(pods), func(l, r string) int { return cmp.Or(cmp.Compare(pods[r], pods[l]), cmp.Compare(l, r)) })
+	var parts []string
+	for _, whose := range names[:min(len(names), maxListed)] {
+		parts = append(parts, fmt.Sprintf("%d %s", pods[whose], whose))
+	}
+	if more := len(names) - maxListed; more > 0 {
+		parts = append(parts, "and pods of "+brief.Count(more, "more gang"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // refusing returns the nodes of the place that have room for a member of some class, but are refused for all such

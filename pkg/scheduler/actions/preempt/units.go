@@ -23,10 +23,11 @@ type unit struct {
 	core  *unit
 }
 
-// cost is what an eviction costs, the dearest part first: the position of the victims' queue among the queues that lose pods
+// cost is what an eviction costs, the dearest part first: the PodDisruptionBudgets that it breaks, the position of the victims' queue among the queues that lose pods
 // (candidates.others), the gangs that fall below their minimum, the highest priority of a victim's gang, the work that is
 // lost in seconds, and the number of victims.
 type cost struct {
+	budgets  int
 	queue    int
 	broken   int
 	priority int32
@@ -35,7 +36,7 @@ type cost struct {
 }
 
 func (c cost) compare(other cost) int {
-	return cmp.Or(cmp.Compare(c.queue, other.queue), cmp.Compare(c.broken, other.broken), cmp.Compare(c.priority, other.priority), cmp.Compare(c.lost, other.lost), cmp.Compare(c.pods, other.pods))
+	return cmp.Or(cmp.Compare(c.budgets, other.budgets), cmp.Compare(c.queue, other.queue), cmp.Compare(c.broken, other.broken), cmp.Compare(c.priority, other.priority), cmp.Compare(c.lost, other.lost), cmp.Compare(c.pods, other.pods))
 }
 
 // costOf returns what evicting all the units costs.
@@ -43,6 +44,7 @@ func costOf(units []*unit) cost {
 	var sum cost
 	sum.priority = math.MinInt32
 	for _, u := range units {
+		sum.budgets += u.cost.budgets
 		sum.queue = max(sum.queue, u.cost.queue)
 		sum.broken += u.cost.broken
 		sum.priority = max(sum.priority, u.cost.priority)
@@ -79,9 +81,23 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 			c.known[key] = units
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
+	units = slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
 		return p.together[u.tasks[0].Job] || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !api.PreemptableStatus(task.Status) })
 	})
+	return chargeBudgets(units, newBudgets(p.ssn, p.sent))
+}
+
+// chargeBudgets sets for each unit how many PodDisruptionBudgets its eviction breaks if the cheaper ones are evicted, too. It
+// returns the units, the cheapest first.
+func chargeBudgets(units []*unit, left budgets) []*unit {
+	if len(left) == 0 {
+		return units
+	}
+	for _, u := range units {
+		u.cost.budgets = left.broken(u.tasks)
+	}
+	slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
+	return units
 }
 
 // unitsOf returns the pods of the job that may be evicted. Pods beyond the job's minimum are units of their own, the
@@ -92,13 +108,14 @@ func (p *preemption) unitsOf(job *api.JobInfo, asker *api.TaskInfo, now time.Tim
 	if len(running) == 0 {
 		return nil
 	}
+	running = spareFirst(job, running) // plugin gang allows as many pods as are spare, whichever come first
 	allowed := map[api.TaskID]bool{}
 	for _, task := range p.candidates.allowed(asker, running) {
 		allowed[task.UID] = true
 	}
 	var units []*unit
 	var core []*api.TaskInfo
-	spare := spareOf(job)
+	spare, breaks := spareOf(job), job.ReadyTaskNum() >= job.MinAvailable
 	for _, task := range running {
 		switch {
 		case !allowed[task.UID]:
@@ -112,10 +129,10 @@ func (p *preemption) unitsOf(job *api.JobInfo, asker *api.TaskInfo, now time.Tim
 	switch {
 	case p.candidates.podByPod || job.MinAvailable <= 1:
 		for _, task := range core {
-			units = append(units, p.newUnit(job, true, now, task))
+			units = append(units, p.newUnit(job, breaks, now, task))
 		}
 	case len(core) > 0 && len(core) == allocated:
-		whole := p.newUnit(job, true, now, core...)
+		whole := p.newUnit(job, breaks, now, core...)
 		whole.spare = slices.Clone(units)
 		for _, u := range units {
 			u.core = whole
@@ -172,6 +189,20 @@ func spareOf(job *api.JobInfo) *spare {
 		}
 	}
 	return s
+}
+
+// spareFirst returns the job's tasks with those first that are beyond its minimum.
+func spareFirst(job *api.JobInfo, tasks []*api.TaskInfo) []*api.TaskInfo {
+	var first, others []*api.TaskInfo
+	spare := spareOf(job)
+	for _, task := range tasks {
+		if spare.take(task) {
+			first = append(first, task)
+		} else {
+			others = append(others, task)
+		}
+	}
+	return append(first, others...)
 }
 
 // take reports whether the pod is beyond the minimum. If so, it counts the pod as evicted.

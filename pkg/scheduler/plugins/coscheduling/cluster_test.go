@@ -19,6 +19,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
@@ -108,6 +109,14 @@ func (w *simulation) lead() {
 	place, _ := vcframework.GetAction("allocate")
 	w.actions = []vcframework.Action{enqueue.New(), place}
 	w.scheduler = w.cluster.Scheduler(w.registry, w.conf)
+}
+
+// preempts adds action preempt to the sessions.
+func (w *simulation) preempts() {
+	action := preempt.New(func(string, string, int, time.Duration) {})
+	w.registry.RegisterAction(action)
+	found, _ := vcframework.GetAction(action.Name())
+	w.actions = append(w.actions, found)
 }
 
 // session runs a session. Its decisions take effect at once. look may inspect the session before it closes.

@@ -9,9 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -44,17 +42,6 @@ func twoBlocks(rule string, low1, low2 int, runs ...*v1.Pod) sessiontest.Cluster
 	return w
 }
 
-// TestNoActionEvictsForAGangOfMultiples checks that no pod is evicted for a gang with podCountMultiple, because actions
-// that evict cannot observe multiples.
-func TestNoActionEvictsForAGangOfMultiples(t *testing.T) {
-	for action, refused := range map[string]bool{"allocate": false, "backfill": false, "preempt": true, "reclaim": true} {
-		n := &network{ssn: &framework.Session{Action: action}}
-		if got := n.refusal(&gathered{multiple: true}, nil, nil); (got != "") != refused {
-			t.Errorf("%s is rejected with %q, want rejected: %t", action, got, refused)
-		}
-	}
-}
-
 // TestNoPodIsEvictedForAGangThatStaysUngathered checks that preempt evicts pods only if the gang can be bound
 // afterwards.
 func TestNoPodIsEvictedForAGangThatStaysUngathered(t *testing.T) {
@@ -62,18 +49,18 @@ func TestNoPodIsEvictedForAGangThatStaysUngathered(t *testing.T) {
 		given   sessiontest.ClusterSpec
 		evicted int
 	}{
-		"it may lie in both blocks":                     {twoBlocks("NodeTopologyLayer prefer", 2, 2), 4},
-		"it is to lie in one, and could":                {twoBlocks("Block must", 4, 4), 4},
-		"it is to lie in one, and could in neither":     {twoBlocks("Block must", 2, 2), 0},
-		"there is room only where its members are not":  {twoBlocks("Block must", 0, 4, running("x", 0, "n1")), 0},
-		"there is room where its members are":           {twoBlocks("Block must", 3, 4, running("x", 0, "n1")), 3},
-		"it is to have a multiple of members on a node": {twoBlocks("NodeTopologyLayer prefer 4", 2, 2), 0},
-		// Preempt does not support multiples.
-		"it is to have a multiple of members, and there are": {twoBlocks("NodeTopologyLayer prefer 2", 2, 2), 0},
+		"it may lie in both blocks":                             {twoBlocks("NodeTopologyLayer prefer", 2, 2), 4},
+		"it is to lie in one, and could":                        {twoBlocks("Block must", 4, 4), 4},
+		"it is to lie in one, and could in neither":             {twoBlocks("Block must", 2, 2), 0},
+		"there is room only where its members are not":          {twoBlocks("Block must", 0, 4, running("x", 0, "n1")), 0},
+		"there is room where its members are":                   {twoBlocks("Block must", 3, 4, running("x", 0, "n1")), 3},
+		"it is to have a multiple of members on a node":         {twoBlocks("NodeTopologyLayer prefer 4", 2, 2), 0},
+		"it is to have a multiple of members, and there are":    {twoBlocks("NodeTopologyLayer prefer 2", 2, 2), 4},
+		"it is to have a multiple of members, on one node more": {twoBlocks("NodeTopologyLayer prefer 2", 1, 3), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, c.given, preemptConf, func(t *testing.T, w *simulation) {
-				w.actions = append(w.actions, vcpreempt.New())
+				w.preempts()
 				evicted := 0
 				for range 60 {
 					time.Sleep(time.Second)

@@ -376,13 +376,12 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 		want     string
 		binds    bool
 	}{
-		"not gathered":                     {nil, "preempt", "", false},
-		"gathered anywhere":                {&gathered{}, "preempt", "", false},
-		"not now":                          {&gathered{err: errors.New("why")}, "allocate", "why", true},
-		"by multiples":                     {&gathered{multiple: true}, "allocate", "", false},
-		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "no pods are evicted for the gang, because annotation " + gangs.TopologyAnnotation + " has podCountMultiple", false},
-		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "no pods are evicted for the gang, because annotation " + gangs.TopologyAnnotation + " has podCountMultiple", false},
-		"in one domain, not chosen yet":    {&gathered{must: 1, rules: make([]topologyplan.Layer, 4)}, "allocate", "", true},
+		"not gathered":                  {nil, "preempt", "", false},
+		"gathered anywhere":             {&gathered{}, "preempt", "", false},
+		"not now":                       {&gathered{err: errors.New("why")}, "allocate", "why", true},
+		"by multiples":                  {&gathered{multiple: true}, "allocate", "", false},
+		"by multiples, in preempt":      {&gathered{multiple: true}, "preempt", "", false},
+		"in one domain, not chosen yet": {&gathered{must: 1, rules: make([]topologyplan.Layer, 4)}, "allocate", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := networkWith(map[api.JobID]*gathered{"ns/g": {}})

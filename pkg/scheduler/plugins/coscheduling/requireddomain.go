@@ -82,8 +82,7 @@ func (n *network) domainsFor(job *api.JobInfo) []place {
 }
 
 // predicate refuses nodes outside of the domain in which the task's gang must be placed, for actions that do not use
-// topology plans. It refuses all nodes to a gang whose rules cannot be used. In actions that evict pods for one member
-// after the other, it also refuses all nodes if a rule requires a multiple of some number of members in each domain.
+// topology plans. It refuses all nodes to a gang whose rules cannot be used.
 func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if n == nil || n.asking[task.Job] == nil {
 		return nil
@@ -103,8 +102,6 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	switch {
 	case a.err != nil:
 		return a.err.Error()
-	case a.multiple && framework.EvictsOneByOne(n.ssn):
-		return "no pods are evicted for the gang, because annotation " + gangs.TopologyAnnotation + " has podCountMultiple"
 	case a.must == 0:
 		return ""
 	}

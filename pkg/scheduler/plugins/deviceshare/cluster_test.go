@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -19,6 +20,7 @@ import (
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
@@ -61,6 +63,10 @@ func newTestCluster(t *testing.T, w sessiontest.ClusterSpec) *testCluster {
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(deviceshare.Spec())
 	registry.RegisterAction(allocate.New())
+	unobserved := func(string, string, int, time.Duration) {}
+	for _, action := range append(preempt.Upstreams(), preempt.New(unobserved), preempt.NewReclaim(unobserved)) {
+		registry.RegisterAction(action)
+	}
 	cluster := sessiontest.New(w)
 	t.Cleanup(cluster.Close)
 	return &testCluster{Cluster: cluster, registry: registry, conf: byDevices}

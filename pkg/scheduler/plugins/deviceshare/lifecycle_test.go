@@ -124,14 +124,17 @@ func TestNoneOfAGangTakesWhatOnlyAnotherCanUse(t *testing.T) {
 	}
 }
 
-// TestDevicesOfVictims checks that the devices of victims are free for the preemptor. Upstream's preempt chooses
-// victims by sums of resources, or by simulating their eviction.
+// TestDevicesOfVictims checks that the devices of victims are free for the preemptor. Preempt evicts victims in the session.
+// Upstream's chooses victims by sums of resources, or by simulating their eviction.
 func TestDevicesOfVictims(t *testing.T) {
 	const tryingOut = "configurations:\n- name: preempt\n  arguments:\n    enableTopologyAwarePreemption: true\n"
-	tests := map[string]struct{ resource, each, all, conf string }{
-		"by sums":          {resource: "nvidia.com/gpu", each: "4", all: "8"},
-		"by sums, aware":   {resource: "nvidia.com/gpu", each: "4", all: "8", conf: tryingOut},
-		"by trying it out": {resource: "koordinator.sh/gpu", each: "400", all: "800", conf: tryingOut},
+	const upstreams = "preempt-upstream"
+	tests := map[string]struct{ action, resource, each, all, conf string }{
+		"a vendor's":             {action: "preempt", resource: "nvidia.com/gpu", each: "4", all: "8"},
+		"Koordinator's":          {action: "preempt", resource: "koordinator.sh/gpu", each: "400", all: "800"},
+		"upstream's, by sums":    {action: upstreams, resource: "nvidia.com/gpu", each: "4", all: "8"},
+		"upstream's, aware":      {action: upstreams, resource: "nvidia.com/gpu", each: "4", all: "8", conf: tryingOut},
+		"upstream's, trying out": {action: upstreams, resource: "koordinator.sh/gpu", each: "400", all: "800", conf: tryingOut},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -156,11 +159,11 @@ func TestDevicesOfVictims(t *testing.T) {
 				Nodes: nodes, Devices: devices, PodGroups: append(podGroups, high), Pods: append(running, pods...),
 				PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)},
 			})
-			w.conf = strings.Replace(byDevices, "actions: allocate", `actions: "allocate, preempt"`, 1) + tc.conf
+			w.conf = strings.Replace(byDevices, "actions: allocate", `actions: "allocate, `+tc.action+`"`, 1) + tc.conf
 			ssn := w.Open(w.registry, w.conf)
 			defer ssn.Close()
 			first, _ := vcframework.GetAction("allocate")
-			second, _ := vcframework.GetAction("preempt")
+			second, _ := vcframework.GetAction(tc.action)
 			ssn.Run(first, second)
 			if diff := cmp.Diff(map[string]string{schedtest.Namespace + "/high-0": "n1"}, ssn.Pipelined()); diff != "" {
 				t.Errorf("pods that wait for victims to terminate (-want +got):\n%s", diff)

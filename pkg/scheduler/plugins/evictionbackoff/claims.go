@@ -122,7 +122,7 @@ func (c *claim) promised(ssn *framework.Session) map[api.TaskID]bool {
 // leaving reports whether a victim of the claim still exists.
 func (c *claim) leaving(ssn *framework.Session) bool {
 	for uid, gang := range c.victims {
-		if job := ssn.Jobs[gang]; job != nil && job.Tasks[uid] != nil {
+		if job := ssn.Jobs[gang]; job != nil && job.Tasks[uid] != nil && job.Tasks[uid].Status == api.Releasing { // else the eviction failed
 			return true
 		}
 	}
@@ -134,7 +134,7 @@ func (c *claim) leaving(ssn *framework.Session) bool {
 // the gang's claim of an earlier session, whose victims then count like all other pods until they have terminated.
 // Otherwise a gang that evicts more pods in each session could keep the resources of a victim that never terminates.
 func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
-	if job := ssn.Jobs[e.Task.Job]; e.Action == reclaim && job != nil && !p.taken[job.Queue] {
+	if job := ssn.Jobs[e.Task.Job]; reclaims(e.Action) && job != nil && !p.taken[job.Queue] {
 		p.taken[job.Queue] = true
 		p.queues.Failed(api.JobID(job.Queue), "reclaim has just evicted pods of queue "+string(job.Queue)+" for another queue")
 	}
@@ -146,17 +146,19 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 			p.gangs.Failed(job.UID, "pods were evicted for the gang, and it is not placed yet")
 		}
 		c := p.claims[job.UID]
-		c.addVictim(e.Task)
+		c.addVictim(e.Task, time.Now())
 		companions, _ := framework.Companions(ssn.Jobs, ssn.Placements.GangGroup(job))
-		c.addNominees(append(companions, job), task.UID)
+		if gangs := append(companions, job); !c.knows(gangs, task.UID) {
+			c.addNominees(gangs, api.Pipelined)
+		}
 	}
 }
 
 // replacing returns the tasks that take the place of the victim: a task of the gang for which the pod was evicted, if that
 // is known, or else the pipelined tasks on its node.
 func replacing(ssn *framework.Session, e framework.Eviction) (tasks []*api.TaskInfo) {
-	if job := ssn.Jobs[e.For]; job != nil {
-		for _, task := range job.TaskStatusIndex[api.Pipelined] {
+	if e.For != nil {
+		for _, task := range e.For.TaskStatusIndex[api.Pipelined] {
 			return []*api.TaskInfo{task}
 		}
 	}
@@ -172,27 +174,29 @@ func replacing(ssn *framework.Session, e framework.Eviction) (tasks []*api.TaskI
 	return tasks
 }
 
-// addVictim adds the victim to the claim.
-func (c *claim) addVictim(victim *api.TaskInfo) {
+// addVictim adds the victim, which was evicted at the given time, to the claim.
+func (c *claim) addVictim(victim *api.TaskInfo, at time.Time) {
 	c.open = true
 	c.victims[victim.UID], c.nodes[victim.NodeName] = victim.Job, true
-	if until := time.Now().Add(graceOf(victim) + graceSlack); until.After(c.until) {
+	if until := at.Add(graceOf(victim) + graceSlack); until.After(c.until) {
 		c.until = until
 	}
 }
 
-// addNominees adds the pipelined tasks of the gangs as nominees: the tasks to be placed once the victims have terminated.
-// It does nothing if it has added as many tasks before, and among them the given one.
-func (c *claim) addNominees(gangs []*api.JobInfo, task api.TaskID) {
+// knows reports whether all pipelined tasks of the gangs, among them the given one, are nominees already.
+func (c *claim) knows(gangs []*api.JobInfo, task api.TaskID) bool {
 	pipelined := 0
 	for _, gang := range gangs {
 		pipelined += len(gang.TaskStatusIndex[api.Pipelined])
 	}
-	if _, known := c.nominees[task]; known && pipelined == len(c.nominees) {
-		return
-	}
+	_, known := c.nominees[task]
+	return known && pipelined == len(c.nominees)
+}
+
+// addNominees adds the gangs' tasks of the given status as nominees: the tasks to be placed once the victims have terminated.
+func (c *claim) addNominees(gangs []*api.JobInfo, status api.TaskStatus) {
 	for _, gang := range gangs {
-		for uid, task := range gang.TaskStatusIndex[api.Pipelined] {
+		for uid, task := range gang.TaskStatusIndex[status] {
 			c.nominees[uid] = nomineeOf(task)
 		}
 	}

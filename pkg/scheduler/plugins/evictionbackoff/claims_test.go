@@ -14,10 +14,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	evictions "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
@@ -132,8 +132,11 @@ func TestNomineesAloneGoFirst(t *testing.T) {
 func TestAGangBoundInPartIsNoLastVictim(t *testing.T) {
 	w := evicting(map[string]string{"n1": "2"}, []runs{{"n1", "crippled", 10, "1"}, {"n1", "whole", 500, "1"}}, 1000, []wants{{"n1", "1"}})
 	for _, pg := range w.PodGroups {
-		if pg.Name == "crippled" {
+		switch pg.Name {
+		case "crippled":
 			pg.Spec.MinMember = 2
+		case "whole": // its pod is no spare one, which would be evicted before others
+			pg.Spec.MinMember = 1
 		}
 	}
 	w.Pods[0].Annotations[binding.MinimumAnnotation] = "2"
@@ -160,7 +163,7 @@ tiers:
 	if !ssn.Placements.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/crippled"]) {
 		t.Fatal("the gang of low priority is not partially bound")
 	}
-	ssn.Run(vcpreempt.New())
+	ssn.Run(registered(registry, evictions.New(unobserved))...)
 	if diff := cmp.Diff([]string{schedtest.Namespace + "/crippled-0"}, ssn.Evicts()); diff != "" {
 		t.Errorf("evicted (-want +got):\n%s", diff)
 	}
@@ -173,9 +176,9 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 	w.node("n")
 	w.gang("lends", "q1", "1", 0, 4, "n", "n", "n", "n")
 	w.gang("wants", "q2", "1", 2, 2)
-	w.Nodes[0].Status.Allocatable["cpu"] = resource.MustParse("6")
+	w.Nodes[0].Status.Allocatable["cpu"] = resource.MustParse("4")
 	for i, grace := range []int64{0, 300, 0, 0} {
-		w.Pods[1+i].Spec.TerminationGracePeriodSeconds = &grace
+		w.Pods[i].Spec.TerminationGracePeriodSeconds = &grace
 	}
 	// Predicates would accept only tasks that it filtered before.
 	s := newRepeatedEvictions(t, w.ClusterSpec, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack"))
@@ -210,7 +213,7 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 		if _, until, _ := s.plugin.queues.Blocked("q1"); time.Until(until) != firstWait {
 			t.Errorf("the queue of the victims waits for %s, want %s", time.Until(until), firstWait)
 		}
-		for _, pod := range w.Pods[1:4] {
+		for _, pod := range w.Pods[:3] {
 			s.cluster.Cache().DeletePod(pod)
 		}
 		evict(map[string]bool{"wants-0": true}, "lends-3")
@@ -270,4 +273,83 @@ func TestAGangThatIsGoneHoldsNoRoom(t *testing.T) {
 			t.Errorf("pods that wait for the node (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestAGangWithoutFurtherVictimsKeepsItsClaim: no pods are evicted for a group of which one gang gets no room, but a pod that
+// was evicted for another of its gangs before is still terminating. The other gangs get no claim.
+func TestAGangWithoutFurtherVictimsKeepsItsClaim(t *testing.T) {
+	running := []runs{{"n1", "low", 10, "1"}, {"n1", "low", 10, "1"}, {"n2", "high", 200, "1"}}
+	w := evicting(map[string]string{"n1": "2", "n2": "1", "n3": "1"}, running, 100, []wants{{"n1", "1"}, {"n1", "1"}})
+	for gang, node := range map[string]string{"y": "n2", "fits": "n3"} {
+		w.Pods = append(w.Pods, schedtest.MakePod().Name(gang+"-0").Group(gang).Priority(100).Req(schedtest.Resources{"cpu": "1"}).NodeSelector("name", node).Obj())
+		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(gang).MinMember(1).PriorityClass("p100").Obj())
+	}
+	s := newRepeatedEvictions(t, w, strings.Replace(victimTiers, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+	gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}, {Gang: "ns/fits"}}}
+	s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
+		if job.Name == "gang" || job.Name == "y" || job.Name == "fits" {
+			return gangGroup
+		}
+		return nil
+	})}.spec())
+	ssn := s.cluster.Open(s.registry, s.conf)
+	before := newClaim()
+	before.victims["leaves"] = "ns/leaves"
+	before.nominees["ns-gang-0"] = nominee{}
+	s.plugin.claims["ns/gang"] = before
+	ssn.Run(s.action(preempt))
+	ssn.Close()
+	got := s.plugin.claims["ns/gang"]
+	if len(ssn.Evicts()) > 0 || got == nil || len(got.nominees) == 0 {
+		t.Fatalf("evicted %v with claim %v, want no eviction for a part of the group, and the former claim", ssn.Evicts(), got)
+	}
+	if diff := cmp.Diff(map[api.TaskID]bool{"ns-gang-0": true}, idsOf(got.nominees)); diff != "" {
+		t.Errorf("nominees of the claim (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[api.TaskID]api.JobID{"leaves": "ns/leaves"}, got.victims); diff != "" {
+		t.Errorf("victims of the claim (-want +got):\n%s", diff)
+	}
+	if len(s.plugin.claims) != 1 {
+		t.Errorf("the claims are %v, want only the claim of the gang for which pods were evicted", s.plugin.claims)
+	}
+}
+
+// TestClaimsForUpstreamsActions: upstream's actions do not name the gang for which they evict a pod. The gang whose member is
+// to take the pod's place on its node has the claim, and no other pod is evicted for it while its victim terminates.
+func TestClaimsForUpstreamsActions(t *testing.T) {
+	for _, action := range evictions.Upstreams() {
+		t.Run(action.Name(), func(t *testing.T) {
+			var w specBuilder
+			w.node("n1")
+			w.node("n2")
+			w.gang("lends", "q1", "2", 0, 2, "n1", "n2")
+			w.gang("wants", map[string]string{upstreamsPreempt: "q1", upstreamsReclaim: "q2"}[action.Name()], "2", 1, 1)
+			w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p100", 100))
+			w.PodGroups[1].Spec.PriorityClassName = "p100"
+			w.Pods[2].Spec.Priority = new(int32(100))
+			s := newRepeatedEvictions(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
+			s.actions = append(s.actions[:1], registered(s.registry, action)...)
+			synctest.Test(t, func(t *testing.T) {
+				s.start = time.Now()
+				s.session()
+				if len(s.last) != 1 {
+					t.Fatalf("evicted %v, want one pod of gang lends", s.last)
+				}
+				c := s.plugin.claims["ns/wants"]
+				if c == nil || len(s.plugin.claims) != 1 {
+					t.Fatalf("the claims are %v, want one of gang wants", s.plugin.claims)
+				}
+				if diff := cmp.Diff(map[api.TaskID]bool{"ns-wants-0": true}, idsOf(c.nominees)); diff != "" {
+					t.Errorf("nominees (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(map[api.TaskID]api.JobID{api.TaskID(s.pods[s.last[0]].UID): "ns/lends"}, c.victims); diff != "" {
+					t.Errorf("victims (-want +got):\n%s", diff)
+				}
+				s.runFor(time.Minute)
+				if len(s.evictions) != 1 || s.running("wants") != 1 {
+					t.Errorf("%d members run after evictions at %v, want one after one eviction", s.running("wants"), s.evictions)
+				}
+			})
+		})
+	}
 }

@@ -105,8 +105,8 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 	}
 }
 
-// TestWhichEvictionsAreNoted: the queue of a reclaimed pod waits, and a gang whose members are nominated to the node of
-// a victim has a claim.
+// TestWhichEvictionsAreNoted: the queue of a reclaimed pod waits, and the gang for which the pod was evicted has a claim. If
+// it is not known, because upstream's action evicted the pod, gangs whose members are nominated to the victim's node have one.
 func TestWhichEvictionsAreNoted(t *testing.T) {
 	follows := func(job *api.JobInfo, all bool) *api.JobInfo {
 		for _, task := range job.Tasks {
@@ -121,15 +121,22 @@ func TestWhichEvictionsAreNoted(t *testing.T) {
 		unknown bool
 		taken   bool
 		claims  map[api.JobID]map[api.TaskID]bool
+		// known reports whether the eviction names gang wants.
+		known bool
 	}{
-		"a reclaim":                   {reclaim, follows(jobOf("ns", "wants", api.Pipelined, api.Pipelined, api.Pending), true), "n", false, true, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true, "wants1": true}}},
-		"a preemption":                {preempt, follows(jobOf("ns", "wants", api.Pipelined), true), "n", false, false, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true}}},
-		"members that follow no pod":  {preempt, follows(jobOf("ns", "wants", api.Pipelined), false), "n", false, false, nil},
-		"members that are placed":     {preempt, follows(jobOf("ns", "wants", api.Running), true), "n", false, false, nil},
-		"on another node":             {reclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "other", false, true, nil},
-		"on a node that has gone":     {reclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "gone", false, true, nil},
-		"of a gang that has gone":     {reclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "n", true, false, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true}}},
-		"beside pods of no gang here": {reclaim, nil, "n", false, true, nil},
+		"a reclaim":                           {reclaim, follows(jobOf("ns", "wants", api.Pipelined, api.Pipelined, api.Pending), true), "n", false, true, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true, "wants1": true}}, false},
+		"a preemption":                        {preempt, follows(jobOf("ns", "wants", api.Pipelined), true), "n", false, false, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true}}, false},
+		"members that follow no pod":          {preempt, follows(jobOf("ns", "wants", api.Pipelined), false), "n", false, false, nil, false},
+		"members that are placed":             {preempt, follows(jobOf("ns", "wants", api.Running), true), "n", false, false, nil, false},
+		"on another node":                     {reclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "other", false, true, nil, false},
+		"on a node that has gone":             {reclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "gone", false, true, nil, false},
+		"of a gang that has gone":             {reclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "n", true, false, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true}}, false},
+		"for a gang, on another node":         {reclaim, jobOf("ns", "wants", api.Pipelined, api.Pipelined, api.Pending), "other", false, true, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true, "wants1": true}}, true},
+		"for a gang, on a node that has gone": {preempt, jobOf("ns", "wants", api.Pipelined), "gone", false, false, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true}}, true},
+		"for a gang that waits for no pods":   {preempt, follows(jobOf("ns", "wants", api.Running), true), "n", false, false, nil, true},
+		"a preemption by upstream":            {upstreamsPreempt, follows(jobOf("ns", "wants", api.Pipelined), true), "n", false, false, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true}}, false},
+		"a reclaim by upstream":               {upstreamsReclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "n", false, true, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true}}, false},
+		"beside pods of no gang here":         {reclaim, nil, "n", false, true, nil, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +160,11 @@ func TestWhichEvictionsAreNoted(t *testing.T) {
 			victim := lends.Tasks["lends0"]
 			victim.NodeName = tt.node
 
-			p.recordEviction(ssn, framework.Eviction{Action: tt.action, Task: victim})
+			eviction := framework.Eviction{Action: tt.action, Task: victim}
+			if tt.known {
+				eviction.For = tt.wants
+			}
+			p.recordEviction(ssn, eviction)
 
 			if _, _, blocked := p.queues.Blocked("q-lends"); blocked != tt.taken {
 				t.Errorf("the queue waits: %t, want %t", blocked, tt.taken)
@@ -265,80 +276,5 @@ func TestGangsWithVictimsInCommonShareARoom(t *testing.T) {
 		if room := s.first("both"); s.first("one") != room || s.first("other") != room || s.first("alone") != "alone" {
 			t.Errorf("in order %v the first gangs of the rooms are %s, %s, %s and %s, want equal rooms except for alone", order, room, s.first("one"), s.first("other"), s.first("alone"))
 		}
-	}
-}
-
-// idleOnly are the gangs that may hold no idle resources now.
-type idleOnly map[string]bool
-
-func (i idleOnly) paused(job *api.JobInfo) bool { return i[job.Name] }
-
-// TestNodesWherePodsLeaveAreClosedToPausedGangsAlone checks that only paused gangs avoid nodes where resources are
-// being released, but not nodes where pods are evicted for them in this session.
-func TestNodesWherePodsLeaveAreClosedToPausedGangsAlone(t *testing.T) {
-	ssn := bare(preempt, jobOf("ns", "paused", api.Pending), jobOf("ns", "other", api.Pending))
-	for _, node := range []string{"leaves", "evicts", "idle"} {
-		ssn.Nodes[node] = api.NewNodeInfo(schedtest.MakeNode().Name(node).Obj())
-	}
-	ssn.Nodes["leaves"].Releasing.MilliCPU = 1000
-	p := &pauses{ssn: ssn, of: newPlugin(), paused: idleOnly{"paused": true}.paused}
-	for i, step := range []struct {
-		gang string
-		want bool
-	}{{"paused", false}, {"other", true}, {"paused", false}, {"unknown", true}} {
-		task := api.NewTaskInfo(schedtest.MakePod().Name(step.gang).Group(step.gang).Obj())
-		p.setAvoided(task)
-		if got := p.accepts(task, ssn.Nodes["leaves"]) == nil; got != step.want {
-			t.Errorf("search %d, for gang %s, may use the node where a pod leaves: %t, want %t", i, step.gang, got, step.want)
-		}
-		for _, node := range []string{"evicts", "idle"} {
-			if err := p.accepts(task, ssn.Nodes[node]); err != nil {
-				t.Errorf("search %d, for gang %s, may not use node %s: %v", i, step.gang, node, err)
-			}
-		}
-		ssn.Nodes["evicts"].Releasing.MilliCPU = 1000
-	}
-}
-
-// TestRoomOfCandidates: no room exists if the candidates are on several nodes or on none, if the gang or its queue is
-// not in the session, or if the gang fits the idle resources of the node.
-func TestRoomOfCandidates(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(ssn *framework.Session, candidates []*api.TaskInfo) []*api.TaskInfo
-		want   bool
-	}{
-		"a candidate":   {func(_ *framework.Session, c []*api.TaskInfo) []*api.TaskInfo { return c }, true},
-		"no candidates": {func(*framework.Session, []*api.TaskInfo) []*api.TaskInfo { return nil }, false},
-		"no gang": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
-			delete(ssn.Jobs, "ns/wants")
-			return c
-		}, false},
-		"no queue": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
-			delete(ssn.Queues, "q-wants")
-			return c
-		}, false},
-		"no node":      {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo { delete(ssn.Nodes, "n"); return c }, false},
-		"another node": {func(_ *framework.Session, c []*api.TaskInfo) []*api.TaskInfo { c[1].NodeName = "m"; return c }, false},
-		"room without": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
-			ssn.Nodes["n"].Idle.MilliCPU = 1000
-			return c
-		}, false},
-		"a bit too few": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
-			ssn.Nodes["n"].Idle.MilliCPU = 999
-			return c
-		}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wants, lends := jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Running, api.Running)
-			ssn := bare(reclaim, wants, lends)
-			ssn.Queues = map[api.QueueID]*api.QueueInfo{"q-wants": {UID: "q-wants"}}
-			ssn.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "1", "pods": "10"}).Obj())
-			ssn.Nodes["n"].Idle.MilliCPU = 0
-			wants.Tasks["wants0"].InitResreq.MilliCPU = 1000
-			candidates := tt.change(ssn, []*api.TaskInfo{lends.Tasks["lends0"], lends.Tasks["lends1"]})
-			if room := (&victims{ssn: ssn}).room(wants.Tasks["wants0"], candidates); (room != nil) != tt.want {
-				t.Errorf("the room is %v, want one: %t", room, tt.want)
-			}
-		})
 	}
 }

@@ -3,21 +3,17 @@
 // Package evictionbackoff is the built-in plugin that keeps evictions from repeating. The conf does not name it: the
 // scheduler puts it before the first tier of every configuration.
 //
-// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later session. If another
+// Preempt and reclaim evict pods in one session for a gang that is placed in a later session. If another
 // gang takes the released resources first, the actions evict again, session after session. To prevent this:
 //
 //   - Resources released for a gang stay with the gang. Its nominees are placed first until the victims have terminated, or
-//     should have terminated.
+//     should have terminated. The first session of a process makes the claims of a former leader again (formerleader.go).
 //   - A gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed.
 //   - A queue that lost pods pauses in the same way before it reclaims from other queues.
-//   - The evictions for a gang are cancelled if its gang group would still not fit, or if the gang would hold idle resources
-//     although its namespace has held some for too long (framework.Pauser). The gang then pauses in the same way.
 //   - For all gangs except the one that evicted them, victims count in their queue until they have terminated: see [rooms].
-//   - A gang whose namespace has held idle resources for too long uses no node where resources are being released, except
-//     the nodes of its own victims: see [pauses].
 //
 // In a cycle, an action searches for victims for the gangs of one namespace for at most a tenth of a second, plus one
 // gang's search. The gangs of a namespace take turns: see [turns].
 //
-// The first eviction for a gang is never delayed. Each eviction takes as few pods as possible: see [victims].
+// The first eviction for a gang is never delayed.
 package evictionbackoff

@@ -3,12 +3,10 @@
 package evictionbackoff
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -63,38 +61,11 @@ func TestWhyGangsWaitAfterEvictions(t *testing.T) {
 	got := map[string]string{}
 	got["the queue that lends"], _, _ = p.queues.Blocked("q-lends")
 	got["the gang that evicts"], _, _ = p.gangs.Blocked(wants.UID)
-	s := newGroupEvictions(t)
-	s.registry.RegisterAction(pausedGangs{"gang": true, "y": true})
-	closing := s.cluster.Open(s.registry, s.conf)
-	closing.Run(vcpreempt.New())
-	closing.Close()
-	got["the gang whose evictions are cancelled"], _, _ = s.plugin.gangs.Blocked("ns/gang")
 	want := map[string]string{
-		"the gang whose evictions are cancelled": "no pods were evicted for the gang: the evictions would not free enough for all gangs of its group, or the gang may not hold idle resources now",
-		"the queue that lends":                   "reclaim has just evicted pods of queue q-lends for another queue",
-		"the gang that evicts":                   "pods were evicted for the gang, and it is not placed yet",
+		"the queue that lends": "reclaim has just evicted pods of queue q-lends for another queue",
+		"the gang that evicts": "pods were evicted for the gang, and it is not placed yet",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
-	}
-}
-
-// TestWhyAPausedGangDoesNotFit has the text of a node that a paused gang may not use.
-func TestWhyAPausedGangDoesNotFit(t *testing.T) {
-	paused := jobOf("ns", "paused", api.Pending)
-	ssn := bare(preempt, paused)
-	ssn.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Obj())
-	ssn.Nodes["n"].Releasing.MilliCPU = 1000
-	p := &pauses{ssn: ssn, of: newPlugin(), paused: idleOnly{"paused": true}.paused}
-	for _, task := range paused.Tasks {
-		p.setAvoided(task)
-		var fit *api.FitError
-		if err := p.accepts(task, ssn.Nodes["n"]); !errors.As(err, &fit) {
-			t.Fatalf("the node is rejected with %v", err)
-		}
-		want := []string{"node(s) with resources being released; only idle resources count for the gang now"}
-		if diff := cmp.Diff(want, fit.Status.Reasons()); diff != "" {
-			t.Errorf("reasons (-want +got):\n%s", diff)
-		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -25,19 +24,15 @@ import (
 
 // TestAPausedGangEvictsOnlyForRoomThatItGets: one member of the gang waits for a pod that never terminates, and a pod
 // is evicted for the other member. During the pause of its namespace the gang does not get the freed resources, so no
-// further pod is evicted for it. Pods are still evicted for a gang that waits for no other pods.
+// further pod is evicted for it. Nor are pods evicted for another gang of the namespace, until the pause is over.
 func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
-	for _, row := range []struct {
-		action, order string
-		want          []time.Duration
-	}{
-		{preempt, "allocate, preempt, reclaim", []time.Duration{0}}, {preempt, "preempt, reclaim, allocate", []time.Duration{0}}, {reclaim, "allocate, preempt, reclaim", []time.Duration{0}},
-		// Upstream's reclaim evicts a pod even if the member fits without an eviction.
-		{reclaim, "reclaim, allocate, preempt", []time.Duration{0, 0}},
+	for _, row := range []struct{ action, order string }{
+		{preempt, "allocate, preempt, reclaim"}, {preempt, "preempt, reclaim, allocate"},
+		{reclaim, "allocate, preempt, reclaim"}, {reclaim, "reclaim, allocate, preempt"},
 	} {
 		action := row.action
 		t.Run(action+" in "+row.order, func(t *testing.T) {
-			w := evicting(map[string]string{"n1": "4", "n2": "4", "n3": "4"}, []runs{{"n1", "beside", 1, "1"}, {"n2", "low", 1, "4"}, {"n3", "aside", 1, "4"}}, 100, []wants{{"n1", "3"}, {"n2", "4"}})
+			w := evicting(map[string]string{"n1": "4", "n2": "4", "n3": "4", "n4": "4"}, []runs{{"n1", "beside", 1, "1"}, {"n2", "low", 1, "4"}, {"n3", "aside", 1, "4"}, {"n4", "aside", 1, "4"}}, 100, []wants{{"n1", "3"}, {"n2", "4"}})
 			w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())
 			w.Pods[0].Spec.NodeSelector = map[string]string{"name": "n1"} // so that its replacement runs there, too
 			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("late").MinMember(2).PriorityClass("p100").Obj())
@@ -47,7 +42,7 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 				}
 				w.Queues = append(w.Queues, schedtest.MakeQueue().Name("gets").Obj(), schedtest.MakeQueue().Name("gives").Obj())
 			}
-			s := newRepeatedEvictions(t, w, strings.NewReplacer("preempt, reclaim", action, "  - name: proportion\n", "").Replace(fmt.Sprintf(tiers, Name, true)))
+			s := newRepeatedEvictions(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "preempt, reclaim", action, 1))
 			s.inOrder(row.order)
 			synctest.Test(t, func(t *testing.T) {
 				s.start = time.Now()
@@ -63,17 +58,17 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 					}
 				}
 				play(10 * time.Minute)
-				if diff := cmp.Diff(row.want, s.evictions); diff != "" {
-					t.Errorf("pods are evicted at (-want +got):\n%s", diff)
-				}
-				for i, member := range []wants{{"n2", "4"}, {"n3", "4"}} {
+				for i, member := range []wants{{"n3", "4"}, {"n4", "4"}} {
 					pod := schedtest.MakePod().Name(fmt.Sprintf("late-%d", i)).Group("late").Priority(100).Req(schedtest.Resources{"cpu": member.cpu}).NodeSelector("name", member.node).Obj()
 					s.cluster.Cache().AddPod(pod)
 					s.pods["ns/"+pod.Name] = pod
 				}
-				s.evictions = nil
-				if play(12 * time.Minute); s.running("late") != 2 {
-					t.Errorf("%d members run of a gang that needs only the resources of evicted pods, want 2; evicted at %v", s.running("late"), s.evictions)
+				play(25 * time.Minute)
+				if diff := cmp.Diff([]time.Duration{0}, s.evictions); diff != "" {
+					t.Errorf("pods are evicted at (-want +got):\n%s", diff)
+				}
+				if play(27 * time.Minute); s.running("late") != 2 {
+					t.Errorf("after the pause, %d members run of a gang that needs only the resources of evicted pods, want 2; evicted at %v", s.running("late"), s.evictions)
 				}
 			})
 		})
@@ -126,7 +121,7 @@ func TestPreemptLeavesIdleNodesToAllocate(t *testing.T) {
 
 // TestAGangThatEvictsKeepsItsNodes: one member gets the node of an evicted pod. The other member, or the other gang of
 // its group, gets an idle node. allocate, which runs after preempt, keeps both placements. Otherwise the first member
-// would not be nominated, and the evictions of the group would be cancelled.
+// would not be nominated, and the evictions would be useless.
 func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 	for name, grouped := range map[string]bool{"a gang": false, "a gang group": true} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +135,7 @@ func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 			s.inOrder("preempt, allocate, reclaim")
 			s.session()
 			if diff := cmp.Diff([]string{"ns/low-0"}, s.last); diff != "" {
-				t.Errorf("evicted (-want +got):\n%s", diff)
+				t.Fatalf("evicted (-want +got):\n%s", diff)
 			}
 			if got := s.pods["ns/gang-0"].Status.NominatedNodeName; got != "n1" {
 				t.Errorf("the member for which a pod was evicted is nominated to %q, want n1", got)
@@ -194,12 +189,29 @@ func TestAPausedGroupHoldsNoIdleNodeByEvicting(t *testing.T) {
 			s := newGroupEvictions(t)
 			s.registry.RegisterAction(tt.paused)
 			ssn := s.cluster.Open(s.registry, s.conf)
-			ssn.Run(vcpreempt.New())
+			ssn.Run(s.action(preempt))
 			ssn.Close()
 			if diff := cmp.Diff(tt.want, ssn.Evicts()); diff != "" {
 				t.Errorf("evicted (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestNoPodsAreEvictedForAPausedGang checks that no pods are evicted for a gang in a pause, even if it needs only their
+// resources, and what the gang's reason says.
+func TestNoPodsAreEvictedForAPausedGang(t *testing.T) {
+	s := newRepeatedEvictions(t, evicting(map[string]string{"n1": "4"}, []runs{{"n1", "low", 1, "4"}}, 100, []wants{{"n1", "4"}}), fmt.Sprintf(tiers, Name, true))
+	s.registry.RegisterAction(pausedGangs{"gang": true})
+	ssn := s.cluster.Open(s.registry, s.conf)
+	defer ssn.Close()
+	ssn.Run(s.action(preempt))
+	if len(ssn.Evicts()) > 0 {
+		t.Errorf("evicted %v, want none", ssn.Evicts())
+	}
+	const why = "; preemption cannot help: the gang may be placed on idle resources only, for now"
+	if reason, _ := ssn.PendingReason("ns/gang"); !strings.HasSuffix(reason.Message, why) {
+		t.Errorf("the gang waits because of %q, want that it ends in %q", reason.Message, why)
 	}
 }
 
@@ -357,9 +369,9 @@ func TestAGangThatGrowsHoldsNoIdleNodes(t *testing.T) {
 	}
 }
 
-// TestAPausedGangThatEvictedTakesNoRoomOfOthers: during a pause, a gang has evicted a pod of the tenant that takes ten
-// minutes to terminate. Its next member must not evict a small pod on a node where a pod of another namespace ends
-// soon: it would hold the resources of both pods.
+// TestAPausedGangThatEvictedTakesNoRoomOfOthers: before a pause, a gang has evicted a pod of the tenant that takes ten
+// minutes to terminate. In the pause, its next member must not evict a small pod on a node where a pod of another
+// namespace ends soon: it would hold the resources of both pods.
 func TestAPausedGangThatEvictedTakesNoRoomOfOthers(t *testing.T) {
 	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
 		t.Run(order, func(t *testing.T) {
@@ -369,11 +381,11 @@ func TestAPausedGangThatEvictedTakesNoRoomOfOthers(t *testing.T) {
 			s.inOrder(order)
 			synctest.Test(t, func(t *testing.T) {
 				s.start = time.Now()
-				s.paused = true
 				s.session()
 				if diff := cmp.Diff([]string{"ns/low-0"}, s.last); diff != "" {
 					t.Fatalf("evicted (-want +got):\n%s", diff)
 				}
+				s.paused = true
 				pod := schedtest.MakePod().Name("gang-1").Group("gang").Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n1").Obj()
 				s.cluster.Cache().AddPod(pod)
 				s.pods["ns/gang-1"] = pod
@@ -389,7 +401,8 @@ func TestAPausedGangThatEvictedTakesNoRoomOfOthers(t *testing.T) {
 	}
 }
 
-// TestAPausedGangWaitsForItsVictim: one pod is evicted for a paused gang, and no other while that pod terminates.
+// TestAPausedGangWaitsForItsVictim: one pod was evicted for a gang that is paused then. No other is evicted while that pod
+// terminates.
 func TestAPausedGangWaitsForItsVictim(t *testing.T) {
 	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
 		t.Run(order, func(t *testing.T) {
@@ -398,9 +411,9 @@ func TestAPausedGangWaitsForItsVictim(t *testing.T) {
 			s.inOrder(order)
 			synctest.Test(t, func(t *testing.T) {
 				s.start = time.Now()
-				s.paused = true
 				for range 7 {
 					s.session()
+					s.paused = true
 					time.Sleep(10 * time.Second)
 				}
 				if diff := cmp.Diff([]time.Duration{0}, s.evictions); diff != "" {

@@ -23,14 +23,22 @@ const (
 	lastWait  = 60 * time.Second
 )
 
-// The actions that evict pods for a gang, by their names in the conf.
+// The actions that evict pods for a gang, by their names in the conf. Upstream's evict for one member after the other.
 const (
-	preempt = "preempt"
-	reclaim = "reclaim"
+	preempt          = "preempt"
+	reclaim          = "reclaim"
+	upstreamsPreempt = "preempt-upstream"
+	upstreamsReclaim = "reclaim-upstream"
 )
 
+func evicts(action string) bool {
+	return action == preempt || reclaims(action) || action == upstreamsPreempt
+}
+
+func reclaims(action string) bool { return action == reclaim || action == upstreamsReclaim }
+
 type plugin struct {
-	framework.NoFilter // allocate does not call the predicate and node scores of this plugin
+	framework.NoFilter
 
 	// gangs has the pauses of gangs that evicted pods. queues has the pauses of queues that lost pods. Both outlive
 	// sessions.
@@ -45,6 +53,8 @@ type plugin struct {
 	noted map[api.JobID]bool
 	taken map[api.QueueID]bool
 	turns *turns
+	// adopted reports whether the claims of a former leader were adopted.
+	adopted bool
 	// ssn is the open session. rooms has the rooms of gangs in that session; nil if no gang has a room. searches limits
 	// the searches for victims in that session.
 	ssn      *framework.Session
@@ -75,8 +85,7 @@ func Spec() framework.PluginSpec {
 func Tier() conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
-		Name: Name, EnabledPreemptable: &yes, EnabledReclaimable: &yes, EnabledNodeOrder: &yes, EnabledPredicate: &yes, EnabledAllocatable: &yes,
-		EnabledJobReady: &yes,
+		Name: Name, EnabledPredicate: &yes, EnabledAllocatable: &yes, EnabledJobReady: &yes,
 	}}}
 }
 
@@ -122,21 +131,18 @@ func (p *plugin) Leaving(task *api.TaskInfo) []*api.TaskInfo {
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.ssn = ssn
-	p.closeClaims(ssn)
+	p.openClaims(ssn)
 	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
-	(&victims{ssn: ssn}).register()
 	p.openRooms(ssn)
 	p.searches = newSearches(ssn, p.turns)
-	paused := &pauses{ssn: ssn, of: p, paused: ssn.Paused}
-	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
-		paused.setAvoided(task)
-		return p.searches.admit(task)
-	})
-	ssn.Session.AddPredicateFn(Name, paused.accepts) // upstream's AddPredicateFn does not record the predicate in ssn.Signers, so allocate does not call it
+	ssn.AddPrePredicateFn(Name, p.searches.admit)
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || !evicts(ssn.Action) {
 			return nil
+		}
+		if why := upstreamsSkip(ssn, job); why != "" {
+			return &api.ValidateResult{Reason: "NotEvictedFor", Message: why}
 		}
 		if ssn.Placements.IsUntried(job.UID) {
 			return &api.ValidateResult{Reason: framework.NotTried, Message: "not tried in this cycle, so it may fit without evictions"}
@@ -147,27 +153,31 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		if reason, _, blocked := p.gangs.Blocked(job.UID); blocked {
 			return &api.ValidateResult{Reason: "WaitingAfterEviction", Message: reason}
 		}
-		if reason, _, blocked := p.queues.Blocked(api.JobID(job.Queue)); blocked && ssn.Action == reclaim {
+		if reason, _, blocked := p.queues.Blocked(api.JobID(job.Queue)); blocked && reclaims(ssn.Action) {
 			return &api.ValidateResult{Reason: "WaitingAfterEviction", Message: reason}
 		}
 		return nil
 	})
 }
 
-// OnSessionClose starts a pause for each gang whose evictions were cancelled. They were cancelled because the gang or
-// its group would still not fit, or because the gang would hold idle resources although its namespace has held some for
-// too long.
+// upstreamsSkip returns why upstream's actions evict no pods for the job; empty if they may. They plan for one member after the
+// other, so they could evict pods for a part of a gang group, or for a gang that then holds idle resources.
+func upstreamsSkip(ssn *framework.Session, job *api.JobInfo) string {
+	if ssn.Action != upstreamsPreempt && ssn.Action != upstreamsReclaim {
+		return ""
+	}
+	if gangs, all := framework.Companions(ssn.Jobs, ssn.Placements.GangGroup(job)); len(gangs) > 0 || !all {
+		return "upstream's actions evict no pods for gang groups"
+	}
+	if ssn.Paused(job) {
+		return "the gang may be placed on idle resources only, for now"
+	}
+	return ""
+}
+
+// OnSessionClose ends the round of searches for victims, and keeps the claims of gangs that were not tried.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
 	p.ssn, p.rooms = nil, nil
 	p.keepUntried(ssn)
-	for uid, nominees := range ssn.CancelledEvictions() {
-		if p.claims[uid] == nil {
-			p.claims[uid] = newClaim()
-		}
-		for _, task := range nominees {
-			p.claims[uid].nominees[task.UID] = nomineeOf(task)
-		}
-		p.gangs.Failed(uid, "no pods were evicted for the gang: the evictions would not free enough for all gangs of its group, or the gang may not hold idle resources now")
-	}
 }

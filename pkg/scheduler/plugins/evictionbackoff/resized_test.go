@@ -10,12 +10,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
+	evictions "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -90,13 +90,12 @@ func withNominee(t *testing.T) (cluster *sessiontest.Cluster, scheduler *session
 	t.Cleanup(cluster.Close)
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec())
-	registry.RegisterAction(allocate.New())
+	actions := registered(registry, allocate.New(), evictions.New(unobserved))
 	scheduler = cluster.Scheduler(registry, "actions: allocate, preempt\ntiers:\n- plugins:\n  - name: evictionbackoff\n"+
 		"- plugins:\n  - name: priority\n  - name: gang\n  - name: conformance\n- plugins:\n  - name: predicates\n")
 	t.Cleanup(scheduler.Close)
-	placing, _ := vcframework.GetAction("allocate")
 	ssn := scheduler.Open()
-	ssn.Run(placing, vcpreempt.New())
+	ssn.Run(actions...)
 	evicts := ssn.Evicts()
 	ssn.Close()
 	if len(evicts) != 1 {

@@ -4,8 +4,6 @@ package evictionbackoff
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,61 +13,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestNodesThatAPausedGangAvoids: a paused gang avoids nodes where resources were being released before the first
-// search of the session, except the nodes of its own victims, which other paused gangs avoid.
-func TestNodesThatAPausedGangAvoids(t *testing.T) {
-	nodes := map[string]*api.NodeInfo{}
-	for name, releasing := range map[string]float64{"idle": 0, "evicted-for-own": 4000, "released": 1000} {
-		nodes[name] = &api.NodeInfo{Name: name, Releasing: &api.Resource{MilliCPU: releasing}}
-	}
-	jobs := map[api.JobID]*api.JobInfo{}
-	for _, name := range []string{"own", "other", "unpaused"} {
-		jobs[api.JobID(name)] = &api.JobInfo{UID: api.JobID(name), Name: name}
-	}
-	p := newPlugin()
-	p.promised = map[api.JobID]map[api.TaskID]bool{"own": {"own-0": true}}
-	p.claims["own"] = newClaim()
-	p.claims["own"].nodes["evicted-for-own"] = true
-	ssn := &framework.Session{Session: &vcframework.Session{Jobs: jobs, Nodes: nodes}}
-	paused := &pauses{ssn: ssn, of: p, paused: idleOnly{"own": true, "other": true}.paused}
-	for _, search := range []struct {
-		action string
-		gang   api.JobID
-		avoids []string
-	}{
-		{"allocate", "other", nil},
-		{preempt, "own", []string{"released"}},
-		{preempt, "other", []string{"evicted-for-own", "released"}},
-		{"backfill", "other", nil},
-		{reclaim, "unpaused", nil},
-		{reclaim, "own", []string{"released"}},
-	} {
-		ssn.Action = search.action
-		task := &api.TaskInfo{Job: search.gang}
-		paused.setAvoided(task)
-		var avoids []string
-		for _, node := range nodes {
-			if paused.accepts(task, node) != nil {
-				avoids = append(avoids, node.Name)
-			}
-		}
-		slices.Sort(avoids)
-		if diff := cmp.Diff(search.avoids, avoids); diff != "" {
-			t.Errorf("gang %s in %s avoids (-want +got):\n%s", search.gang, search.action, diff)
-		}
-		nodes["idle"].Releasing = &api.Resource{MilliCPU: 1000} // by evictions of this session's searches
-		if search.action == "allocate" {
-			nodes["idle"].Releasing = api.EmptyResource()
-		}
-	}
-}
-
-// TestOnlyActionsThatEvictTakeTurns checks that the limit on search time applies only to preempt and reclaim. allocate
+// TestOnlyActionsThatEvictTakeTurns checks that the limit on search time applies only to actions that evict. allocate
 // and backfill call the same function before they place a task.
 func TestOnlyActionsThatEvictTakeTurns(t *testing.T) {
 	job := &api.JobInfo{UID: "ns/gang", Namespace: "ns"}
 	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{job.UID: job, "other/gang": {UID: "other/gang", Namespace: "other"}}}}
-	for action, waits := range map[string]bool{preempt: true, reclaim: true, "allocate": false, "backfill": false} {
+	for action, waits := range map[string]bool{preempt: true, reclaim: true, upstreamsPreempt: true, upstreamsReclaim: true, "allocate": false, "backfill": false} {
 		ssn.Action = action
 		s := newSearches(ssn, newTurns())
 		s.spent[round{action, "ns"}] = searchTime
@@ -141,28 +90,6 @@ func TestAnUntriedGangKeepsItsRoundOpen(t *testing.T) {
 		}
 		if s.end(); turns.had(ssn, jobs["ns/first"]) {
 			t.Errorf("%s: the round does not end", name)
-		}
-	}
-}
-
-// TestTheCostOfANodeIsThatOfItsLeastImportantVictims checks that the cost of a node counts only the victims of lowest
-// priority that suffice for the preemptor. Pods of gangs that are not in the session are no victims.
-func TestTheCostOfANodeIsThatOfItsLeastImportantVictims(t *testing.T) {
-	jobs := map[api.JobID]*api.JobInfo{"high": {UID: "high", Queue: "q", Priority: 100}}
-	tasks := map[api.TaskID]*api.TaskInfo{}
-	for priority := range int32(8) {
-		name := fmt.Sprint("low", priority)
-		jobs[api.JobID(name)] = &api.JobInfo{UID: api.JobID(name), Queue: "q", Priority: priority}
-		tasks[api.TaskID(name)] = &api.TaskInfo{UID: api.TaskID(name), Job: api.JobID(name), Preemptable: true, Resreq: gpus(1), TransactionContext: api.TransactionContext{Status: api.Running}}
-	}
-	tasks["unknown"] = &api.TaskInfo{UID: "unknown", Job: "unknown", Preemptable: true, Resreq: gpus(8), TransactionContext: api.TransactionContext{Status: api.Running}}
-	node := &api.NodeInfo{Name: "n", Idle: api.EmptyResource(), Releasing: api.EmptyResource(), Pipelined: api.EmptyResource(), Tasks: tasks}
-	v := &victims{ssn: &framework.Session{Session: &vcframework.Session{Jobs: jobs}, Action: preempt}}
-	for range 20 { // the tasks of a node have no order
-		for n, want := range map[float64]cost{1: {1, 0}, 3: {3, 2}, 8: {8, 7}, 9: {victims: math.MaxInt}} {
-			if got := v.cost(&api.TaskInfo{Job: "high", InitResreq: gpus(n)}, jobs["high"], node); got != want {
-				t.Fatalf("the cost of %v GPUs is %+v, want %+v", n, got, want)
-			}
 		}
 	}
 }

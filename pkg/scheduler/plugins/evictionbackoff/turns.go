@@ -150,5 +150,3 @@ func setIn(of map[round]map[string]bool, r round, key string, value bool) {
 	}
 	of[r][key] = value
 }
-
-func evicts(action string) bool { return action == preempt || action == reclaim }

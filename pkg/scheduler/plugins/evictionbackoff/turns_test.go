@@ -4,6 +4,7 @@ package evictionbackoff
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,8 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
-	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -51,8 +50,7 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 			t.Run(name+" in "+action, func(t *testing.T) {
 				var w specBuilder
 				w.node("n")
-				// Upstream visits queues in no order.
-				w.gang("runs", map[string]string{preempt: "q", reclaim: "lender"}[action], "2", 1, 1, "n")
+				w.gang("runs", map[string]string{preempt: "q", reclaim: "lender"}[action], "1", 0, 2, "n", "n")
 				for i, gang := range []string{"a", "b", "c", "d", "e"} {
 					w.waits(schedtest.Namespace, gang, int32(100-i))
 				}
@@ -69,8 +67,13 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 					ssn.AddPredicateFn("helper", func(task *api.TaskInfo, node *api.NodeInfo) error {
 						mu.Lock()
 						defer mu.Unlock()
-						searched = append(searched, ssn.Jobs[task.Job].Name)
-						time.Sleep(search)
+						if name := ssn.Jobs[task.Job].Name; !slices.Contains(searched, name) {
+							searched = append(searched, name)
+							time.Sleep(search)
+						}
+						if len(tt.gangGroup) > 0 && task.Job == api.JobID(schedtest.Namespace+"/"+tt.gangGroup[0]) {
+							return nil // so that the next gang of its group is searched for, too
+						}
 						return api.NewFitError(task, node, "no")
 					})
 				}, Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
@@ -90,13 +93,9 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 					for range tt.want {
 						searched = nil
 						ssn := s.cluster.Open(s.registry, s.conf)
-						if action == preempt {
-							ssn.Run(vcpreempt.New())
-						} else {
-							ssn.Run(vcreclaim.New())
-						}
+						ssn.Run(s.action(action))
 						ssn.Close()
-						got = append(got, unique(searched))
+						got = append(got, searched)
 					}
 					if diff := cmp.Diff(tt.want, got); diff != "" {
 						t.Errorf("gangs that were searched for, by session (-want +got):\n%s", diff)
@@ -114,16 +113,4 @@ func (w *specBuilder) waits(namespace, name string, priority int32) {
 	w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass(fmt.Sprintf("p%d", priority), priority))
 	w.Pods = append(w.Pods, schedtest.MakePod().Namespace(namespace).Name(name+"-0").Group(name).Priority(priority).
 		Req(schedtest.Resources{"cpu": "1"}).Obj())
-}
-
-// unique returns the names without repeated ones, in order.
-func unique(names []string) (once []string) {
-	seen := map[string]bool{}
-	for _, name := range names {
-		if !seen[name] {
-			seen[name] = true
-			once = append(once, name)
-		}
-	}
-	return once
 }

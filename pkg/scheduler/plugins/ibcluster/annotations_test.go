@@ -10,8 +10,6 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcallocate "volcano.sh/volcano/pkg/scheduler/actions/allocate"
 	vcbackfill "volcano.sh/volcano/pkg/scheduler/actions/backfill"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
-	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -26,7 +24,7 @@ func TestMalformedGangIsLeftOut(t *testing.T) {
 		},
 		Pods: append(members("g/0", "sound/0"), member("best-effort/0", "").Req(nil).Obj()),
 	})
-	f.session.Run(vcallocate.New(), vcbackfill.New(), vcpreempt.New(), vcreclaim.New())
+	f.session.Run(vcallocate.New(), vcbackfill.New(), f.action("preempt"), f.action("reclaim"))
 	var bound []string
 	for pod := range f.session.Binds() {
 		bound = append(bound, pod)

@@ -76,12 +76,4 @@ func BenchmarkSession(b *testing.B) {
 			i++
 		}
 	})
-	b.Run("estimate of 40 clusters", func(b *testing.B) {
-		for b.Loop() {
-			e := s.newEstimate(ssn.Jobs[tasks[0].Job], preemptAction)
-			for _, g := range s.forest.At(0) {
-				e.of(g)
-			}
-		}
-	})
 }

@@ -10,7 +10,6 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
@@ -37,9 +36,8 @@ type gangScope struct {
 	// members counts the placed members in each node group of every level. nominated counts, in each node group, the
 	// pending members that have a nominated node there.
 	members, nominated map[*topology.Group]int
-	// action is the evicting action (preempt or reclaim) in which this gangScope is valid. It is empty for a gangScope
-	// that is valid in all other actions.
-	action string
+	// evicting reports whether this gangScope is valid in actions that evict pods, or else in all other actions.
+	evicting bool
 	// verdict is the predicate's result for each node on which no member of the gang may be placed.
 	verdict []*api.Status
 	// key identifies the plugin's filter results for the job. If two gangScopes of a job have equal keys, the filter
@@ -59,31 +57,28 @@ type refusal struct {
 // deleted does not count, because its replacement may be placed in another node group with the gang.
 var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
 
-// scopeOf returns the node groups in which the running action may place the job's members. The job's annotations must
-// have been parsed: it needs an entry in the map requests.
+// scopeOf returns the node groups in which the running action may place the job's members. The job's annotations must have been
+// parsed: it needs an entry in the map requests.
 func (s *session) scopeOf(job *api.JobInfo) *gangScope {
-	action := ""
-	if framework.EvictsOneByOne(s.ssn) {
-		action = s.ssn.Action
-	}
+	evicting := s.ssn.Action == "preempt" || s.ssn.Action == "reclaim"
 	s.mu.RLock()
 	p := s.scopes[job.UID]
 	s.mu.RUnlock()
-	if p != nil && p.action == action {
+	if p != nil && p.evicting == evicting {
 		return p
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p = s.scopes[job.UID]; p == nil || p.action != action {
-		p = s.newScope(job, action)
+	if p = s.scopes[job.UID]; p == nil || p.evicting != evicting {
+		p = s.newScope(job, evicting)
 		s.scopes[job.UID] = p
 	}
 	return p
 }
 
-func (s *session) newScope(job *api.JobInfo, action string) *gangScope {
+func (s *session) newScope(job *api.JobInfo, evicting bool) *gangScope {
 	p := &gangScope{
-		request: s.requests[job.UID], action: action,
+		request: s.requests[job.UID], evicting: evicting,
 		members: map[*topology.Group]int{}, nominated: map[*topology.Group]int{},
 	}
 	p.candidates = s.forest.At(p.level)
@@ -94,9 +89,6 @@ func (s *session) newScope(job *api.JobInfo, action string) *gangScope {
 	}
 	s.restrictToAffinityGroup(p, job)
 	s.restrictToCurrentGroup(p)
-	if action != "" && p.mode == modeRequired && p.currentGroup == nil && !p.outsideGroups {
-		s.restrictToTarget(p, job)
-	}
 	if len(p.refused) > 0 {
 		p.allowed = make(map[*topology.Group]bool, len(p.candidates))
 		for _, g := range p.candidates {
@@ -126,7 +118,7 @@ func (s *session) locate(p *gangScope, job *api.JobInfo) {
 	settled, outside := map[*topology.Group]int{}, map[string]bool{}
 	for _, status := range placed {
 		for _, task := range job.TaskStatusIndex[status] {
-			if p.action != "" && s.tentative(job, task) {
+			if p.evicting && s.tentative(job, task) {
 				continue
 			}
 			group := s.forest.Narrowest(task.NodeName)
@@ -157,8 +149,8 @@ func (s *session) locate(p *gangScope, job *api.JobInfo) {
 }
 
 // tentative reports whether the member was placed by action backfill while its gang still waits for other members. Such
-// a member is not bound to its node unless the gang becomes ready. So the node does not decide in which node group an
-// action evicts pods for the gang.
+// a member is not bound unless the gang becomes ready. So its node does not decide in which node group pods are evicted for the
+// gang.
 func (s *session) tentative(job *api.JobInfo, task *api.TaskInfo) bool {
 	return task.Status == api.Allocated && task.BestEffort && !s.ssn.JobReady(job)
 }

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -129,9 +131,18 @@ func open(t *testing.T, w sessiontest.ClusterSpec, arguments ...string) *fixture
 		}, nil
 	}
 	f.registry.RegisterPlugin(spec)
+	unobserved := func(string, string, int, time.Duration) {}
+	f.registry.RegisterAction(preempt.New(unobserved))
+	f.registry.RegisterAction(preempt.NewReclaim(unobserved))
 	f.session = f.Cluster.Open(f.registry, f.conf)
 	t.Cleanup(func() { f.session.Close() })
 	return f
+}
+
+// action returns this project's action preempt or reclaim.
+func (f *fixture) action(name string) vcframework.Action {
+	action, _ := vcframework.GetAction(name)
+	return action
 }
 
 // reopen closes the session and opens the next one. If w is set, it replaces the cluster's objects.

@@ -41,6 +41,18 @@ func (s *session) Infeasible(job *api.JobInfo) bool {
 	return true
 }
 
+// hasPlaced reports whether a member is placed that is not tentative.
+func (s *session) hasPlaced(job *api.JobInfo) bool {
+	for _, status := range placed {
+		for _, task := range job.TaskStatusIndex[status] {
+			if !s.tentative(job, task) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // forgetHoldable removes gangs that no longer exist from the map holdable, which has the last time when some node
 // group could hold a gang.
 func (p *plugin) forgetHoldable(ssn *framework.Session) {

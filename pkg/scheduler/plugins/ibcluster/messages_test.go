@@ -3,7 +3,6 @@
 package ibcluster
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
-	"volcano.sh/volcano/pkg/scheduler/api"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -303,30 +301,5 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 				t.Errorf("the gang waits because of %q, want %q", reason.Message, tt.message)
 			}
 		})
-	}
-}
-
-// TestMessagesOfEvictions has the messages about nodes and node groups outside of the one in which an action evicts
-// pods for the gang.
-func TestMessagesOfEvictions(t *testing.T) {
-	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0", "g/1")})
-	for _, action := range []string{preemptAction, reclaimAction} {
-		f.session.Action = action
-		got := map[string]string{}
-		for _, node := range []string{"b1", "x"} {
-			var fit *api.FitError
-			if err := f.session.PredicateFn(f.task("g/0"), f.session.Nodes[node]); errors.As(err, &fit) {
-				got["node "+node] = strings.Join(fit.Status.Reasons(), ", ")
-			}
-		}
-		got["groups"] = strings.Join(f.groups("g"), ", ")
-		want := map[string]string{
-			"node b1": "node(s) outside of node group ib-a, in which " + action + " frees resources for the gang",
-			"node x":  "node(s) outside of node group ib-a, in which " + action + " frees resources for the gang",
-			"groups":  "required true, ib-a, ib-b not: " + action + " frees resources for the gang in another group",
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: messages (-want +got):\n%s", action, diff)
-		}
 	}
 }

@@ -41,9 +41,6 @@ func Spec() framework.PluginSpec {
 type memory struct {
 	// reported has the problems of node groups that were reported, and when each was reported.
 	reported map[string]time.Time
-	// tried has, for each gang and action, the paths of the node groups that the action has tried for the gang
-	// without success.
-	tried map[target]map[string]bool
 	// holdable has, for each admitted gang without placed members, the last time when some node group could hold the
 	// gang.
 	holdable map[api.JobID]time.Time
@@ -52,7 +49,7 @@ type memory struct {
 }
 
 func newMemory(framework.Handle) (*memory, []cache.SharedIndexInformer, error) {
-	return &memory{tried: map[target]map[string]bool{}, holdable: map[api.JobID]time.Time{}}, nil, nil
+	return &memory{holdable: map[api.JobID]time.Time{}}, nil, nil
 }
 
 func newPlugin(settings settings, h framework.Handle, memory *memory) *plugin {
@@ -106,7 +103,6 @@ func (p *plugin) InSession() any { return p.session }
 
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
-	p.rememberTried(p.session)
 	p.forgetHoldable(ssn)
 	p.session = nil
 }

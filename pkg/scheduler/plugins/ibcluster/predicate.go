@@ -37,8 +37,8 @@ func (p *gangScope) admits(narrowest *topology.Group) bool {
 
 // verdictElsewhere returns the predicate's result for nodes on which no member of the gang may be placed. Usually its
 // code says that evictions do not help, so that preempt, reclaim and nominations avoid these nodes. The code is
-// Unschedulable if only placements of this session restrict the gang, and the action does not evict pods. These
-// placements may be reverted, and later actions may then use the nodes.
+// Unschedulable if only placements of this session restrict the gang. These placements may be reverted, and later actions may
+// then use the nodes.
 func (p *gangScope) verdictElsewhere() []*api.Status {
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the node groups allowed for the gang"}
 	switch {
@@ -48,10 +48,8 @@ func (p *gangScope) verdictElsewhere() []*api.Status {
 		status.Reason = "node(s) outside of node group " + p.currentGroup.Path() + ", where the gang's pods are"
 	case p.outsideGroups:
 		status.Reason = "node(s) not usable while the gang's pods run on nodes outside of node groups; delete these pods, or label their nodes"
-	case p.action != "" && len(p.candidates) == 1:
-		status.Reason = "node(s) outside of node group " + p.candidates[0].Path() + ", in which " + p.action + " frees resources for the gang"
 	}
-	if p.currentGroup != nil && !p.settled && p.action == "" {
+	if p.currentGroup != nil && !p.settled {
 		status.Code = api.Unschedulable
 	}
 	return []*api.Status{status}

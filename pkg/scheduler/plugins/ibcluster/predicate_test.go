@@ -15,8 +15,6 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcallocate "volcano.sh/volcano/pkg/scheduler/actions/allocate"
 	vcbackfill "volcano.sh/volcano/pkg/scheduler/actions/backfill"
-	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
-	vcreclaim "volcano.sh/volcano/pkg/scheduler/actions/reclaim"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -164,6 +162,8 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 		groups []*v1beta1.PodGroup
 		pods   []*v1.Pod
 		action vcframework.Action
+		// own is the name of this project's action that runs instead of action.
+		own    string
 		where  func(f *fixture) map[string]string
 		want   map[string]string
 		evicts []string
@@ -184,7 +184,7 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
 			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "1"), big("f/3", "b2", "3")),
-			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.session.Pipelined() },
+			own: "preempt", where: func(f *fixture) map[string]string { return f.session.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2", "ns/f-3"},
 		},
 		// The nodes of ib-a have too many pods, which is a reason that evictions could resolve.
@@ -192,14 +192,14 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			nodes: crowded, groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
 			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "1"), big("f/3", "b2", "3")),
-			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.session.Pipelined() },
+			own: "preempt", where: func(f *fixture) map[string]string { return f.session.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2", "ns/f-3"},
 		},
 		"preempt for a pod that was nominated": {
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Obj()},
 			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Priority(100).Nominated("a1").Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "4")),
-			action: vcpreempt.New(), where: func(f *fixture) map[string]string { return f.session.Pipelined() },
+			own: "preempt", where: func(f *fixture) map[string]string { return f.session.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2"},
 		},
 		"reclaim": {
@@ -207,7 +207,7 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			groups: []*v1beta1.PodGroup{vip.Obj(), filler("f").Queue("greedy").Obj()},
 			pods: append(members("g/0@b1"), member("g/1", "").Req(schedtest.Resources{"cpu": "4"}).Obj(),
 				big("f/0", "a1", "4"), big("f/1", "a2", "4"), big("f/2", "b2", "4")),
-			action: vcreclaim.New(), where: func(f *fixture) map[string]string { return f.session.Pipelined() },
+			own: "reclaim", where: func(f *fixture) map[string]string { return f.session.Pipelined() },
 			want: map[string]string{"ns/g-1": "b"}, evicts: []string{"ns/f-2"},
 		},
 	}
@@ -219,6 +219,9 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			f := open(t, sessiontest.ClusterSpec{
 				Nodes: tt.nodes, Queues: tt.queues, PriorityClasses: classes(), PodGroups: tt.groups, Pods: tt.pods,
 			})
+			if tt.own != "" {
+				tt.action = f.action(tt.own)
+			}
 			f.session.Run(tt.action)
 			if diff := cmp.Diff(tt.want, clustersOf(tt.where(f))); diff != "" {
 				t.Errorf("clusters of the placed pods (-want +got):\n%s", diff)

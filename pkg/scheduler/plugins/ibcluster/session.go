@@ -46,15 +46,6 @@ type session struct {
 	// scopes caches, for each job, the node groups in which its pending members may be placed. An entry is removed when
 	// a task is placed or removed that may change these node groups.
 	scopes map[api.JobID]*gangScope
-	// targets has, for each gang and evicting action, the node group in which the action may place the gang; nil if the
-	// gang may be placed in no node group.
-	targets map[target]*topology.Group
-}
-
-// target identifies a gang and an evicting action, for which one node group is chosen.
-type target struct {
-	job    api.JobID
-	action string
 }
 
 // open returns the plugin's state for the session. The first call in a session creates the state.
@@ -66,7 +57,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		settings: &p.settings, memory: p.memory, present: p.present, ssn: ssn,
 		requests: map[api.JobID]*request{}, malformed: map[api.JobID]string{},
 		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, infeasible: map[api.JobID]string{},
-		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
+		scopes: map[api.JobID]*gangScope{},
 	}
 	s.forest, s.unread = p.readForest(ssn)
 	company := map[string]bool{}

@@ -174,8 +174,8 @@ func ofGang(evicted []string, gang string) []string {
 	return own
 }
 
-// TestEvictionsAtTheEndAreSent checks that evictions of partially bound gangs are sent when the session closes.
-// Evictions of actions are deferred in a session with gang groups.
+// TestEvictionsAtTheEndAreSent checks that evictions of partially bound gangs are sent when the session closes, also in a
+// session with gang groups.
 func TestEvictionsAtTheEndAreSent(t *testing.T) {
 	c := newCache(t)
 	gangGroup := &binding.GangGroup{ID: "g", Gangs: []binding.GangTerms{{Gang: "ns/waits"}, {Gang: "ns/whole"}}}

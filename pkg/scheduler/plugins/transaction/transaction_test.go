@@ -52,6 +52,7 @@ func (c *fakeCache) AddToTransaction(*vccache.BindContext, *binding.GangGroup, m
 	return nil
 }
 func (c *fakeCache) SealTransactions()                             {}
+func (c *fakeCache) EvictTogether([]framework.Eviction) error      { return nil }
 func (c *fakeCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
 
 // UpdateJobStatus stores the status in the cache, as the API server would.

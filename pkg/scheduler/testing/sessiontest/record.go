@@ -4,6 +4,7 @@ package sessiontest
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -43,6 +44,8 @@ type recordingCache struct {
 	mu     sync.Mutex
 	binds  map[string]Bind
 	evicts []string
+	// protected are the evicted pods about which the API server would be asked.
+	protected []string
 }
 
 var _ framework.Cache = (*recordingCache)(nil)
@@ -97,6 +100,20 @@ func (c *recordingCache) Evict(task *api.TaskInfo, _ string) error {
 	return nil
 }
 
+func (c *recordingCache) EvictTogether(all []framework.Eviction) error {
+	for _, eviction := range all {
+		if err := c.Evict(eviction.Task, eviction.Reason); err != nil {
+			return err
+		}
+		if eviction.Protected {
+			c.mu.Lock()
+			c.protected = append(c.protected, key(eviction.Task))
+			c.mu.Unlock()
+		}
+	}
+	return nil
+}
+
 func (c *recordingCache) UpdateJobStatus(job *api.JobInfo, _, _, _ bool) (*api.JobInfo, error) {
 	return job, nil
 }
@@ -106,7 +123,7 @@ func (c *recordingCache) UpdateQueueStatus(*api.QueueInfo) error { return nil }
 func (c *recordingCache) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.binds, c.evicts = map[string]Bind{}, nil
+	c.binds, c.evicts, c.protected = map[string]Bind{}, nil, nil
 }
 
 func (c *recordingCache) bound() map[string]Bind {
@@ -119,4 +136,10 @@ func (c *recordingCache) evicted() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]string(nil), c.evicts...)
+}
+
+func (c *recordingCache) protectedPods() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.protected)
 }
