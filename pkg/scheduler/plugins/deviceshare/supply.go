@@ -53,7 +53,7 @@ func (s *session) fitnessWith(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	if s.classesNow().Len() == 0 {
 		return 0
 	}
-	waits := !task.InitResreq.LessEqual(node.Idle, api.Zero)
+	waits := s.waits(task, node)
 	on := s.strategyFor(task, node, idle(node, waits)).options.Strategy
 	inventory := s.common.inventories.of(node.Node)
 	if inventory == nil {
