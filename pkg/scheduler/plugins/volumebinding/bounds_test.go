@@ -84,7 +84,7 @@ func TestDisksAreLookedAtAlone(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := diskConflict(tc.pod, node); got != tc.want {
+			if got := diskConflict(tc.pod, node, false); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -69,6 +69,7 @@ func (p *plugin) Name() string { return Name }
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn.Nodes, ssn.Jobs)
 	p.session = s
+	s.users.watch(ssn)
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)
 	if p.scores() {

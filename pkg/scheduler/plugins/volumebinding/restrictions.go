@@ -14,8 +14,10 @@ import (
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // forOnePod reports whether only one pod at a time may use the claim (ReadWriteOncePod, KEP-2485).
@@ -29,10 +31,39 @@ type users struct {
 	pods  corelisters.PodLister
 	nodes map[string]*api.NodeInfo
 
-	// mu guards the field by, because upstream's actions call predicates for several nodes concurrently. by has the names of pods,
-	// by claim and by the pod's UID. It is nil until it is first needed.
-	mu sync.Mutex
-	by map[types.NamespacedName]map[types.UID]string
+	// evicts reports whether the current action evicts pods and places tasks on what these release; nil if that is not known. For
+	// such an action, pods that are being deleted do not count.
+	evicts func() bool
+
+	// mu guards the fields below, because upstream's actions call predicates for several nodes concurrently. by has the names of
+	// pods, by claim and by the pod's UID. It is nil until it is first needed. leaving are the pods that are being deleted, or that the
+	// session evicted.
+	mu      sync.Mutex
+	by      map[types.NamespacedName]map[types.UID]string
+	leaving map[types.UID]bool
+}
+
+// watch keeps the record of pods that are being deleted up to date while the session evicts pods.
+func (u *users) watch(ssn *framework.Session) {
+	u.evicts = func() bool { return ssn.Action == "preempt" || ssn.Action == "reclaim" }
+	note := func(e *vcframework.Event) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.noteLeaving(e.Task)
+	}
+	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: note, DeallocateFunc: note})
+}
+
+// areEvicted reports whether the current action evicts pods.
+func (u *users) areEvicted() bool { return u.evicts != nil && u.evicts() }
+
+// noteLeaving records whether the task's pod is being deleted. The caller holds u.mu.
+func (u *users) noteLeaving(task *api.TaskInfo) {
+	if task.Status == api.Releasing {
+		u.leaving[task.Pod.UID] = true
+	} else {
+		delete(u.leaving, task.Pod.UID)
+	}
 }
 
 // otherThan returns the name of another pod that uses the claim, if only one pod may use it (ReadWriteOncePod). It returns an
@@ -47,8 +78,9 @@ func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 		u.count()
 	}
 	first := ""
+	evicts := u.areEvicted()
 	for uid, name := range u.by[nameOf(claim)] {
-		if uid != pod.UID && (first == "" || name < first) {
+		if uid != pod.UID && !(evicts && u.leaving[uid]) && (first == "" || name < first) {
 			first = name
 		}
 	}
@@ -62,6 +94,7 @@ func (u *users) count() {
 	for _, node := range u.nodes {
 		for _, task := range node.Tasks {
 			u.addCounted(task.Pod)
+			u.noteLeaving(task)
 		}
 	}
 	pods, err := u.pods.List(labels.Everything())
@@ -129,8 +162,8 @@ func disksOf(pod *v1.Pod) []*v1.Volume {
 
 // diskConflict returns the reason why the pod cannot run on the node; empty if it can. A pod on the node may use one of the same
 // disks in a way that excludes this pod, or the pod may have too many disks. The rules are the same as in Kubernetes' plugin
-// VolumeRestrictions.
-func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
+// VolumeRestrictions. If evicts is true, pods that are being deleted do not count.
+func diskConflict(pod *v1.Pod, node *api.NodeInfo, evicts bool) string {
 	if !hasDisks(pod) {
 		return ""
 	}
@@ -140,7 +173,7 @@ func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	}
 	conflict := ""
 	for _, task := range node.Tasks {
-		if task.Pod.UID == pod.UID {
+		if task.Pod.UID == pod.UID || evicts && task.Status == api.Releasing {
 			continue
 		}
 		for i := range task.Pod.Spec.Volumes {

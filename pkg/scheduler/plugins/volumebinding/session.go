@@ -42,7 +42,7 @@ type taskState struct {
 func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *session {
 	p.volumes.unrecovered.Resume(jobs)
 	return &session{
-		settings: p.settings, volumes: p.volumes, users: &users{pods: p.volumes.objects.pods, nodes: nodes}, inventory: newInventory(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
+		settings: p.settings, volumes: p.volumes, users: &users{pods: p.volumes.objects.pods, nodes: nodes, leaving: map[types.UID]bool{}}, inventory: newInventory(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
 	}
 }
 
@@ -69,9 +69,10 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 }
 
 // verdict returns nil if the node fits the task, and otherwise a status with the reason. A node that does not fit gets the code
-// UnschedulableAndUnresolvable, because upstream's actions preempt and reclaim do not select victims by their volumes.
+// UnschedulableAndUnresolvable, because upstream's actions preempt and reclaim do not select victims by their volumes. For actions
+// that evict pods, pods that are being deleted exclude nothing.
 func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
-	if reason := diskConflict(task.Pod, node); reason != "" {
+	if reason := diskConflict(task.Pod, node, s.users.areEvicted()); reason != "" {
 		return unresolvable("%s", reason)
 	}
 	if node.Node == nil || !hasClaims(task.Pod) {
