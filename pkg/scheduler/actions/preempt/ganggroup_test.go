@@ -72,6 +72,15 @@ func TestVictimsOfGangGroups(t *testing.T) {
 			{name: "b", min: 2, priority: 9, cpu: "4", pending: 2},
 		},
 		evicted: []string{"old-0", "old-1"}, pipelined: 2,
+	}, {
+		name: "a gang of another group is a victim alone",
+		gangs: []gang{
+			{name: "a", min: 1, priority: 1, cpu: "4", on: each(1)},
+			{name: "b", min: 2, priority: 1, cpu: "4", on: []string{"n1", "n2"}},
+			{name: "old", min: 1, priority: 5, cpu: "4", on: []string{"n3"}},
+			{name: "new", min: 1, priority: 9, cpu: "4", pending: 1},
+		},
+		evicted: []string{"a-0"}, pipelined: 1,
 	}} {
 		t.Run(c.name, func(t *testing.T) {
 			got := runWith(t, groupWorld(nodesOf(4, "4"), c.gangs...), groupTiers)
