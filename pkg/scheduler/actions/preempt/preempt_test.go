@@ -14,11 +14,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/dynamicresources"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 
@@ -114,6 +118,8 @@ type outcome struct {
 	bound     []string
 	pipelined map[string]string
 	reasons   map[string]string
+	// nodes and devices are the nodes and the device annotations of the bound pods.
+	nodes, devices map[string]string
 }
 
 // cluster is a cluster on which sessions run allocate and preempt, one after the other.
@@ -138,6 +144,9 @@ func newClusterOf(w sessiontest.ClusterSpec, conf string, actions ...*Action) *c
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
 	registry.RegisterPlugin(coscheduling.Spec())
+	registry.RegisterPlugin(deviceshare.Spec())
+	registry.RegisterPlugin(dynamicresources.Spec())
+	registry.RegisterPlugin(volumebinding.Spec())
 	registry.RegisterAction(allocate.New())
 	names := []string{"allocate"}
 	for _, action := range actions {
@@ -161,7 +170,7 @@ func (c *cluster) close() {
 func (c *cluster) session() outcome {
 	ssn := c.scheduler.Open()
 	ssn.Run(c.actions...)
-	out := outcome{pipelined: map[string]string{}, reasons: map[string]string{}}
+	out := outcome{pipelined: map[string]string{}, reasons: map[string]string{}, nodes: map[string]string{}, devices: map[string]string{}}
 	for pod, node := range ssn.Pipelined() {
 		out.pipelined[strings.TrimPrefix(pod, schedtest.Namespace+"/")] = node
 	}
@@ -178,8 +187,10 @@ func (c *cluster) session() outcome {
 	for _, pod := range ssn.Protected() {
 		out.protected = append(out.protected, strings.TrimPrefix(pod, schedtest.Namespace+"/"))
 	}
-	for pod := range ssn.Binds() {
-		out.bound = append(out.bound, strings.TrimPrefix(pod, schedtest.Namespace+"/"))
+	for name, bind := range ssn.Handed() {
+		name = strings.TrimPrefix(name, schedtest.Namespace+"/")
+		out.bound = append(out.bound, name)
+		out.nodes[name], out.devices[name] = bind.Node, bind.Decided[v1alpha1.DeviceAllocatedAnnotation]
 	}
 	slices.Sort(out.bound)
 	return out

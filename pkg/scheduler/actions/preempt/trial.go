@@ -12,7 +12,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	k8sframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
@@ -159,15 +161,18 @@ func (t *trial) undo() {
 // putBack puts back the units that are not needed. It reports false if the members can no longer be placed, or if that
 // takes too many trials.
 func (t *trial) putBack() bool {
-	all := slices.Clone(t.order)
-	slices.Reverse(all)
+	left := slices.Clone(t.order)
+	slices.Reverse(left)
 	for {
-		back := t.restoreSpare(all)
-		if len(back) == 0 {
+		back := t.restoreSpare(left)
+		switch {
+		case len(back) == 0:
 			return true
-		}
-		if !t.placeAgain() {
-			return t.evictAgain(back) && t.putBackHalves(back)
+		case t.placeAgain():
+		case !t.evictAgain(back) || !t.putBackHalves(back):
+			return false
+		default: // the others had no room beside them
+			left = slices.DeleteFunc(left, func(u *unit) bool { return slices.Contains(back, u) })
 		}
 	}
 }
@@ -215,9 +220,9 @@ func (t *trial) restoreSpare(units []*unit) (back []*unit) {
 }
 
 // hasRoomFor reports whether the evicted pods of the unit may be put back: they fit on their nodes beside the placed
-// members, and their gang has its minimum.
+// members, need no host ports of these, and their gang has its minimum.
 func (t *trial) hasRoomFor(u *unit) bool {
-	if t.evicted[u.core] != nil {
+	if t.evicted[u.core] != nil || slices.ContainsFunc(u.tasks, t.lostPorts) {
 		return false
 	}
 	free := map[string]*api.Resource{}
@@ -233,6 +238,26 @@ func (t *trial) hasRoomFor(u *unit) bool {
 		room.Sub(task.Resreq)
 	}
 	return true
+}
+
+// lostPorts reports whether a placed member has a host port that the evicted pod needs on its node. The pod must not be put back
+// beside the member: once the member is removed, upstream would count the port as free.
+func (t *trial) lostPorts(task *api.TaskInfo) bool {
+	needs := schedutil.GetHostPorts(task.Pod)
+	if len(needs) == 0 {
+		return false
+	}
+	used := fwk.HostPortInfo{}
+	for _, member := range t.placed.Tasks() {
+		if member.NodeName == task.NodeName {
+			for _, port := range schedutil.GetHostPorts(member.Pod) {
+				used.Add(port.HostIP, string(port.Protocol), port.HostPort)
+			}
+		}
+	}
+	return slices.ContainsFunc(needs, func(port v1.ContainerPort) bool {
+		return used.CheckConflict(port.HostIP, string(port.Protocol), port.HostPort)
+	})
 }
 
 // evictions returns the evictions to be sent, and the work that they lose. left are the budgets beside the evictions that
