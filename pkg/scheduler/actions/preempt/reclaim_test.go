@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -150,60 +148,4 @@ func notReclaimable(queue *v1beta1.Queue) *v1beta1.Queue {
 	no := false
 	queue.Spec.Reclaimable = &no
 	return queue
-}
-
-// TestReclaimComesToRest checks queues that may take resources from each other: two gangs of queue b reclaim what b deserves
-// from queue a, whose victims then wait. Nothing is evicted after that, although no plugin pauses evictions.
-func TestReclaimComesToRest(t *testing.T) {
-	noPauses := strings.Replace(reclaimTiers, "- plugins:\n  - name: evictionbackoff\n", "", 1)
-	for name, conf := range map[string]string{"capacity": noPauses, "proportion": strings.Replace(noPauses, "name: capacity", "name: proportion", 1)} {
-		t.Run(name, func(t *testing.T) {
-			w := world(nodesOf(8, "4"),
-				gang{name: "a1", queue: "a", min: 2, cpu: "4", on: []string{"n0", "n1"}},
-				gang{name: "a2", queue: "a", min: 2, cpu: "4", on: []string{"n2", "n3"}},
-				gang{name: "a3", queue: "a", min: 2, cpu: "4", on: []string{"n4", "n5"}},
-				gang{name: "a4", queue: "a", min: 2, cpu: "4", on: []string{"n6", "n7"}},
-				gang{name: "b1", queue: "b", min: 2, cpu: "4", pending: 2},
-				gang{name: "b2", queue: "b", min: 2, cpu: "4", pending: 2},
-				gang{name: "b3", queue: "b", min: 2, cpu: "4", pending: 2})
-			w.Queues = []*v1beta1.Queue{deserving("a", "16"), deserving("b", "16")}
-			cl := newClusterOf(w, conf, NewReclaim(ignore))
-			defer cl.close()
-			evicted, last := 0, 0
-			for session := 1; session < last+5; session++ {
-				ssn := cl.scheduler.Open()
-				ssn.Run(cl.actions...)
-				ssn.Close()
-				evicts := ssn.Evicts()
-				if len(evicts)+len(ssn.Binds()) > 0 {
-					last = session
-				}
-				evicted += len(evicts)
-				for i, pod := range w.Pods {
-					w.Pods[i] = after(pod, slices.Contains(evicts, schedtest.Namespace+"/"+pod.Name), ssn.Binds()[schedtest.Namespace+"/"+pod.Name])
-				}
-				cl.Load(w)
-				if session > 30 {
-					t.Fatalf("no rest after 30 sessions, with %d evictions", evicted)
-				}
-			}
-			if evicted != 4 {
-				t.Errorf("%d pods were evicted until rest, want 4", evicted)
-			}
-		})
-	}
-}
-
-// after returns the pod after a session: created again if it was evicted, running if it was bound to a node.
-func after(pod *v1.Pod, evicted bool, node string) *v1.Pod {
-	pod = pod.DeepCopy()
-	switch {
-	case evicted:
-		pod.Name += "x"
-		pod.UID = types.UID(pod.Name)
-		pod.Spec.NodeName, pod.Status = "", v1.PodStatus{Phase: v1.PodPending}
-	case node != "":
-		pod.Spec.NodeName, pod.Status.Phase = node, v1.PodRunning
-	}
-	return pod
 }
