@@ -16,8 +16,9 @@ import (
 
 var randomWorlds = flag.Int("random-preemptions", 60, "how many random clusters TestRandomPreemptions makes")
 
-// TestRandomPreemptions compares the action with arithmetic on random clusters with one starving gang of equal members. In half
-// of them the queue has a capability.
+// TestRandomPreemptions compares the action with arithmetic on random clusters with one starving gang. In half of them the queue
+// has a capability. In some the gang has members of two sizes, the larger a multiple of the smaller. Then it does not matter for
+// the smaller ones which nodes the larger ones take.
 // The gang gets room if and only if it fits without all pods of lower priority that may go. No evicted pod or gang can
 // stay without taking away the room, and gangs are not left below their minimum.
 func TestRandomPreemptions(t *testing.T) {
@@ -32,8 +33,9 @@ func TestRandomPreemptions(t *testing.T) {
 type randomWorld struct {
 	nodes map[string]string
 	gangs []gang
-	// wants is the gang that starves.
-	wants gang
+	// wants is the gang that starves. It also has the number of small members with smallCPU CPUs each, which divides the CPUs of the others.
+	wants           gang
+	small, smallCPU int
 	// capability is that of the queue in CPUs; 0 for no limit.
 	capability int
 }
@@ -65,6 +67,11 @@ func newRandomWorld(seed uint64) *randomWorld {
 	if rng.IntN(2) == 0 {
 		w.capability = w.used(func(string) bool { return true }) + rng.IntN(9)
 	}
+	cpu, _ := strconv.Atoi(w.wants.cpu)
+	if w.smallCPU = 1 + rng.IntN(cpu); cpu%w.smallCPU == 0 && w.smallCPU < cpu {
+		w.small = 1 + rng.IntN(4)
+		w.wants.min += w.small
+	}
 	return w
 }
 
@@ -95,12 +102,16 @@ func (w *randomWorld) fits(stays func(pod string) bool) bool {
 			}
 		}
 	}
-	members := 0
+	members, small := 0, 0
 	cpu, _ := strconv.Atoi(w.wants.cpu)
 	for _, left := range free {
 		members += left / cpu
+		small += left / w.smallCPU
 	}
-	return members >= w.wants.min && (w.capability == 0 || w.used(stays)+w.wants.min*cpu <= w.capability)
+	if members < w.wants.pending || small < w.small+w.wants.pending*cpu/w.smallCPU && w.small > 0 {
+		return false
+	}
+	return w.capability == 0 || w.used(stays)+w.wants.pending*cpu+w.small*w.smallCPU <= w.capability
 }
 
 // run runs a session.
@@ -110,6 +121,10 @@ func (w *randomWorld) run(t *testing.T) outcome {
 		gangs[i].queue = "q"
 	}
 	spec, queue := world(w.nodes, gangs...), schedtest.MakeQueue().Name("q")
+	for i := range w.small {
+		small := schedtest.MakePod().Name(fmt.Sprintf("small-%d", i)).Group(w.wants.name).Priority(w.wants.priority)
+		spec.Pods = append(spec.Pods, small.Req(schedtest.Resources{"cpu": strconv.Itoa(w.smallCPU)}).Obj())
+	}
 	if w.capability > 0 {
 		queue = queue.Capability(schedtest.Resources{"cpu": strconv.Itoa(w.capability)})
 	}
