@@ -10,7 +10,7 @@ type Set struct {
 	Name string
 	// Nodes are the numbers of the nodes, in ascending order.
 	Nodes []int32
-	// places is the index in Nodes of each node.
+	// places is the index in Nodes of each node; nil if the index is the node's number, as in the set of all nodes.
 	places map[int32]int32
 }
 
@@ -18,7 +18,11 @@ type Set struct {
 func newSet(name string, nodes []int32) *Set {
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	s := &Set{Name: name, Nodes: nodes, places: make(map[int32]int32, len(nodes))}
+	s := &Set{Name: name, Nodes: nodes}
+	if len(nodes) == 0 || nodes[len(nodes)-1] == int32(len(nodes)-1) {
+		return s
+	}
+	s.places = make(map[int32]int32, len(nodes))
 	for place, node := range nodes {
 		s.places[node] = int32(place)
 	}
@@ -27,13 +31,16 @@ func newSet(name string, nodes []int32) *Set {
 
 // Place returns the index of the node in Nodes; false if the set does not contain it.
 func (s *Set) Place(node int32) (int32, bool) {
+	if s.places == nil {
+		return node, int(node) < len(s.Nodes)
+	}
 	place, ok := s.places[node]
 	return place, ok
 }
 
 // Has reports whether the node is in the set.
 func (s *Set) Has(node int32) bool {
-	_, ok := s.places[node]
+	_, ok := s.Place(node)
 	return ok
 }
 
