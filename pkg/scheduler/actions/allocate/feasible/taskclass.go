@@ -37,8 +37,9 @@ func (c *TaskClass) Cache() *ClassCache { return c.cache }
 
 // classifier finds the classes of the session's tasks.
 type classifier struct {
-	facts     *FactCache
-	layering  *layering
+	facts    *FactCache
+	layering *layering
+	// labelKeys is nil before the first task is classified, because collecting the keys reads all pending pods.
 	labelKeys *selectorLabelKeys
 	claimKeys claimKeys
 	// classes are the classes found so far, by class key.
@@ -49,9 +50,6 @@ type classifier struct {
 
 func newClassifier(ssn *framework.Session, nothingCached bool, facts *FactCache) *classifier {
 	c := &classifier{facts: facts, layering: newLayering(ssn, nothingCached), claimKeys: claimKeys{ssn.Signers.VolumeKey, ssn.Signers.ClaimKey}}
-	var pending int
-	c.labelKeys, pending = newSelectorLabelKeys(ssn, c.layering.plugins)
-	c.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
 	facts.beginSession()
 	c.classes = make(map[string]*TaskClass, facts.classes)
 	return c
@@ -67,6 +65,11 @@ func (c *classifier) classOf(task *api.TaskInfo) *TaskClass {
 
 // classify finds the task's class by its class key.
 func (c *classifier) classify(task *api.TaskInfo) *TaskClass {
+	if c.labelKeys == nil {
+		var pending int
+		c.labelKeys, pending = newSelectorLabelKeys(c.layering.ssn, c.layering.plugins)
+		c.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
+	}
 	facts := c.facts.factsOf(task)
 	layers := c.layering.of(task, facts.plain) // the layers may also depend on the task's identity
 	c.keyBuffer = append(appendClassKey(c.keyBuffer[:0], task, c.labelKeys, c.claimKeys, facts), layers.signature...)
