@@ -3,6 +3,11 @@
 package sessiontest
 
 import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/apis/pkg/apis/scheduling/scheme"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -18,7 +23,7 @@ import (
 // books, a session gets the NodeInfos and JobInfos of the last session again, unless the cluster or the last session
 // has changed them. Without books, upstream's cache creates new NodeInfos and JobInfos for each session.
 //
-// The books contain the objects that Load and AddPod add. They do not see changes that a test makes with Cache, and
+// The books contain the objects that Load, AddPod and Show add. They do not see changes that a test makes with Cache, and
 // they do not count volumes.
 func (c *Cluster) UseBooks(on bool) { c.cache.wantsBooks = on }
 
@@ -33,24 +38,53 @@ func (c *recordingCache) fillBooks(w ClusterSpec) {
 		c.books.Nodes.Show(node)
 	}
 	for _, pg := range w.PodGroups {
-		if err := c.books.Jobs.ShowGroup(pg); err != nil {
-			panic(err)
-		}
+		c.show(pg)
+	}
+	for _, class := range w.PriorityClasses {
+		c.show(class)
+	}
+	for _, queue := range append([]*v1beta1.Queue{schedulertesting.MakeQueue().Name(schedulertesting.Queue).Obj()}, w.Queues...) {
+		c.show(queue)
 	}
 	c.books.Lock()
 	defer c.books.Unlock()
-	for _, class := range w.PriorityClasses {
-		c.books.Tables.Priorities[class.Name] = class
-	}
-	for _, queue := range append([]*v1beta1.Queue{schedulertesting.MakeQueue().Name(schedulertesting.Queue).Obj()}, w.Queues...) {
-		shown := &scheduling.Queue{}
-		if err := scheme.Scheme.Convert(queue, shown, nil); err != nil {
-			panic(err)
-		}
-		c.books.Tables.ShowQueue(shown)
-	}
 	if w.Shard != nil {
 		c.books.InShard.Insert(w.Shard.Nodes...)
+	}
+}
+
+// Show adds or updates nodes, pods, PodGroups, queues and PriorityClasses in the books, as the watches do in production. Unlike
+// Load, it keeps the NodeInfos and JobInfos of all other objects.
+func (c *Cluster) Show(objects ...runtime.Object) {
+	for _, object := range objects {
+		c.cache.show(object)
+	}
+}
+
+func (c *recordingCache) show(object runtime.Object) {
+	switch shown := object.(type) {
+	case *v1.Node:
+		c.books.Nodes.Show(shown)
+	case *v1.Pod:
+		c.books.Pods.Show(shown)
+	case *v1beta1.PodGroup:
+		if err := c.books.Jobs.ShowGroup(shown); err != nil {
+			panic(err)
+		}
+	case *schedulingv1.PriorityClass:
+		c.books.Lock()
+		defer c.books.Unlock()
+		c.books.Tables.Priorities[shown.Name] = shown
+	case *v1beta1.Queue:
+		queue := &scheduling.Queue{}
+		if err := scheme.Scheme.Convert(shown, queue, nil); err != nil {
+			panic(err)
+		}
+		c.books.Lock()
+		defer c.books.Unlock()
+		c.books.Tables.ShowQueue(queue)
+	default:
+		panic(fmt.Sprintf("sessiontest: the books do not contain objects of type %T", object))
 	}
 }
 
