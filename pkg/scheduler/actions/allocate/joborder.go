@@ -3,14 +3,15 @@
 package allocate
 
 import (
-	"cmp"
 	"slices"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
 // jobQueue holds the jobs of a queue that are still to be scheduled in this session. Comparing two jobs by the plugins'
-// order functions is costly. So jobs are first sorted by the usual criteria (usualOrder). Sorting n jobs by the plugins
+// order functions is costly. So jobs are first sorted by the usual criteria (state.UsualJobOrder). Sorting n jobs by the plugins
 // after that takes n comparisons where both orders agree, instead of the 2 n log n comparisons of a heap.
 type jobQueue struct {
 	// first is the plugins' job order: it reports whether the left job goes before the right one.
@@ -36,7 +37,7 @@ func (q *jobQueue) push(job *api.JobInfo) {
 // pop removes the first job and returns it.
 func (q *jobQueue) pop() *api.JobInfo {
 	if !q.sorted {
-		slices.SortFunc(q.jobs, usualOrder)
+		slices.SortFunc(q.jobs, state.UsualJobOrder)
 		q.ask(q.jobs, func() { slices.SortFunc(q.jobs, q.compare) })
 		q.sorted = true
 	}
@@ -71,10 +72,4 @@ func (q *jobQueue) compare(l, r *api.JobInfo) int {
 		return -1
 	}
 	return 1
-}
-
-// usualOrder compares jobs by priority, creation time and UID. The priority plugin compares priorities in this way. The
-// session compares creation time and UID if all plugins treat two jobs as equal.
-func usualOrder(l, r *api.JobInfo) int {
-	return cmp.Or(cmp.Compare(r.Priority, l.Priority), l.CreationTimestamp.Compare(r.CreationTimestamp.Time), cmp.Compare(l.UID, r.UID))
 }

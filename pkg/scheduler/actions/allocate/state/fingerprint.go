@@ -68,8 +68,8 @@ func Sharded() bool {
 
 func appendNumber(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
 
-// ofAll returns the fingerprint of all nodes.
-func (f *Fingerprinter) ofAll() uint64 {
+// OfNodes returns the fingerprint of all nodes.
+func (f *Fingerprinter) OfNodes() uint64 {
 	if state := f.index.State(); f.allState != state {
 		f.allState, f.all = state, f.ofSet(f.index.All)
 	}

@@ -34,7 +34,7 @@ func (r *Attempt) makeFingerprint() uint64 {
 		return 0
 	}
 	if r.Groups == nil || !r.Groups.Required {
-		b = appendNumber(b, r.Run.Prints.ofAll())
+		b = appendNumber(b, r.Run.Prints.OfNodes())
 	} else { // only nodes in the job's node groups count, but the explanation names the largest amounts on any node
 		b = r.Run.Prints.appendResource(b, r.Run.Index.LargestNode())
 	}
@@ -110,7 +110,7 @@ func FingerprintOfGangGroup(run *Run, gangs []*api.JobInfo, pending map[api.JobI
 			return 0
 		}
 	}
-	b = appendNumber(b, run.Prints.ofAll())
+	b = appendNumber(b, run.Prints.OfNodes())
 	return max(run.Prints.bytes(b), 1)
 }
 

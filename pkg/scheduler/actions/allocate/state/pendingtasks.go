@@ -271,6 +271,12 @@ func ByOrder[T any](first func(l, r any) bool) func(l, r T) int {
 	}
 }
 
+// UsualJobOrder compares jobs by priority, creation time and UID. The priority plugin compares priorities in this way. The
+// session compares creation time and UID if all plugins treat two jobs as equal.
+func UsualJobOrder(l, r *api.JobInfo) int {
+	return cmp.Or(cmp.Compare(r.Priority, l.Priority), l.CreationTimestamp.Compare(r.CreationTimestamp.Time), cmp.Compare(l.UID, r.UID))
+}
+
 // PendingBestEffort returns the job's tasks that action backfill is to place, sorted by name. Tasks with scheduling gates
 // are included.
 func PendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
