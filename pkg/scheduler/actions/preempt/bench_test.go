@@ -133,8 +133,10 @@ type measured struct {
 
 // measure runs the action, or ours if it is nil, on sessions of the cluster.
 func measure(spec sessiontest.ClusterSpec, action vcframework.Action) measured {
-	cluster := sessiontest.New(spec)
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
+	cluster.UseBooks(true)
+	cluster.Load(spec)
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
