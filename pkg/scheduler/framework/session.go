@@ -73,6 +73,11 @@ func (ssn *Session) Committed(task api.TaskID) bool { return ssn.committed[task]
 // there, even if the change was undone, or if some plugin or action may change nodes in other ways.
 func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched.Nodes[node] }
 
+// TouchedJob reports whether the session may have changed tasks of the job, as Touched does for nodes.
+func (ssn *Session) TouchedJob(job api.JobID) bool {
+	return ssn.touched == nil || ssn.touched.Jobs[job]
+}
+
 // Paused reports whether an action pauses the job (Pauser): the job may hold no idle resources now.
 func (ssn *Session) Paused(job *api.JobInfo) bool {
 	return slices.ContainsFunc(ssn.pausers, func(p ofPlugin[Pauser]) (paused bool) {

@@ -76,8 +76,9 @@ func (a *Action) Name() string { return a.name }
 // Execute implements framework.Action.
 func (a *Action) Execute(ssn *framework.Session) {
 	args := vcframework.GetArgOfActionFromConf(ssn.Configurations, a.name)
-	gangs := starving(ssn)
-	if len(gangs) == 0 {
+	others := a.memory.divide(ssn)
+	gangs := starving(ssn, others)
+	if len(gangs)+len(a.memory.excluded) == 0 {
 		return
 	}
 	a.crossSession.BeginSession()
@@ -87,8 +88,9 @@ func (a *Action) Execute(ssn *framework.Session) {
 	wait, _ := args[Delay].(string)
 	delay, _ := time.ParseDuration(wait) // checked with the configuration
 	p := &preemption{
-		ssn: ssn, run: run, candidates: newCandidates(ssn, a.name, args[Disruption] == DisruptPod), delay: delay,
+		ssn: ssn, run: run, candidates: newCandidates(ssn, a.name, others, args[Disruption] == DisruptPod), delay: delay,
 		observe: a.observe, memory: &a.memory, sent: slices.Clone(ssn.Evicted()),
 	}
-	p.makeRoomForAll(gangs)
+	gangs = append(gangs, p.explainExcluded()...)
+	p.makeRoomForAll(inOrder(ssn, gangs))
 }

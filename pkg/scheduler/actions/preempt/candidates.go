@@ -3,6 +3,7 @@
 package preempt
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +23,9 @@ type candidates struct {
 	action string
 	// podByPod reports whether single pods of a gang may be evicted that the gang's minimum needs.
 	podByPod bool
-	// jobs are, for each queue, the jobs with pods on nodes; nil before the first use.
+	// all are the session's jobs without those that have only pending pods and are known not to get room. jobs are, for each
+	// queue, the jobs with pods on nodes; nil before the first use.
+	all  []*api.JobInfo
 	jobs map[api.QueueID][]*api.JobInfo
 	// alike reports whether the plugins that choose victims look at nothing of the gang for which pods are evicted but what
 	// candidatesKey has. known are then the units, for all gangs of a key. For reclaim they may be too many: what plugins
@@ -43,8 +46,8 @@ type candidatesKey struct {
 	resources, queues string
 }
 
-func newCandidates(ssn *framework.Session, action string, podByPod bool) *candidates {
-	c := &candidates{ssn: ssn, action: action, podByPod: podByPod, alike: true, known: map[candidatesKey][]*unit{}}
+func newCandidates(ssn *framework.Session, action string, all []*api.JobInfo, podByPod bool) *candidates {
+	c := &candidates{ssn: ssn, action: action, all: all, podByPod: podByPod, alike: true, known: map[candidatesKey][]*unit{}}
 	var shares []conf.PluginOption
 	for _, tier := range ssn.Tiers {
 		for _, plugin := range tier.Plugins {
@@ -189,14 +192,16 @@ func (c *candidates) others(queue api.QueueID) []api.QueueID {
 func (c *candidates) jobsIn() map[api.QueueID][]*api.JobInfo {
 	if c.jobs == nil {
 		c.jobs = map[api.QueueID][]*api.JobInfo{}
-		for _, uid := range slices.Sorted(maps.Keys(c.ssn.Jobs)) {
-			job := c.ssn.Jobs[uid]
-			if framework.IsDeletedJob(uid) { // its pods are being deleted already
+		for _, job := range c.all {
+			if framework.IsDeletedJob(job.UID) { // its pods are being deleted already
 				continue
 			}
 			if len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Bound]) > 0 {
 				c.jobs[job.Queue] = append(c.jobs[job.Queue], job)
 			}
+		}
+		for _, jobs := range c.jobs {
+			slices.SortFunc(jobs, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
 		}
 	}
 	return c.jobs

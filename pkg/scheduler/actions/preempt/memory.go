@@ -12,26 +12,42 @@ import (
 
 // memory keeps why gangs got no room.
 type memory struct {
-	// asked has the reasons of this session, by what the gangs ask for (preemption.demandKey). Room that a gang could get
-	// never grows in a session, so a gang that asks for the same is not tried again.
-	asked map[string]string
+	// asked has the refusals of this session, by what the gangs ask for (preemption.demandKey). Room that a gang could get
+	// never grows in a session, so a gang that asks for the same is not tried again. askedAlone has the same for jobs of one
+	// pod, whose key is computed faster.
+	asked      map[string]*refusal
+	askedAlone map[aloneKey]*refusal
 	// refused has the reasons by which arithmetic excludes that a gang gets room, by a hash of everything that this depends
 	// on (preemption.fingerprint). former has those of the last session.
 	refused, former map[uint64]string
-	// victims are hashes of the pods on nodes of queues in this session.
-	victims map[api.QueueID]victimsHash
+	// excluded are the gangs that arithmetic excludes, and exclusions the reasons. These gangs are explained without computing
+	// their fingerprints, as long as package snapshot gives their JobInfos to sessions.
+	excluded   map[*api.JobInfo]*exclusion
+	exclusions map[exclusionKey]*exclusion
+	// victims are hashes of the pods on nodes of queues in this session. ofJobs are those of single jobs, and formerOfJobs those
+	// of the last session.
+	victims              map[api.QueueID]queueVictims
+	ofJobs, formerOfJobs map[*api.JobInfo]jobVictims
 }
 
-// victimsHash is a hash of the pods on nodes of a queue. sent is the number of pods that were evicted before.
-type victimsHash struct {
-	hash uint64
-	sent int
+// refusal is why a gang gets no room; why is empty if it gets some.
+type refusal struct {
+	why string
+	// shared reports whether gangs that ask for the same are refused for the same reason in this session.
+	shared bool
+	// arithmetic reports whether arithmetic excludes that the gang gets room, and everything that this depends on can be
+	// compared between sessions.
+	arithmetic bool
 }
 
 // beginSession drops the reasons that the last session did not use.
 func (m *memory) beginSession() {
-	m.asked, m.victims = map[string]string{}, map[api.QueueID]victimsHash{}
+	m.asked, m.askedAlone, m.victims = map[string]*refusal{}, map[aloneKey]*refusal{}, map[api.QueueID]queueVictims{}
 	m.former, m.refused = m.refused, map[uint64]string{}
+	m.formerOfJobs, m.ofJobs = m.ofJobs, map[*api.JobInfo]jobVictims{}
+	if m.excluded == nil {
+		m.excluded, m.exclusions = map[*api.JobInfo]*exclusion{}, map[exclusionKey]*exclusion{}
+	}
 }
 
 // lookup returns why arithmetic excluded in this session or the last one that a gang with this fingerprint gets room; empty
@@ -54,39 +70,26 @@ func (p *preemption) fingerprint(r *state.Attempt) uint64 {
 	if asks == 0 {
 		return 0
 	}
-	victims, known := p.memory.victims[r.Job.Queue]
-	if !known || victims.sent != len(p.sent) {
-		victims = victimsHash{p.hashVictims(r.Job.Queue), len(p.sent)}
-		p.memory.victims[r.Job.Queue] = victims
-	}
-	return max(maphash.Comparable(p.run.CrossSession.Seed, [3]uint64{asks, victims.hash, uint64(uint32(r.Job.Priority))}), 1)
+	return max(maphash.Comparable(p.run.CrossSession.Seed, [3]uint64{asks, p.victimsOf(r.Job.Queue), uint64(uint32(r.Job.Priority))}), 1)
 }
 
-// hashVictims returns a hash of everything that decides which of the queue's pods may be evicted together (unitsOf), beside
-// the pods on nodes.
-func (p *preemption) hashVictims(queue api.QueueID) (sum uint64) {
-	type victim struct {
-		task        api.TaskID
-		preemptable bool
+// aloneKey is what a job of one pod asks for.
+type aloneKey struct {
+	queue                          api.QueueID
+	role                           string
+	class, roles                   int
+	priority, needed, neededOfRole int32
+}
+
+// aloneKeyOf returns the key of a job of one pod. It returns false for other jobs, for a job with a topology or node groups, and
+// if a plugin may decide by something else.
+func (p *preemption) aloneKeyOf(r *state.Attempt) (aloneKey, bool) {
+	job, task := r.Job, r.Pending.First()
+	if len(job.Tasks) != 1 || r.Groups != nil || !p.asksByClass(r) {
+		return aloneKey{}, false
 	}
-	type minimum struct {
-		job                     api.JobID
-		role                    string
-		needed, ready, priority int32
-		subGroups               bool
-	}
-	seed := p.run.CrossSession.Seed
-	for _, job := range p.candidates.jobsFor(queue) {
-		of := minimum{job: job.UID, needed: job.MinAvailable, priority: job.Priority, ready: job.ReadyTaskNum(), subGroups: job.ContainsSubJobPolicy()}
-		sum += maphash.Comparable(seed, of)
-		for role, needed := range job.TaskMinAvailable {
-			sum += maphash.Comparable(seed, minimum{job: job.UID, role: role, needed: needed})
-		}
-		for _, status := range []api.TaskStatus{api.Running, api.Bound} {
-			for uid, task := range job.TaskStatusIndex[status] {
-				sum += maphash.Comparable(seed, victim{uid, task.Preemptable})
-			}
-		}
-	}
-	return sum
+	return aloneKey{
+		queue: job.Queue, role: task.TaskRole, class: p.run.Finder.Class(task).Number(), priority: job.Priority,
+		needed: job.MinAvailable, neededOfRole: job.TaskMinAvailable[task.TaskRole], roles: len(job.TaskMinAvailable),
+	}, true
 }

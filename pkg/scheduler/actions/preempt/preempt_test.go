@@ -5,6 +5,7 @@ package preempt
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
@@ -125,6 +127,7 @@ type outcome struct {
 // cluster is a cluster on which sessions run allocate and preempt, one after the other.
 type cluster struct {
 	*sessiontest.Cluster
+	registry  *framework.Registry
 	scheduler *sessiontest.Scheduler
 	actions   []vcframework.Action
 	action    *Action
@@ -137,10 +140,35 @@ func newCluster(w sessiontest.ClusterSpec, conf string) *cluster {
 	return newClusterOf(w, conf, New(ignore))
 }
 
+// newLiveCluster returns a cluster whose sessions get unchanged JobInfos and NodeInfos again, as in production.
+func newLiveCluster(w sessiontest.ClusterSpec, conf string) *cluster {
+	c := newCluster(sessiontest.ClusterSpec{}, conf)
+	c.UseBooks(true)
+	c.Load(w)
+	return c
+}
+
+// showChanges shows the objects in which the specs of the cluster differ.
+func (c *cluster) showChanges(before, after sessiontest.ClusterSpec) {
+	showNew(c, before.PriorityClasses, after.PriorityClasses)
+	showNew(c, before.Queues, after.Queues)
+	showNew(c, before.Nodes, after.Nodes)
+	showNew(c, before.PodGroups, after.PodGroups)
+	showNew(c, before.Pods, after.Pods)
+}
+
+func showNew[T runtime.Object](c *cluster, before, after []T) {
+	for _, object := range after {
+		if !slices.ContainsFunc(before, func(old T) bool { return reflect.DeepEqual(old, object) }) {
+			c.Show(object)
+		}
+	}
+}
+
 // newClusterOf returns a cluster in whose sessions allocate and then the actions run.
 func newClusterOf(w sessiontest.ClusterSpec, conf string, actions ...*Action) *cluster {
-	c := &cluster{Cluster: sessiontest.New(w), action: actions[0]}
 	registry := framework.NewRegistry()
+	c := &cluster{Cluster: sessiontest.New(w), registry: registry, action: actions[0]}
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
 	registry.RegisterPlugin(coscheduling.Spec())

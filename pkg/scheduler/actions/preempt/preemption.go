@@ -3,7 +3,6 @@
 package preempt
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,30 +30,45 @@ type preemption struct {
 	sent []*api.TaskInfo
 	// together are the gang that is tried now and the other gangs of its gang group, which are no victims.
 	together map[api.JobID]bool
+	// explained is the last explanation, because gangs that ask for the same have the same.
+	explained explained
 }
 
-// starving returns the gangs that lack members, in the plugins' order: queue by queue, and job by job.
-func starving(ssn *framework.Session) []*api.JobInfo {
-	var gangs []*api.JobInfo
-	for _, uid := range slices.Sorted(maps.Keys(ssn.Jobs)) {
-		job := ssn.Jobs[uid]
-		if job.IsPending() || ssn.Queues[job.Queue] == nil || len(job.TaskStatusIndex[api.Pending]) == 0 || !ssn.JobStarving(job) {
-			continue
+// explained is a message why a gang is pending, before and after the reason was added why no pods are evicted for it.
+type explained struct{ before, why, message string }
+
+// starving returns those of the jobs that lack members.
+func starving(ssn *framework.Session, jobs []*api.JobInfo) (gangs []*api.JobInfo) {
+	for _, job := range jobs {
+		if !job.IsPending() && ssn.Queues[job.Queue] != nil && len(job.TaskStatusIndex[api.Pending]) > 0 && ssn.JobStarving(job) {
+			gangs = append(gangs, job)
 		}
+	}
+	return gangs
+}
+
+// inOrder returns the gangs that the plugins call valid, in their order: queue by queue, and job by job.
+func inOrder(ssn *framework.Session, gangs []*api.JobInfo) (sorted []*api.JobInfo) {
+	slices.SortFunc(gangs, state.UsualJobOrder)
+	ofQueue := map[api.QueueID][]*api.JobInfo{}
+	for _, job := range gangs {
 		if invalid := ssn.JobValid(job); invalid != nil && !invalid.Pass {
 			klog.V(4).InfoS("No pods are evicted for a gang", "podGroup", klog.KRef(job.Namespace, job.Name), "reason", invalid.Reason, "message", invalid.Message)
 			continue
 		}
-		gangs = append(gangs, job)
+		ofQueue[job.Queue] = append(ofQueue[job.Queue], job)
 	}
+	queues := slices.Sorted(maps.Keys(ofQueue))
 	byQueue, byJob := state.ByOrder[*api.QueueInfo](ssn.QueueOrderFn), state.ByOrder[*api.JobInfo](ssn.JobOrderFn)
-	slices.SortStableFunc(gangs, func(l, r *api.JobInfo) int {
-		if l.Queue == r.Queue {
-			return byJob(l, r)
+	slices.SortStableFunc(queues, func(l, r api.QueueID) int { return byQueue(ssn.Queues[l], ssn.Queues[r]) })
+	for _, queue := range queues {
+		jobs := ofQueue[queue]
+		if !slices.IsSortedFunc(jobs, byJob) {
+			slices.SortStableFunc(jobs, byJob)
 		}
-		return cmp.Or(byQueue(ssn.Queues[l.Queue], ssn.Queues[r.Queue]), cmp.Compare(l.Queue, r.Queue))
-	})
-	return gangs
+		sorted = append(sorted, jobs...)
+	}
+	return sorted
 }
 
 // makeRoomForAll evicts pods for the gangs, one gang or gang group after the other.
@@ -75,11 +89,16 @@ func (p *preemption) makeRoomForAll(gangs []*api.JobInfo) {
 			why = p.makeRoom(lacking)
 		}
 		if why != "" {
-			p.observe(p.candidates.action, Refused, 0, 0)
-			for _, gang := range lacking {
-				p.explain(gang, why)
-			}
+			p.refuse(why, lacking...)
 		}
+	}
+}
+
+// refuse records why no pods are evicted for the gangs, which are placed together.
+func (p *preemption) refuse(why string, gangs ...*api.JobInfo) {
+	p.observe(p.candidates.action, Refused, 0, 0)
+	for _, job := range gangs {
+		p.explain(job, why)
 	}
 }
 
@@ -206,42 +225,66 @@ func (p *preemption) tryGang(job *api.JobInfo) (t *trial, why string) {
 	if err != nil {
 		return nil, err.Error()
 	}
+	key, alone := p.aloneKeyOf(r)
+	if known := p.memory.askedAlone[key]; alone && known != nil {
+		p.noteExcluded(r, known)
+		return nil, known.why
+	}
+	t, found := p.tryDemand(r)
+	if alone && found.shared {
+		p.memory.askedAlone[key] = found
+	}
+	return t, found.why
+}
+
+// tryDemand is the part of tryGang that is done once for gangs that ask for the same, if they get no room.
+func (p *preemption) tryDemand(r *state.Attempt) (t *trial, found *refusal) {
 	d, err := r.DemandOf()
 	if err != nil {
-		return nil, err.Error()
+		return nil, &refusal{why: err.Error()}
 	}
-	members := minimumOf(pending, max(d.Needed, 1), r.NeededByRole())
+	members := minimumOf(r.Pending, max(d.Needed, 1), r.NeededByRole())
 	minimum := together(members)
-	if why := p.candidates.refuse(job, minimum, requestKnown(d)); why != "" {
-		return nil, why
+	if why := p.candidates.refuse(r.Job, minimum, requestKnown(d)); why != "" {
+		return nil, &refusal{why: why}
 	}
 	key := p.demandKey(r, d)
-	if known := p.memory.asked[key]; known != "" {
+	if known := p.memory.asked[key]; known != nil {
+		p.noteExcluded(r, known)
 		return nil, known
 	}
-	if err := p.run.Finder.PrePredicate(pending.First()); err != nil { // may be the turn of other gangs (plugin evictionbackoff)
-		return nil, err.Error()
+	first := r.Pending.First()
+	if err := p.run.Finder.PrePredicate(first); err != nil { // may be the turn of other gangs (plugin evictionbackoff)
+		return nil, &refusal{why: err.Error()}
 	}
-	keeps := key != "" && len(p.together) == 1 // other gangs of its group may hold resources only for now
+	shared := key != "" && len(p.together) == 1 // other gangs of its group may hold resources only for now
 	var fingerprint uint64
-	if keeps && p.candidates.action == Name { // what reclaim may evict also depends on the shares of queues
-		if fingerprint = p.fingerprint(r); fingerprint != 0 {
-			why = p.memory.lookup(fingerprint)
-		}
+	if shared && p.candidates.action == Name { // what reclaim may evict also depends on the shares of queues
+		fingerprint = p.fingerprint(r)
 	}
+	t, found = p.search(fingerprint, func() *planner { return newPlanner(p, r, d, p.candidates.askerOf(r.Pending, minimum), members) })
+	if found.shared = shared && found.why != ""; found.shared {
+		p.memory.asked[key] = found
+		p.noteExcluded(r, found)
+	}
+	return t, found
+}
+
+// search tries the planner's plans, unless arithmetic is known to exclude that the gang with the fingerprint gets room.
+func (p *preemption) search(fingerprint uint64, planner func() *planner) (*trial, *refusal) {
+	if known := p.memory.lookup(fingerprint); known != "" {
+		return nil, &refusal{why: known, arithmetic: true}
+	}
+	s := planner()
+	plans, why := s.plans()
 	if why == "" {
-		planner := newPlanner(p, r, d, p.candidates.askerOf(pending, minimum), members)
-		var plans []*plan
-		if plans, why = planner.plans(); why == "" {
-			t, why = planner.tryPlans(plans)
-		} else if fingerprint != 0 {
-			p.memory.refused[fingerprint] = why
-		}
+		t, why := s.tryPlans(plans)
+		return t, &refusal{why: why}
 	}
-	if why != "" && keeps {
-		p.memory.asked[key] = why
+	if fingerprint != 0 {
+		p.memory.refused[fingerprint] = why
 	}
-	return t, why
+	return nil, &refusal{why: why, arithmetic: fingerprint != 0}
 }
 
 // requestKnown reports whether the gang's minimum requests the same amount, whichever of its pending tasks are placed.
@@ -271,7 +314,7 @@ func neverPreempts(job *api.JobInfo) bool {
 // may decide by something else, or if the gang has members on nodes or a topology.
 func (p *preemption) demandKey(r *state.Attempt, d *state.Demand) string {
 	job := r.Job
-	if d.Unknown || r.Planner != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || p.run.Finder.ReadsAnything() || !p.candidates.alike || p.run.Finder.PerJobBut(r.Pending.First(), chosenBy(r)) {
+	if d.Unknown || len(r.Members.Nodes) > 0 || !p.asksByClass(r) {
 		return ""
 	}
 	var key strings.Builder
@@ -288,6 +331,12 @@ func (p *preemption) demandKey(r *state.Attempt, d *state.Demand) string {
 	return key.String()
 }
 
+// asksByClass reports whether the classes of the gang's tasks say all that plugins look at when they decide whether pods may
+// be evicted for the gang, beside its queue, priority and node groups.
+func (p *preemption) asksByClass(r *state.Attempt) bool {
+	return r.Planner == nil && !r.DividesItself() && !p.run.Finder.ReadsAnything() && p.candidates.alike && !p.run.Finder.PerJobBut(r.Pending.First(), chosenBy(r))
+}
+
 // chosenBy returns the plugin that named the gang's node groups, if any.
 func chosenBy(r *state.Attempt) string {
 	if r.Groups == nil {
@@ -302,10 +351,13 @@ func (p *preemption) explain(job *api.JobInfo, why string) {
 	if !known {
 		reason = framework.PendingReason{Reason: framework.NotEnoughResources, Message: "the gang does not fit"}
 	}
-	if p.candidates.action == ReclaimName {
-		reason.Message += "; reclaim cannot help: " + why
-	} else {
-		reason.Message += "; preemption cannot help: " + why
+	if last := &p.explained; last.before != reason.Message || last.why != why {
+		subject := "preemption"
+		if p.candidates.action == ReclaimName {
+			subject = "reclaim"
+		}
+		*last = explained{reason.Message, why, fmt.Sprintf("%s; %s cannot help: %s", reason.Message, subject, why)}
 	}
+	reason.Message = p.explained.message
 	p.run.SetPendingReason(job, reason)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 var randomWorlds = flag.Int("random-preemptions", 60, "how many random clusters TestRandomPreemptions makes")
@@ -114,8 +115,10 @@ func (w *randomWorld) fits(stays func(pod string) bool) bool {
 	return w.capability == 0 || w.used(stays)+w.wants.pending*cpu+w.small*w.smallCPU <= w.capability
 }
 
-// run runs a session.
-func (w *randomWorld) run(t *testing.T) outcome {
+// randomTiers are the tiers of random clusters.
+var randomTiers = strings.Replace(strings.Replace(tiers, "%s", "", 1), "proportion", "capacity", 1)
+
+func (w *randomWorld) spec() sessiontest.ClusterSpec {
 	gangs := append(slices.Clone(w.gangs), w.wants)
 	for i := range gangs {
 		gangs[i].queue = "q"
@@ -129,11 +132,11 @@ func (w *randomWorld) run(t *testing.T) outcome {
 		queue = queue.Capability(schedtest.Resources{"cpu": strconv.Itoa(w.capability)})
 	}
 	spec.Queues = append(spec.Queues, queue.Obj())
-	return runWith(t, spec, strings.Replace(tiers, "proportion", "capacity", 1))
+	return spec
 }
 
 func (w *randomWorld) check(t *testing.T) {
-	got := w.run(t)
+	got := runWith(t, w.spec(), randomTiers)
 	gone := func(pod string) bool { return slices.Contains(got.evicted, pod) }
 	if w.fits(func(string) bool { return true }) {
 		if len(got.evicted) > 0 {
