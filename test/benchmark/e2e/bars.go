@@ -18,6 +18,8 @@ type bar struct {
 	clusters bool
 	// claims is the kind of claims to which the bar applies.
 	claims string
+	// preempt reports whether the bar is for gangs that preempt.
+	preempt bool
 	// value returns the value that must be at least atLeast, or at most atMost, from the results of our scheduler and
 	// the other one.
 	value           func(ours, other group) float64
@@ -39,10 +41,23 @@ var bars = []bar{
 	{what: "pods/s of upstream's", other: upstream, mode: live, claims: devices, atLeast: 1, value: ratioOf(podsPerSecond)},
 	{what: "pods/s of upstream's", other: upstream, mode: pglast, claims: devices, atLeast: 1, value: ratioOf(podsPerSecond)},
 	{what: "pods/s of kube-scheduler's", other: kube, mode: live, claims: devices, atLeast: 1, value: ratioOf(podsPerSecond)},
+	{what: "times sooner all bound than with upstream's", other: upstream, mode: live, preempt: true, atLeast: 5, value: func(ours, other group) float64 {
+		return other.median(burstSeconds) / ours.median(burstSeconds)
+	}},
+	{what: "evictions issued for each needed", mode: live, preempt: true, atMost: 1, value: func(ours, _ group) float64 {
+		return ours.highest(func(r result) float64 { return float64(r.Burst.Evicted) / float64(r.Burst.Needed) })
+	}},
+	{what: "ms of delay of the slowest small gang", mode: live, preempt: true, atMost: 100, value: func(ours, _ group) float64 {
+		return ours.median(func(r result) float64 { return r.Burst.delayMS() })
+	}},
+	{what: "ms from a small gang's first creation to its last bind", mode: live, preempt: true, atMost: 1000, value: func(ours, _ group) float64 {
+		return ours.highest(func(r result) float64 { return r.Burst.loneMaxMS() })
+	}},
 }
 
 func podsPerSecond(r result) float64 { return r.PodsPerSecond }
 func schedulerCPU(r result) float64  { return r.SchedulerCPUSeconds }
+func burstSeconds(r result) float64  { return r.Burst.Seconds }
 
 func ratioOf(field func(result) float64) func(ours, other group) float64 {
 	return func(ours, other group) float64 { return ours.median(field) / other.median(field) }
@@ -63,25 +78,25 @@ func printBars(w io.Writer, p *plan, groups []group) error {
 	for _, b := range bars {
 		mine, ok := of(ours, b.mode)
 		other, there := of(b.other, b.mode)
-		if !ok || b.other != "" && !there || b.clusters != (p.ibClusters > 0) || b.claims != p.claims {
+		if !ok || b.other != "" && !there || b.clusters != (p.ibClusters > 0) || b.claims != p.claims || b.preempt != p.preempt {
 			continue
 		}
 		value := b.value(mine, other)
 		if math.IsNaN(value) || value == 0 {
 			continue
 		}
-		bound, met := fmt.Sprintf("at least %.3g", b.atLeast), value >= b.atLeast
+		bound, met := fmt.Sprintf("at least %.4g", b.atLeast), value >= b.atLeast
 		if b.atMost > 0 {
-			bound, met = fmt.Sprintf("at most %.3g", b.atMost), value <= b.atMost
+			bound, met = fmt.Sprintf("at most %.4g", b.atMost), value <= b.atMost
 		}
 		verdict := "met"
 		if !met {
 			verdict = "MISSED"
-			missed = append(missed, fmt.Errorf("%s: %.3g %s, want %s", b.mode, value, b.what, bound))
+			missed = append(missed, fmt.Errorf("%s: %.4g %s, want %s", b.mode, value, b.what, bound))
 		}
 		fmt.Fprint(w, title)
 		title = ""
-		row(w, b.mode, fmt.Sprintf("%.3g", value), b.what, bound, verdict)
+		row(w, b.mode, fmt.Sprintf("%.4g", value), b.what, bound, verdict)
 	}
 	return errors.Join(missed...)
 }

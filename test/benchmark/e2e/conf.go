@@ -35,6 +35,14 @@ const (
 	upstreamDevicesConf = "    arguments: {predicate.DynamicResourceAllocationEnable: true}\n"
 )
 
+// preemptActions replaces actionsOfConf in the configuration of both schedulers. wholeGangsConf is appended to that of
+// ours.
+const (
+	actionsOfConf  = "allocate, backfill"
+	preemptActions = "allocate, preempt, backfill"
+	wholeGangsConf = "configurations:\n- name: preempt\n  arguments: {wholeGangs: true}\n"
+)
+
 // kubeConf raises kube-scheduler's client-side rate limit of 50 requests a second, which would otherwise be the only
 // thing measured.
 const kubeConf = `clientConnection: {qps: 10000, burst: 10000}
@@ -77,6 +85,11 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 		opts.Conf = trivialConf
 	case p.ibClusters > 0:
 		opts.Conf += clusterConf
+	case p.preempt:
+		opts.Conf = strings.Replace(opts.Conf, actionsOfConf, preemptActions, 1)
+		if key.Scheduler == ours {
+			opts.Conf += wholeGangsConf
+		}
 	}
 	if p.profile.dir != "" {
 		opts.Args = append(opts.Args, "--enable-pprof")

@@ -62,8 +62,11 @@ func (p *plan) newGang(scheduler, name string, size int, nodeOf func(i int) stri
 			annotations[rankAnnotation] = strconv.Itoa(i)
 		}
 		pod := newPod(fmt.Sprintf("%s-%03d", name, i), schedulerName(scheduler), annotations)
-		if nodeOf != nil {
+		switch {
+		case nodeOf != nil:
 			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeOf(i)}
+		case p.preempt:
+			pod.Spec.NodeSelector = map[string]string{poolLabel: freePool}
 		}
 		p.claim(pod)
 		g.pods = append(g.pods, pod)
@@ -99,6 +102,9 @@ func load(key trialKey, p *plan, nodes []string) []*gang {
 			nodeOf = func(member int) string { return nodes[(i*p.gangSize+member)%len(nodes)] }
 		}
 		gangs[i] = p.newGang(key.Scheduler, fmt.Sprintf("gang-%04d", i), p.gangSize, nodeOf)
+		if p.preempt {
+			makeUrgent(gangs[i])
+		}
 	}
 	return gangs
 }

@@ -3,14 +3,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
 // The schedulers, modes and placements that a plan can name.
@@ -47,7 +46,12 @@ type plan struct {
 	// clusters.
 	ibClusters int
 	// claims is the kind of each pod's claims. It is empty for none.
-	claims              string
+	claims string
+	// preempt reports whether the nodes are first filled with pods of fillerCPUs each, which the gangs preempt. limit
+	// is how long the gangs may take then.
+	preempt             bool
+	fillerCPUs          int
+	limit               time.Duration
 	modes, schedulers   []string
 	placements          []string
 	runs                int
@@ -102,6 +106,9 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 	fs.IntVar(&p.gangSize, "gang-size", 50, "pods of 1 cpu in a gang, all of them its minimum")
 	fs.IntVar(&p.ibClusters, "ib-clusters", 0, "InfiniBand clusters to spread the nodes over, one of which each gang must share; ours alone can do that")
 	fs.StringVar(&p.claims, "claims", "", "what each pod claims for itself: volumes, which a provisioner makes when the pod was placed, or devices; nothing when empty")
+	fs.BoolVar(&p.preempt, "preempt", false, "fill the nodes first with running pods of low priority, which the gangs preempt")
+	fs.IntVar(&p.fillerCPUs, "filler-cpus", 4, "cpus of a pod that fills the nodes with --preempt")
+	fs.DurationVar(&p.limit, "limit", 5*time.Minute, "how long the gangs may take with --preempt; a scheduler that needs longer is reported so")
 	fs.StringVar(&modes, "mode", "live,pglast", "how the load is offered: live, pglast or both")
 	fs.StringVar(&schedulers, "schedulers", "upstream,kube,ours,raw", "whom to measure, in turn")
 	fs.StringVar(&placements, "placement", full, "full, trivial, nominated, or several of them")
@@ -161,7 +168,20 @@ func (p *plan) validate() error {
 	case p.claims != "" && (slices.Contains(p.schedulers, raw) || !slices.Equal(p.placements, []string{full})):
 		return fmt.Errorf("--claims goes with --placement %s, and without --schedulers %s, which prepares nothing", full, raw)
 	}
-	return p.validateClusters()
+	return errors.Join(p.validateClusters(), p.validatePreempt())
+}
+
+func (p *plan) validatePreempt() error {
+	theirs := func(scheduler string) bool { return !usesPodGroups(scheduler) }
+	switch {
+	case !p.preempt:
+		return nil
+	case slices.ContainsFunc(p.schedulers, theirs) || !slices.Equal(p.placements, []string{full}) || p.claims != "" || p.ibClusters > 0:
+		return fmt.Errorf("--preempt goes with --schedulers %s,%s and --placement %s, without claims and clusters", upstream, ours, full)
+	case p.fillerCPUs < 1 || nodeCPUs%p.fillerCPUs != 0:
+		return fmt.Errorf("--filler-cpus: found %d, want a divisor of %d, the cpus of a node", p.fillerCPUs, nodeCPUs)
+	}
+	return nil
 }
 
 func (p *plan) validateClusters() error {
@@ -177,11 +197,6 @@ func (p *plan) validateClusters() error {
 		return fmt.Errorf("a gang of %d pods does not fit into a cluster of %d cpus", max(p.gangSize, p.loneSize), room)
 	}
 	return nil
-}
-
-// nodeShape describes the nodes.
-func (p *plan) nodeShape() controlplane.NodeShape {
-	return controlplane.NodeShape{Count: p.nodes, CPU: fmt.Sprint(nodeCPUs), Pods: nodePods, IBClusters: p.ibClusters}
 }
 
 func (p *plan) pods() int { return p.gangs * p.gangSize }

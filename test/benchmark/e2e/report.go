@@ -24,6 +24,14 @@ type group struct {
 
 func (g group) median(field func(result) float64) float64 { return medianOf(g.results, field) }
 
+func (g group) highest(field func(result) float64) float64 {
+	highest := math.Inf(-1)
+	for _, r := range g.results {
+		highest = max(highest, field(r))
+	}
+	return highest
+}
+
 // grouped groups the runs of the same trial, in the order of their first runs.
 func grouped(results []result) []group {
 	var groups []group
@@ -43,15 +51,23 @@ func grouped(results []result) []group {
 // report prints the trials, their writes, and the comparison with our scheduler.
 func report(out io.Writer, p *plan, results []result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	printTrials(w, results)
+	if p.preempt {
+		printBursts(w, p, results)
+	} else {
+		printTrials(w, results)
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	printWarnings(out, results)
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	groups := grouped(results)
-	printWrites(w, groups)
-	printRatios(w, groups)
+	if p.preempt {
+		printSooner(w, groups)
+	} else {
+		printWrites(w, groups)
+		printRatios(w, groups)
+	}
 	missed := printBars(w, p, groups)
 	return errors.Join(w.Flush(), missed)
 }

@@ -28,6 +28,8 @@ type testbed struct {
 
 	driver *driver
 	watch  *bindWatch
+	// evictions is nil unless gangs preempt.
+	evictions *evictionWatch
 	// provisioner creates the volumes that pods claim. It is nil without such claims.
 	provisioner *controlplane.Process
 	// scheduler is nil for raw. rawClient then has the identity that binds.
@@ -84,6 +86,9 @@ func (s *testbed) build(ctx context.Context, progress io.Writer) error {
 	if err := s.provide(ctx); err != nil {
 		return err
 	}
+	if err := s.fill(ctx); err != nil {
+		return err
+	}
 	if s.watch, err = startBindWatch(ctx, s.driver.kube); err != nil {
 		return err
 	}
@@ -104,17 +109,21 @@ func (s *testbed) makeDir() (err error) {
 }
 
 func (s *testbed) makeNodes(ctx context.Context) error {
-	shape := s.plan.nodeShape()
-	nodes, err := shape.Nodes()
-	if err != nil {
-		return err
-	}
 	s.clusters = map[string]string{}
-	for _, node := range nodes {
-		s.nodes = append(s.nodes, node.Name)
-		s.clusters[node.Name] = node.Labels[clusterLabel]
+	for _, shape := range s.plan.nodeShapes() {
+		nodes, err := shape.Nodes()
+		if err != nil {
+			return err
+		}
+		for _, node := range nodes {
+			s.nodes = append(s.nodes, node.Name)
+			s.clusters[node.Name] = node.Labels[clusterLabel]
+		}
+		if err := s.cp.CreateNodes(ctx, shape); err != nil {
+			return err
+		}
 	}
-	return s.cp.CreateNodes(ctx, shape)
+	return nil
 }
 
 func (s *testbed) startScheduler(ctx context.Context) error {

@@ -35,6 +35,8 @@ type result struct {
 
 	IdleCPUSeconds float64   `json:"idleCPUSeconds"`
 	Lone           loneTimes `json:"lone"`
+	// Burst is measured instead of the writes, idle time and lone gangs if gangs preempt.
+	Burst burst `json:"burst,omitzero"`
 }
 
 // othersCPU has the CPU seconds of other processes, from the first creation to the last bind.
@@ -68,6 +70,10 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 		err = errors.Join(err, s.tearDown())
 	}()
 	r := result{trialKey: key, Pods: p.pods()}
+	if p.preempt {
+		err = s.measureBurst(ctx, &r)
+		return r, err
+	}
 	if err := s.measure(ctx, &r); err != nil || s.scheduler == nil {
 		return r, err
 	}
@@ -140,10 +146,12 @@ func (s *testbed) measure(ctx context.Context, r *result) error {
 
 func (s *testbed) book(r *result, gangs []*gang, took time.Duration, used usage) {
 	r.Seconds = took.Seconds()
-	r.PodsPerSecond = float64(r.Pods) / r.Seconds
+	r.PodsPerSecond = float64(r.Pods-r.Burst.Unbound) / r.Seconds
 	latencies := make([]time.Duration, 0, len(gangs))
 	for _, g := range gangs {
-		latencies = append(latencies, g.latency())
+		if g.binds.missing() == 0 {
+			latencies = append(latencies, g.latency())
+		}
 	}
 	r.GangP50MS, r.GangP99MS = milliseconds(quantile(latencies, 0.5)), milliseconds(quantile(latencies, 0.99))
 	r.OthersCPUSeconds = othersCPU{used.driver, used.controlPlane, used.foreign()}
