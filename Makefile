@@ -148,6 +148,8 @@ bench-devices: ## Measure how GPUs and NICs are given to pods, beside upstream's
 IB_BENCH := --nodes 5000 --ib-clusters 40 --schedulers ours --mode pglast
 # Pods with a claim each: three runs, since controllers that bind the claims take most of the machine.
 CLAIMS_BENCH := --schedulers upstream,kube,ours --gangs 20 --gang-size 50 --runs 3 --lone-gangs 5 --idle 0s
+# Gangs that preempt in a full cluster.
+PREEMPT_BENCH := --filler-cpus 4 --schedulers upstream,ours --gangs 20 --gang-size 50
 
 .PHONY: bench-e2e
 bench-e2e: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler bin/upstream-vc-scheduler bin/e2e-provisioner ## Compare with upstream's scheduler and kube-scheduler, end to end; ARGS makes it one run of your own.
@@ -155,7 +157,7 @@ ifdef ARGS
 	go run ./test/benchmark/e2e $(ARGS)
 else
 	@failed=0; for args in "" "$(IB_BENCH) --gangs 3 --gang-size 1000 --lone-gangs 3 --lone-size 1000" "$(IB_BENCH) --gangs 750 --gang-size 4" \
-		"$(CLAIMS_BENCH) --claims volumes" "$(CLAIMS_BENCH) --claims devices"; do \
+		"$(CLAIMS_BENCH) --claims volumes" "$(CLAIMS_BENCH) --claims devices" "$(PREEMPT_BENCH)"; do \
 		go run ./test/benchmark/e2e $$args || failed=1; done; exit $$failed
 endif
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 )
 
 // bar is a bar for our scheduler from the plan of the benchmark.
@@ -27,7 +28,7 @@ type bar struct {
 }
 
 // bars are for full placement. Bars that involve other schedulers are for the default size.
-var bars = []bar{
+var bars = slices.Concat([]bar{
 	{what: "pods/s of upstream's", other: upstream, mode: pglast, atLeast: 5, value: ratioOf(podsPerSecond)},
 	{what: "CPU of upstream's", other: upstream, mode: pglast, atMost: 1.0 / 8, value: ratioOf(schedulerCPU)},
 	{what: "pods/s of kube-scheduler's", other: kube, mode: live, atLeast: 1.2, value: ratioOf(podsPerSecond)},
@@ -41,18 +42,24 @@ var bars = []bar{
 	{what: "pods/s of upstream's", other: upstream, mode: live, claims: devices, atLeast: 1, value: ratioOf(podsPerSecond)},
 	{what: "pods/s of upstream's", other: upstream, mode: pglast, claims: devices, atLeast: 1, value: ratioOf(podsPerSecond)},
 	{what: "pods/s of kube-scheduler's", other: kube, mode: live, claims: devices, atLeast: 1, value: ratioOf(podsPerSecond)},
-	{what: "times sooner all bound than with upstream's", other: upstream, mode: live, preempt: true, atLeast: 5, value: func(ours, other group) float64 {
-		return other.median(burstSeconds) / ours.median(burstSeconds)
-	}},
-	{what: "evictions issued for each needed", mode: live, preempt: true, atMost: 1, value: func(ours, _ group) float64 {
-		return ours.highest(func(r result) float64 { return float64(r.Burst.Evicted) / float64(r.Burst.Needed) })
-	}},
-	{what: "ms of delay of the slowest small gang", mode: live, preempt: true, atMost: 100, value: func(ours, _ group) float64 {
-		return ours.median(func(r result) float64 { return r.Burst.delayMS() })
-	}},
-	{what: "ms from a small gang's first creation to its last bind", mode: live, preempt: true, atMost: 1000, value: func(ours, _ group) float64 {
-		return ours.highest(func(r result) float64 { return r.Burst.loneMaxMS() })
-	}},
+}, burstBars(live), burstBars(pglast))
+
+// burstBars are for gangs that preempt in a full cluster.
+func burstBars(mode string) []bar {
+	return []bar{
+		{what: "times sooner all bound than with upstream's", other: upstream, mode: mode, preempt: true, atLeast: 5, value: func(ours, other group) float64 {
+			return other.median(burstSeconds) / ours.median(burstSeconds)
+		}},
+		{what: "evictions issued for each needed", mode: mode, preempt: true, atMost: 1, value: func(ours, _ group) float64 {
+			return ours.highest(func(r result) float64 { return float64(r.Burst.Evicted) / float64(r.Burst.Needed) })
+		}},
+		{what: "ms of delay of the slowest small gang", mode: mode, preempt: true, atMost: 100, value: func(ours, _ group) float64 {
+			return ours.median(func(r result) float64 { return r.Burst.delayMS() })
+		}},
+		{what: "ms from a small gang's first creation to its last bind", mode: mode, preempt: true, atMost: 1000, value: func(ours, _ group) float64 {
+			return ours.highest(func(r result) float64 { return r.Burst.loneMaxMS() })
+		}},
+	}
 }
 
 func podsPerSecond(r result) float64 { return r.PodsPerSecond }
@@ -78,7 +85,7 @@ func printBars(w io.Writer, p *plan, groups []group) error {
 	for _, b := range bars {
 		mine, ok := of(ours, b.mode)
 		other, there := of(b.other, b.mode)
-		if !ok || b.other != "" && !there || b.clusters != (p.ibClusters > 0) || b.claims != p.claims || b.preempt != p.preempt {
+		if !ok || b.other != "" && !there || b.clusters != (p.ibClusters > 0) || b.claims != p.claims || b.preempt != p.preempts() {
 			continue
 		}
 		value := b.value(mine, other)

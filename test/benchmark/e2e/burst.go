@@ -56,7 +56,7 @@ func (b burst) loneMaxMS() float64 { return max(b.Before.WholeMaxMS, b.During.Wh
 
 // measureBurst offers the gangs to the full cluster, with small gangs before and during that, and records the cost.
 func (s *testbed) measureBurst(ctx context.Context, r *result) error {
-	if _, err := s.meter.waitQuiet(ctx, s.plan.quietFor); err != nil {
+	if _, err := s.meter.waitQuiet(ctx, s.plan.limits.quiet); err != nil {
 		return err
 	}
 	whole, tails, err := s.loneGangs(ctx)
@@ -70,7 +70,7 @@ func (s *testbed) measureBurst(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	if r.Quiet, err = s.meter.waitQuiet(ctx, s.plan.quietFor); err != nil {
+	if r.Quiet, err = s.meter.waitQuiet(ctx, s.plan.limits.quiet); err != nil {
 		return err
 	}
 	stopProfile := s.startProfile(ctx)
@@ -78,7 +78,7 @@ func (s *testbed) measureBurst(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, s.plan.limit, errLimit)
+	limited, cancel := context.WithTimeoutCause(ctx, s.plan.limits.burst, errLimit)
 	defer cancel()
 	small := s.startSmallGangs(limited)
 	took, err := s.awaitBurst(limited, r, gangs, offer)
@@ -107,7 +107,7 @@ func (s *testbed) awaitBurst(ctx context.Context, r *result, gangs []*gang, offe
 	if err != nil {
 		return 0, err
 	}
-	took := s.plan.limit
+	took := s.plan.limits.burst
 	last, err := await(ctx, gangs...)
 	switch {
 	case err == nil:

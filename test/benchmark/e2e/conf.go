@@ -85,7 +85,7 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 		opts.Conf = trivialConf
 	case p.ibClusters > 0:
 		opts.Conf += clusterConf
-	case p.preempt:
+	case p.preempts():
 		opts.Conf = strings.Replace(opts.Conf, actionsOfConf, preemptActions, 1)
 		if key.Scheduler == ours {
 			opts.Conf += wholeGangsConf

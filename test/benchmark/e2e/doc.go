@@ -12,6 +12,10 @@
 //	idle CPU, then lone gangs on the idle cluster (lone.go)
 //	control plane down
 //
+// With --filler-cpus, running pods of low priority fill the nodes before the scheduler starts (fullcluster.go), and gangs of
+// high priority preempt them. Small gangs that need no eviction are submitted before and meanwhile (burst.go), and the
+// evictions are counted (evictions.go).
+//
 // The scheduler called raw is not a scheduler: this process posts Bindings for known nodes as fast as the API server
 // accepts them (raw.go). The other schedulers are compared with this limit.
 package main

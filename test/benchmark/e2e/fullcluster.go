@@ -78,7 +78,7 @@ func makeUrgent(g *gang) {
 // nodeShapes describes the nodes.
 func (p *plan) nodeShapes() []controlplane.NodeShape {
 	all := controlplane.NodeShape{Count: p.nodes, CPU: fmt.Sprint(nodeCPUs), Pods: nodePods, IBClusters: p.ibClusters}
-	if !p.preempt {
+	if !p.preempts() {
 		return []controlplane.NodeShape{all}
 	}
 	free := all
@@ -89,7 +89,7 @@ func (p *plan) nodeShapes() []controlplane.NodeShape {
 
 // fill creates the priority class and running pods that fill the nodes, and counts their evictions from then on.
 func (s *testbed) fill(ctx context.Context) error {
-	if !s.plan.preempt {
+	if !s.plan.preempts() {
 		return nil
 	}
 	_, err := s.driver.kube.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{

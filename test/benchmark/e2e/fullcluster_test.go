@@ -16,7 +16,7 @@ import (
 
 func preemptPlan(t *testing.T, args ...string) *plan {
 	t.Helper()
-	p, err := parsePlan(append([]string{"--preempt", "--schedulers", "upstream,ours", "--mode", "live"}, args...), io.Discard)
+	p, err := parsePlan(append([]string{"--filler-cpus", "4", "--schedulers", "upstream,ours", "--mode", "live"}, args...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

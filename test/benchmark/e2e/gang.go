@@ -65,7 +65,7 @@ func (p *plan) newGang(scheduler, name string, size int, nodeOf func(i int) stri
 		switch {
 		case nodeOf != nil:
 			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeOf(i)}
-		case p.preempt:
+		case p.preempts():
 			pod.Spec.NodeSelector = map[string]string{poolLabel: freePool}
 		}
 		p.claim(pod)
@@ -102,7 +102,7 @@ func load(key trialKey, p *plan, nodes []string) []*gang {
 			nodeOf = func(member int) string { return nodes[(i*p.gangSize+member)%len(nodes)] }
 		}
 		gangs[i] = p.newGang(key.Scheduler, fmt.Sprintf("gang-%04d", i), p.gangSize, nodeOf)
-		if p.preempt {
+		if p.preempts() {
 			makeUrgent(gangs[i])
 		}
 	}

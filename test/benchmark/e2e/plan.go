@@ -47,24 +47,25 @@ type plan struct {
 	ibClusters int
 	// claims is the kind of each pod's claims. It is empty for none.
 	claims string
-	// preempt reports whether the nodes are first filled with pods of fillerCPUs each, which the gangs preempt. limit
-	// is how long the gangs may take then.
-	preempt             bool
+	// fillerCPUs are the CPUs of each pod that fills the nodes first and that the gangs preempt. Zero means no such
+	// pods.
 	fillerCPUs          int
-	limit               time.Duration
 	modes, schedulers   []string
 	placements          []string
 	runs                int
 	writers, rawWriters int
 	loneGangs, loneSize int
 	idleFor             time.Duration
-	quietFor            time.Duration
-	timeout             time.Duration
+	limits              limits
 	jsonPath            string
 	profile             profiling
 	keepDir             string
 	args                argList
 }
+
+// limits are the longest waits. quiet is the wait for the rest of the machine, trial is for a whole trial, and burst is
+// for gangs that preempt.
+type limits struct{ quiet, trial, burst time.Duration }
 
 // profiling says where CPU profiles are stored, and how long each of them lasts. dir is empty for no profiles.
 type profiling struct {
@@ -106,9 +107,8 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 	fs.IntVar(&p.gangSize, "gang-size", 50, "pods of 1 cpu in a gang, all of them its minimum")
 	fs.IntVar(&p.ibClusters, "ib-clusters", 0, "InfiniBand clusters to spread the nodes over, one of which each gang must share; ours alone can do that")
 	fs.StringVar(&p.claims, "claims", "", "what each pod claims for itself: volumes, which a provisioner makes when the pod was placed, or devices; nothing when empty")
-	fs.BoolVar(&p.preempt, "preempt", false, "fill the nodes first with running pods of low priority, which the gangs preempt")
-	fs.IntVar(&p.fillerCPUs, "filler-cpus", 4, "cpus of a pod that fills the nodes with --preempt")
-	fs.DurationVar(&p.limit, "limit", 5*time.Minute, "how long the gangs may take with --preempt; a scheduler that needs longer is reported so")
+	fs.IntVar(&p.fillerCPUs, "filler-cpus", 0, "cpus of each running pod of low priority that fills the nodes first, and that the gangs preempt; 0 for none")
+	fs.DurationVar(&p.limits.burst, "limit", 5*time.Minute, "how long gangs that preempt may take; a scheduler that needs longer is reported so")
 	fs.StringVar(&modes, "mode", "live,pglast", "how the load is offered: live, pglast or both")
 	fs.StringVar(&schedulers, "schedulers", "upstream,kube,ours,raw", "whom to measure, in turn")
 	fs.StringVar(&placements, "placement", full, "full, trivial, nominated, or several of them")
@@ -118,8 +118,8 @@ func parsePlan(args []string, out io.Writer) (*plan, error) {
 	fs.IntVar(&p.loneGangs, "lone-gangs", 20, "gangs submitted one by one to the idle cluster after the load; 0 for none")
 	fs.IntVar(&p.loneSize, "lone-size", 4, "pods of a lone gang")
 	fs.DurationVar(&p.idleFor, "idle", 10*time.Second, "how long the idle scheduler's CPU is measured; 0 for not at all")
-	fs.DurationVar(&p.quietFor, "quiet", 30*time.Second, "how long to wait for the rest of the machine to be quiet before the load")
-	fs.DurationVar(&p.timeout, "timeout", 10*time.Minute, "limit of one trial")
+	fs.DurationVar(&p.limits.quiet, "quiet", 30*time.Second, "how long to wait for the rest of the machine to be quiet before the load")
+	fs.DurationVar(&p.limits.trial, "timeout", 10*time.Minute, "limit of one trial")
 	fs.StringVar(&p.jsonPath, "json", "", "also write the results to this file")
 	fs.StringVar(&p.profile.dir, "profile", "", "write a CPU profile of each vc-scheduler under load into this directory")
 	fs.DurationVar(&p.profile.length, "profile-for", 20*time.Second, "length of the CPU profile")
@@ -171,13 +171,16 @@ func (p *plan) validate() error {
 	return errors.Join(p.validateClusters(), p.validatePreempt())
 }
 
+// preempts reports whether the gangs preempt pods that fill the nodes.
+func (p *plan) preempts() bool { return p.fillerCPUs != 0 }
+
 func (p *plan) validatePreempt() error {
 	theirs := func(scheduler string) bool { return !usesPodGroups(scheduler) }
 	switch {
-	case !p.preempt:
+	case !p.preempts():
 		return nil
 	case slices.ContainsFunc(p.schedulers, theirs) || !slices.Equal(p.placements, []string{full}) || p.claims != "" || p.ibClusters > 0:
-		return fmt.Errorf("--preempt goes with --schedulers %s,%s and --placement %s, without claims and clusters", upstream, ours, full)
+		return fmt.Errorf("--filler-cpus goes with --schedulers %s,%s and --placement %s, without claims and clusters", upstream, ours, full)
 	case p.fillerCPUs < 1 || nodeCPUs%p.fillerCPUs != 0:
 		return fmt.Errorf("--filler-cpus: found %d, want a divisor of %d, the cpus of a node", p.fillerCPUs, nodeCPUs)
 	}

@@ -63,9 +63,9 @@ func TestParsePlanRefuses(t *testing.T) {
 		"claims of an unknown kind":           {[]string{"--claims", "disks"}, `"disks" is none of volumes, devices`},
 		"claims without preparation":          {[]string{"--claims", "volumes", "--schedulers", "ours,raw"}, "without --schedulers raw"},
 		"claims and another conf":             {[]string{"--claims", "devices", "--schedulers", "ours", "--placement", "trivial"}, "goes with --placement full"},
-		"preemption by a foreign scheduler":   {[]string{"--preempt"}, "--preempt goes with --schedulers upstream,ours"},
-		"preemption in clusters":              {[]string{"--preempt", "--schedulers", "ours", "--ib-clusters", "40"}, "without claims and clusters"},
-		"fillers that leave cpus idle":        {[]string{"--preempt", "--schedulers", "ours", "--filler-cpus", "5"}, "found 5, want a divisor of 32"},
+		"preemption by a foreign scheduler":   {[]string{"--filler-cpus", "4"}, "--filler-cpus goes with --schedulers upstream,ours"},
+		"preemption in clusters":              {[]string{"--filler-cpus", "4", "--schedulers", "ours", "--ib-clusters", "40"}, "without claims and clusters"},
+		"fillers that leave cpus idle":        {[]string{"--schedulers", "ours", "--filler-cpus", "5"}, "found 5, want a divisor of 32"},
 		"an argument that belongs nowhere":    {[]string{"live"}, "unexpected arguments"},
 	}
 	for name, tc := range tests {

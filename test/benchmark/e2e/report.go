@@ -51,7 +51,7 @@ func grouped(results []result) []group {
 // report prints the trials, their writes, and the comparison with our scheduler.
 func report(out io.Writer, p *plan, results []result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if p.preempt {
+	if p.preempts() {
 		printBursts(w, p, results)
 	} else {
 		printTrials(w, results)
@@ -62,7 +62,7 @@ func report(out io.Writer, p *plan, results []result) error {
 	printWarnings(out, results)
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	groups := grouped(results)
-	if p.preempt {
+	if p.preempts() {
 		printSooner(w, groups)
 	} else {
 		printWrites(w, groups)

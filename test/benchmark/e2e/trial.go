@@ -57,7 +57,7 @@ type loneTimes struct {
 
 // runTrial sets up the testbed, measures, and takes it down again.
 func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_ result, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("the trial took longer than %v", p.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, p.limits.trial, fmt.Errorf("the trial took longer than %v", p.limits.trial))
 	defer cancel()
 	ctx, s, err := setUp(ctx, key, p, progress)
 	if err != nil {
@@ -70,7 +70,7 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 		err = errors.Join(err, s.tearDown())
 	}()
 	r := result{trialKey: key, Pods: p.pods()}
-	if p.preempt {
+	if p.preempts() {
 		err = s.measureBurst(ctx, &r)
 		return r, err
 	}
@@ -78,7 +78,7 @@ func runTrial(ctx context.Context, key trialKey, p *plan, progress io.Writer) (_
 		return r, err
 	}
 	// Bound pods start to run, which causes events for the scheduler.
-	if _, err := s.meter.waitQuiet(ctx, p.quietFor); err != nil {
+	if _, err := s.meter.waitQuiet(ctx, p.limits.quiet); err != nil {
 		return r, err
 	}
 	if r.IdleCPUSeconds, err = s.idleCPU(ctx); err != nil {
@@ -100,7 +100,7 @@ func (s *testbed) measure(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	if r.Quiet, err = s.meter.waitQuiet(ctx, s.plan.quietFor); err != nil {
+	if r.Quiet, err = s.meter.waitQuiet(ctx, s.plan.limits.quiet); err != nil {
 		return err
 	}
 	offset, err := s.audit.size()
