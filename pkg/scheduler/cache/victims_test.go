@@ -394,6 +394,28 @@ func TestTheQueueThatRefusesIsNotBlamedOnVictims(t *testing.T) {
 	})
 }
 
+// TestVictimsDoNotUseUpAShareThatIsLargeEnough checks that a gang is placed on idle nodes while a victim of another gang of its
+// queue terminates, which is larger than that gang. The queue has room for all of them.
+func TestVictimsDoNotUseUpAShareThatIsLargeEnough(t *testing.T) {
+	for _, plugin := range []string{"capacity", "proportion"} {
+		t.Run(plugin, func(t *testing.T) {
+			withHarness(t, func(t *testing.T, w *harness) {
+				s := preempting(w, plugin, "1k")
+				pods := []string{"victim-0", "gang-0", "other-0"}
+				w.submits("victim", "q", "64", 0, "n00")
+				s.settle(9*time.Minute, pods...)
+				w.submits("gang", "q", "1", 1, "n00")
+				s.settle(9*time.Minute, pods...)
+				w.submits("other", "q", "64", 0, "n01")
+				s.settle(9*time.Minute, pods...)
+				if nodeOfPod(w.cluster, "other-0") == "" || nodeOfPod(w.cluster, "gang-0") != "" {
+					t.Errorf("the other gang runs on %q, and the gang that waits for its victim on %q, want the former only: %s", nodeOfPod(w.cluster, "other-0"), nodeOfPod(w.cluster, "gang-0"), s.says())
+				}
+			})
+		})
+	}
+}
+
 // TestOnlyNomineesTakeTheRoomOfVictims checks that only pods of the evicting gang take the room of victims in the
 // queue. A second pod of the gang runs on another node while the victim of the first pod still runs and its node is
 // cordoned. The gang and the victim fill the queue, so no other gang runs.

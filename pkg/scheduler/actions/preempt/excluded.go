@@ -57,7 +57,7 @@ func (p *preemption) noteExcluded(r *state.Attempt, found *refusal) {
 		return
 	}
 	job, m := r.Job, p.memory
-	if !allPending(job) {
+	if !allPending(job) || p.hasOwnFilters(job) {
 		return
 	}
 	key := exclusionKey{stateOf(job), p.worldOf(job.Queue), found.why}
@@ -65,6 +65,16 @@ func (p *preemption) noteExcluded(r *state.Attempt, found *refusal) {
 		m.exclusions[key] = &exclusion{exclusionKey: key}
 	}
 	m.excluded[job] = m.exclusions[key]
+}
+
+// hasOwnFilters reports whether plugins of this project filter nodes for a pod of the job, by state that world does not cover.
+func (p *preemption) hasOwnFilters(job *api.JobInfo) bool {
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if len(p.run.Finder.OwnFilters(task)) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // divide divides the session's jobs into the gangs that arithmetic excluded in the last session and that have not changed

@@ -490,17 +490,17 @@ func TestTheRoomIsKeptForTheGang(t *testing.T) {
 func TestTriesAreCounted(t *testing.T) {
 	var got []string
 	w := world(nodesOf(3, "4"),
-		gang{name: "old", min: 0, priority: 1, cpu: "4", on: each(2), age: time.Minute},
+		gang{name: "old", min: 0, priority: 1, cpu: "4", on: each(2), age: time.Hour},
 		gang{name: "fits", min: 1, priority: 9, cpu: "1", pending: 1},
 		gang{name: "needs", min: 2, priority: 8, cpu: "4", pending: 2},
 		gang{name: "none", min: 1, priority: 7, cpu: "8", pending: 1})
 	c := newClusterOf(w, simpleTiers, New(func(action, result string, pods int, lost time.Duration) {
-		got = append(got, fmt.Sprintf("%s %s %d %s", action, result, pods, lost.Round(time.Minute)))
+		got = append(got, fmt.Sprintf("%s %s %d %s", action, result, pods, lost.Round(time.Hour)))
 	}))
 	defer c.close()
 	c.actions = c.actions[1:]
 	c.session()
-	if diff := cmp.Diff([]string{"preempt not_needed 0 0s", "preempt evicted 1 1m0s", "preempt refused 0 0s"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"preempt not_needed 0 0s", "preempt evicted 1 1h0m0s", "preempt refused 0 0s"}, got); diff != "" {
 		t.Errorf("tries (-want +got):\n%s", diff)
 	}
 }
