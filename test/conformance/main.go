@@ -36,7 +36,7 @@ type options struct {
 	docs string
 	// upstream runs upstream's scheduler instead, and keeps its verdicts as the expected ones.
 	upstream bool
-	root       string
+	root     string
 }
 
 // page returns the path of the page: docs, below the root unless it is absolute.

@@ -35,12 +35,10 @@ const (
 	upstreamDevicesConf = "    arguments: {predicate.DynamicResourceAllocationEnable: true}\n"
 )
 
-// preemptActions replaces actionsOfConf in the configuration of both schedulers. wholeGangsConf is appended to that of
-// ours.
+// preemptActions replaces actionsOfConf in the configuration of both schedulers.
 const (
 	actionsOfConf  = "allocate, backfill"
 	preemptActions = "allocate, preempt, backfill"
-	wholeGangsConf = "configurations:\n- name: preempt\n  arguments: {wholeGangs: true}\n"
 )
 
 // kubeConf raises kube-scheduler's client-side rate limit of 50 requests a second, which would otherwise be the only
@@ -87,9 +85,6 @@ func schedulerOptions(key trialKey, p *plan) (controlplane.SchedulerOptions, err
 		opts.Conf += clusterConf
 	case p.preempts():
 		opts.Conf = strings.Replace(opts.Conf, actionsOfConf, preemptActions, 1)
-		if key.Scheduler == ours {
-			opts.Conf += wholeGangsConf
-		}
 	}
 	if p.profile.dir != "" {
 		opts.Args = append(opts.Args, "--enable-pprof")

@@ -110,9 +110,6 @@ func TestBothSchedulersPreempt(t *testing.T) {
 		if !strings.Contains(opts.Conf, "allocate, preempt, backfill") {
 			t.Errorf("%s has no action preempt:\n%s", scheduler, opts.Conf)
 		}
-		if got := strings.Contains(opts.Conf, "wholeGangs"); got != (scheduler == ours) {
-			t.Errorf("%s has wholeGangs: %v", scheduler, got)
-		}
 	}
 }
 

@@ -24,9 +24,9 @@ const evictingConf = `
 actions: enqueue, allocate, preempt, reclaim
 configurations:
 - name: preempt
-  arguments: {wholeGangs: true, delay: 10m}
+  arguments: {delay: 10m}
 - name: reclaim
-  arguments: {wholeGangs: true, delay: 10m}
+  arguments: {delay: 10m}
 tiers:
 - plugins:
   - name: evictionbackoff
@@ -113,7 +113,7 @@ func (w *simulation) starve(policy v1.PreemptionPolicy, reserves bool) {
 // TestNoPodIsEvictedOnReservedNodesForOthers checks gangs that could get room most cheaply on nodes that are reserved for another
 // gang, which waits for evictions itself. A pod of a higher priority may take these nodes.
 func TestNoPodIsEvictedOnReservedNodesForOthers(t *testing.T) {
-	immediate := strings.ReplaceAll(evictingConf, ", delay: 10m", "")
+	immediate := strings.ReplaceAll(evictingConf, "delay: 10m", "")
 	for name, c := range map[string]struct {
 		conf     string
 		victims  string // the queue whose pods run
