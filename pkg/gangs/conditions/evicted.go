@@ -34,10 +34,9 @@ func SetEvicted(status *v1.PodStatus, reason string, podGroup types.UID) {
 	status.Conditions = append(status.Conditions, c)
 }
 
-// SetNotEvicted records that a pod with condition Evicted stays. It reports whether the pod has the condition.
-func SetNotEvicted(status *v1.PodStatus, reason string) bool {
-	_, known := podutil.GetPodCondition(status, Evicted)
-	return known != nil && podutil.UpdatePodCondition(status, &v1.PodCondition{Type: Evicted, Status: v1.ConditionFalse, Reason: reason})
+// SetNotEvicted sets the condition Evicted of a pod that stays to False.
+func SetNotEvicted(status *v1.PodStatus, reason string) {
+	podutil.UpdatePodCondition(status, &v1.PodCondition{Type: Evicted, Status: v1.ConditionFalse, Reason: reason})
 }
 
 // EvictedAt returns when the scheduler has evicted the pod, if the pod is being deleted for that reason. podGroup is the UID

@@ -6,7 +6,7 @@ import "sync"
 
 // callsPerNamespace is how many pods of one namespace are evicted at once. Calls can hang until their timeout, for example behind
 // an admission webhook of a tenant, and must then delay only their own namespace.
-const callsPerNamespace = 8
+const callsPerNamespace = 32
 
 // calls runs functions on other goroutines, at most callsPerNamespace at once for each namespace, in the order of the calls of
 // run. The zero value is ready to use.

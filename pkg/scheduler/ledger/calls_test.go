@@ -12,7 +12,7 @@ import (
 func TestCallsThatHangDelayTheirNamespaceAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c calls
-		hanging, ends := make(chan struct{}), make(chan string, 100)
+		hanging, ends := make(chan struct{}), make(chan string, 1000)
 		for range 3 * callsPerNamespace {
 			c.run("a", func() { ends <- "a begins"; <-hanging; ends <- "a" })
 		}

@@ -119,7 +119,7 @@ func (b *batch) refuse(v *victim, err error) {
 	for _, v := range append(b.protected, b.others...) {
 		b.of.books.Pods.Spare(v.pod)
 	}
-	b.of.reports.NotEvicted(v.pod)
+	b.of.reports.NotEvicted(v.pod, true)
 	if v.preemptor != nil {
 		b.of.reports.EvictionRefused(v.preemptor, v.pod, err)
 	}
@@ -152,7 +152,7 @@ func (e *Evictor) delete(v *victim) {
 	if err != nil {
 		logger().Error(err, "Evicting a pod failed", "pod", klog.KObj(v.pod))
 		e.books.Pods.Spare(v.pod)
-		e.reports.NotEvicted(v.pod)
+		e.reports.NotEvicted(v.pod, false)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 					}
 					return false, nil, nil
 				})
-				kube.PrependReactor("update", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
+				kube.PrependReactor("patch", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
 					return tt.statusErr != nil, nil, tt.statusErr
 				})
 				w.add(victim)

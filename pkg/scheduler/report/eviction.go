@@ -38,29 +38,26 @@ func evictedFor(reason string) string { return brief.Text("Evicted: " + reason) 
 // one. podGroup is the UID of the PodGroup of the gang for which it is evicted; empty if it is not known. Evicted returns once
 // the conditions are written, or could not be written, because the caller then deletes the pod.
 func (r *Reporter) Evicted(pod *v1.Pod, podGroup types.UID, reason string) {
-	r.writePod(pod, func(live *v1.Pod) bool {
-		conditions.SetEvicted(&live.Status, evicted, podGroup)
-		setEvicted(live, reason)
-		return true
+	r.patchPod(pod, func(status *v1.PodStatus) {
+		conditions.SetEvicted(status, evicted, podGroup)
+		setEvicted(status, pod.Spec.SchedulerName, reason)
 	})
 }
 
 // EvictionAsked notes on the pod that the API server is asked to evict it. The arguments are those of Evicted.
 func (r *Reporter) EvictionAsked(pod *v1.Pod, podGroup types.UID) {
-	r.writePod(pod, func(live *v1.Pod) bool {
-		conditions.SetEvicted(&live.Status, evicted, podGroup)
-		return true
-	})
+	r.patchPod(pod, func(status *v1.PodStatus) { conditions.SetEvicted(status, evicted, podGroup) })
 }
 
-// NotEvicted takes back what EvictionAsked and Evicted have noted on the pod, because it could not be evicted.
-func (r *Reporter) NotEvicted(pod *v1.Pod) {
-	r.writePod(pod, func(live *v1.Pod) bool {
-		changed := conditions.SetNotEvicted(&live.Status, stays)
-		if _, c := podutil.GetPodCondition(&live.Status, v1.DisruptionTarget); c != nil && c.Reason == v1.PodReasonPreemptionByScheduler {
-			changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: stays}) || changed
+// NotEvicted takes back what EvictionAsked, or Evicted if asked is not set, has noted on the pod, because it could not be
+// evicted.
+func (r *Reporter) NotEvicted(pod *v1.Pod, asked bool) {
+	r.patchPod(pod, func(status *v1.PodStatus) {
+		conditions.SetNotEvicted(status, stays)
+		if asked {
+			return
 		}
-		return changed
+		podutil.UpdatePodCondition(status, &v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: stays})
 	})
 }
 
@@ -74,23 +71,23 @@ func (r *Reporter) EvictionRefused(group *api.PodGroup, pod *v1.Pod, err error) 
 	r.outlet.gangEvent(group, v1.EventTypeWarning, refused, brief.Text("The API server refuses to evict "+what+". The pods that are not evicted yet stay"))
 }
 
-func (r *Reporter) writePod(pod *v1.Pod, change func(live *v1.Pod) (changed bool)) {
-	if err := r.outlet.status.WritePod(pod, change); err != nil {
+func (r *Reporter) patchPod(pod *v1.Pod, change func(status *v1.PodStatus)) {
+	if err := r.outlet.status.PatchPodConditions(pod, change); err != nil {
 		logger().Error(err, "Writing the conditions of an evicted pod failed", "pod", klog.KObj(pod))
 	}
 }
 
 // setEvicted sets the conditions of an evicted pod that users and controllers read.
-func setEvicted(live *v1.Pod, reason string) {
+func setEvicted(status *v1.PodStatus, scheduler, reason string) {
 	why := "evicted to free resources for other pods"
 	if action, _, _ := strings.Cut(reason, " "); action != "preempt" && action != "reclaim" {
 		why = "evicted: " + reason
 	}
-	podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
+	podutil.UpdatePodCondition(status, &v1.PodCondition{
 		Type: v1.PodReady, Status: v1.ConditionFalse, Reason: evicted, Message: evictedFor(reason),
 	})
-	podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
+	podutil.UpdatePodCondition(status, &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-		Message: brief.Text(live.Spec.SchedulerName + ": " + why),
+		Message: brief.Text(scheduler + ": " + why),
 	})
 }

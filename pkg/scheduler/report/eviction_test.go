@@ -3,14 +3,9 @@
 package report
 
 import (
-	"errors"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	kubetesting "k8s.io/client-go/testing"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -45,19 +40,20 @@ func TestDisruptionTargetOfAnEvictedPod(t *testing.T) {
 	}
 }
 
-// TestAnEvictedPodGetsItsConditionsAfterAConflict checks that an eviction whose status write meets another client's
-// write is still explained on the pod: a Job that ignores evicted pods must not count it as failed.
-func TestAnEvictedPodGetsItsConditionsAfterAConflict(t *testing.T) {
+// TestConditionsOfAnEvictedPodReplaceNoOthers checks that conditions that another client has written since the watch showed the pod
+// stay.
+func TestConditionsOfAnEvictedPodReplaceNoOthers(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		updates := 0
-		w.cluster.Kube.PrependReactor("update", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
-			updates++
-			return updates == 1, nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p0", errors.New("changed"))
-		})
-		w.Evicted(w.cluster.Pod("p0"), "", "preempt")
-		conditions := w.cluster.Pod("p0").Status.Conditions
-		if _, got := podutil.GetPodCondition(&v1.PodStatus{Conditions: conditions}, v1.DisruptionTarget); got == nil || updates != 2 {
-			t.Errorf("after %d updates the conditions are %v, want one of type DisruptionTarget after 2", updates, conditions)
+		victim := w.cluster.Pod("p0").DeepCopy()
+		changed := victim.DeepCopy()
+		changed.Status.Conditions = append(changed.Status.Conditions, v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionTrue})
+		w.cluster.Put(changed)
+		w.Evicted(victim, "", "preempt")
+		status := &w.cluster.Pod("p0").Status
+		for _, kind := range []v1.PodConditionType{v1.ContainersReady, v1.DisruptionTarget} {
+			if _, got := podutil.GetPodCondition(status, kind); got == nil || got.Status != v1.ConditionTrue {
+				t.Errorf("the conditions are %v, want %s to be true", status.Conditions, kind)
+			}
 		}
 	})
 }

@@ -218,12 +218,12 @@ func (c *Cluster) update(tracker clienttesting.ObjectTracker) clienttesting.Reac
 	}
 }
 
-// patch returns a reaction that applies merge patches. As an API server does, it rejects a patch that names another
+// patch returns a reaction that applies merge patches, also strategic ones. As an API server does, it rejects a patch that names another
 // resource version or UID than the stored object has.
 func (c *Cluster) patch(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		a, ok := action.(clienttesting.PatchActionImpl)
-		if !ok || a.PatchType != types.MergePatchType {
+		if !ok || a.PatchType != types.MergePatchType && a.PatchType != types.StrategicMergePatchType {
 			return false, nil, nil
 		}
 		var patch map[string]any

@@ -4,7 +4,9 @@ package statuswriter
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -56,21 +57,27 @@ func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 	w.queue.AddAfter(key, delay)
 }
 
-// WritePod changes the status of the pod, by UID, and writes it before it returns. It reads the pod from the API server,
-// and retries a write that conflicts with another client's. It writes nothing if change reports that the status is the
-// same. WritePod is for pods that have a node, for which the workers write nothing.
-func (w *Writer) WritePod(pod *v1.Pod, change func(live *v1.Pod) (changed bool)) error {
+// PatchPodConditions changes conditions of the pod, by UID, in one request. change gets a copy of the pod as the watch shows it.
+// Nothing is written if change leaves all conditions as they are. It is for pods that have a node, for which the workers write
+// nothing.
+func (w *Writer) PatchPodConditions(pod *v1.Pod, change func(status *v1.PodStatus)) error {
+	status := v1.PodStatus{Conditions: slices.Clone(pod.Status.Conditions)}
+	change(&status)
+	changed := slices.DeleteFunc(status.Conditions, func(c v1.PodCondition) bool { return slices.Contains(pod.Status.Conditions, c) })
+	if len(changed) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID}, // a pod with another UID is not changed
+		"status":   map[string]any{"conditions": changed},
+	})
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	client := w.deps.Kube.CoreV1().Pods(pod.Namespace)
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		live, err := client.Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil || live.UID != pod.UID || !change(live) {
-			return err
-		}
-		_, err = client.UpdateStatus(ctx, live, metav1.UpdateOptions{})
-		return err
-	})
+	_, err = w.deps.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
 }
 
 // nomination returns the node to which a session nominated the pod. It returns an empty name for the node in the pod's
