@@ -156,6 +156,8 @@ func TestThePageHasTheAnnotationsOfTheCode(t *testing.T) {
 		"koordinator.sh/gpu-memory-ratio", "koordinator.sh/rdma", "koordinator.sh/fpga", "huawei.com/npu-cpu", "huawei.com/npu-dvpp",
 		// Upstream's device code.
 		"volcano.sh/vgpu-mode", "volcano.sh/gpu-index",
+		// A condition of pods.
+		"scheduling.volcano-prebind.io/Evicted",
 	}
 	upstream := []string{
 		v1beta1.KubeGroupNameAnnotationKey, v1beta1.VolcanoGroupMinMemberAnnotationKey, v1beta1.QueueNameAnnotationKey,
@@ -175,7 +177,7 @@ func TestThePageHasTheConditionsAndEventsOfTheCode(t *testing.T) {
 		"PCIeLevel", "SamePCIe",
 		// Phases, feature gates, and names that appear only in the log, in the code or to authors of plugins.
 		"PreScheduling", "QueueSort", "NotRegistered", "HyperNodes", "EnabledClusterOrder", "DRAAdminAccess", "DRAConsumableCapacity", "DRAPrioritizedList",
-		"WaitingAfterEviction", "WaitingForTurnToEvict",
+		"WaitingAfterEviction", "WaitingForTurnToEvict", "NotEvictedFor",
 		// Parts of the template of docs/configuration.md.
 		"BuiltIn", "UpstreamPlugins", "OurPlugins",
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ledger"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
@@ -72,7 +73,14 @@ func (c *Cache) EvictTogether(all []framework.Eviction) error {
 	if c.quarantine.Searching() {
 		return errSearching
 	}
-	return c.evictor.EvictTogether(all)
+	victims := make([]ledger.Victim, len(all))
+	for i, e := range all {
+		victims[i] = ledger.Victim{Task: e.Task, Reason: e.Reason, Protected: e.Protected}
+		if e.For != nil {
+			victims[i].For = e.For.PodGroup
+		}
+	}
+	return c.evictor.EvictTogether(victims)
 }
 
 // ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns the tasks of these

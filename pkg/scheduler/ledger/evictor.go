@@ -18,7 +18,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
@@ -40,30 +39,37 @@ func NewEvictor(kube kubernetes.Interface, books *books.Books, reports *report.R
 	return &Evictor{kube: kube, books: books, reports: reports}
 }
 
+// Victim is a task to be evicted.
+type Victim struct {
+	Task   *api.TaskInfo
+	Reason string
+	// For is the PodGroup of the gang for which the task is evicted; nil if it is not known.
+	For *api.PodGroup
+	// Protected reports whether the API server is asked about the eviction, because of a PodDisruptionBudget.
+	Protected bool
+}
+
 // Evict sets the task's status in the books to Releasing, and deletes its pod later, on another goroutine. If the pod cannot be
 // deleted, the task gets its former status again.
 func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
-	return e.EvictTogether([]framework.Eviction{{Task: task, Reason: reason}})
+	return e.EvictTogether([]Victim{{Task: task, Reason: reason}})
 }
 
 // EvictTogether sets the tasks' statuses in the books to Releasing, and evicts their pods later, on other goroutines. After an
 // error nothing has changed. The API server is asked about the protected pods first, one after the other. If it refuses one,
 // the pods that are not evicted yet stay, and their tasks get their former statuses again.
-func (e *Evictor) EvictTogether(all []framework.Eviction) error {
+func (e *Evictor) EvictTogether(all []Victim) error {
 	b := &batch{of: e}
-	for _, eviction := range all {
-		pod, group, err := e.books.Pods.Evict(eviction.Task)
+	for _, of := range all {
+		pod, group, err := e.books.Pods.Evict(of.Task)
 		if err != nil {
 			for _, v := range append(b.protected, b.others...) {
 				e.books.Pods.Spare(v.pod)
 			}
 			return fmt.Errorf("evicting: %w", err)
 		}
-		v := &victim{pod: pod, group: group, reason: eviction.Reason}
-		if of := eviction.For; of != nil && of.PodGroup != nil {
-			v.preemptor = of.PodGroup
-		}
-		if eviction.Protected {
+		v := &victim{pod: pod, group: group, reason: of.Reason, preemptor: of.For}
+		if of.Protected {
 			b.protected = append(b.protected, v)
 		} else {
 			b.others = append(b.others, v)

@@ -20,7 +20,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -156,18 +155,18 @@ func TestEvictionsOfAPlan(t *testing.T) {
 					}
 					return false, nil, nil
 				})
-				high := &api.JobInfo{PodGroup: &api.PodGroup{}}
-				high.PodGroup.Name, high.PodGroup.Namespace, high.PodGroup.UID = "high", schedtest.Namespace, "uid-of-high"
+				high := &api.PodGroup{}
+				high.Name, high.Namespace, high.UID = "high", schedtest.Namespace, "uid-of-high"
 				if tt.other {
-					high.PodGroup.Namespace = "other"
+					high.Namespace = "other"
 				}
-				all := map[string]framework.Eviction{}
+				all := map[string]Victim{}
 				for i := range 3 {
 					victim := pod(i).Node("n").Phase(v1.PodRunning).Obj()
 					w.add(victim)
-					all[victim.Name] = framework.Eviction{Task: api.NewTaskInfo(victim), Reason: "preempt", For: high, Protected: slices.Contains(tt.protected, victim.Name)}
+					all[victim.Name] = Victim{Task: api.NewTaskInfo(victim), Reason: "preempt", For: high, Protected: slices.Contains(tt.protected, victim.Name)}
 				}
-				var evictions []framework.Eviction
+				var evictions []Victim
 				for _, name := range tt.protected {
 					evictions = append(evictions, all[name])
 					delete(all, name)
@@ -211,7 +210,7 @@ func TestAPlanOfAPodThatIsGoneEvictsNone(t *testing.T) {
 		w.gangOf(1, 1)
 		there, gone := pod(0).Node("n").Phase(v1.PodRunning).Obj(), pod(1).Node("n").Phase(v1.PodRunning).Obj()
 		w.add(there)
-		err := NewEvictor(w.cluster.Kube, w.books, w.reports).EvictTogether([]framework.Eviction{{Task: api.NewTaskInfo(there)}, {Task: api.NewTaskInfo(gone)}})
+		err := NewEvictor(w.cluster.Kube, w.books, w.reports).EvictTogether([]Victim{{Task: api.NewTaskInfo(there)}, {Task: api.NewTaskInfo(gone)}})
 		time.Sleep(5 * time.Minute)
 		if err == nil || w.task("p0").Status != api.Running {
 			t.Errorf("EvictTogether returned %v, and the pod that is there is %s, want an error and Running", err, w.task("p0").Status)

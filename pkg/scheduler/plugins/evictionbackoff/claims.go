@@ -148,8 +148,9 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 		c := p.claims[job.UID]
 		c.addVictim(e.Task, time.Now())
 		companions, _ := framework.Companions(ssn.Jobs, ssn.Placements.GangGroup(job))
-		if gangs := append(companions, job); !c.knows(gangs, task.UID) {
-			c.addNominees(gangs, api.Pipelined)
+		companions = append(companions, job)
+		if !c.knows(companions, task.UID) {
+			c.addNominees(companions, api.Pipelined)
 		}
 	}
 }
