@@ -24,6 +24,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report/statuswriter"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/upstream"
 )
 
@@ -128,7 +129,7 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 	wakeNow, wakeSoon := func() { wake(WakeNow) }, func() { wake(WakeDelayed) }
 	c.reports = report.New(report.Config{
 		Kube: kube, Volcano: vc, Books: c.books, Pods: pods.Lister(), PodGroups: podGroups.Lister(), Queues: queues.Lister(),
-		Events: settings.Events, OwnPod: ownPod, StatusRejected: observer.StatusRejected, WakeSoon: wakeSoon,
+		Events: settings.Events, OwnPod: snapshot.OwnPod, StatusRejected: observer.StatusRejected, WakeSoon: wakeSoon,
 	})
 	c.ledger = ledger.New(ledger.Config{
 		Kube: kube, Volcano: vc, Books: c.books, Reports: c.reports, Pods: pods.Lister(), Nodes: nodes.Lister(),

@@ -3,8 +3,6 @@
 package cache
 
 import (
-	"maps"
-
 	v1 "k8s.io/api/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -83,7 +81,7 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 		domain := job.ContainsHardTopology() // upstream ignores a required network domain when a pod has a nominated node
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			annotations[task.UID] = task.Pod.Annotations
-			task.Pod = ownPod(task.Pod)
+			task.Pod = by.OwnPodOf(task)
 			if node := snapshot.Nodes[namedNode(task.Pod)]; node != nil && !domain && !crowded[node.Name] && task.Pod.Status.NominatedNodeName == "" {
 				task.Pod.Status.NominatedNodeName = node.Name
 			}
@@ -93,14 +91,6 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 		}
 	}
 	return annotations
-}
-
-// ownPod copies the parts of a pod that scheduling writes: the struct itself and its annotations. All other parts are
-// shared and read-only.
-func ownPod(pod *v1.Pod) *v1.Pod {
-	own := *pod
-	own.Annotations = maps.Clone(pod.Annotations)
-	return &own
 }
 
 // namedNode returns the node that a pod names in its node selector; empty if it names none.

@@ -45,6 +45,7 @@ type Copies struct {
 	// total is the sum of what the nodes have to allocate; nil if it must be computed.
 	total *api.Resource
 	jobs  map[api.JobID]*jobClone
+	pods  ownPods
 	// seenNode is the generation of the last change of a node that was read, and seenJob that of a job.
 	seenNode, seenJob uint64
 	// ignored are the resources that upstream leaves out of nodes and pods. If the list changes, all nodes are copied
@@ -193,6 +194,7 @@ type JobSource interface {
 // of wholeEvery of the others.
 func (c *Copies) Jobs(of JobSource, priority func(*api.JobInfo) int32) map[api.JobID]*api.JobInfo {
 	c.jobRounds++
+	c.pods.begin(c.trusted)
 	before := c.seenJob
 	changed, last := of.Changed(before)
 	c.seenJob = last
