@@ -39,6 +39,12 @@ func SetNotEvicted(status *v1.PodStatus, reason string) {
 	podutil.UpdatePodCondition(status, &v1.PodCondition{Type: Evicted, Status: v1.ConditionFalse, Reason: reason})
 }
 
+// Stayed reports whether the pod could not be evicted when the scheduler last tried.
+func Stayed(pod *v1.Pod) bool {
+	_, c := podutil.GetPodCondition(&pod.Status, Evicted)
+	return c != nil && c.Status == v1.ConditionFalse
+}
+
 // EvictedAt returns when the scheduler has evicted the pod, if the pod is being deleted for that reason. podGroup is the UID
 // of the PodGroup of the gang for which it was evicted; empty if it is not known.
 func EvictedAt(pod *v1.Pod) (at time.Time, podGroup types.UID, evicted bool) {

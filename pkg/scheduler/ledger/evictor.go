@@ -21,8 +21,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// evictTimeout bounds each attempt to delete a pod.
-const evictTimeout = 15 * time.Second
+// evictTimeout bounds each attempt to delete a pod, and askTimeout each attempt to evict one through the API. The API server may
+// ask to wait for 10 s, because a PodDisruptionBudget was just changed, and client-go does so. askTries is the number of attempts.
+// The other pods of a plan wait meanwhile, and count as soon to be gone.
+const (
+	evictTimeout = 15 * time.Second
+	askTimeout   = 3 * time.Second
+	askTries     = 3
+)
 
 // Evictor evicts pods: it has the cause reported on the pod, and deletes the pod. From before the first write
 // until the watch shows the pod's end, the pod's task has status Releasing in the books. Other changes that the watch
@@ -131,16 +137,21 @@ func (b *batch) refuse(v *victim, err error) {
 	}
 }
 
-// ask asks the API server to evict the pod. It returns an error if the pod stays.
+// ask asks the API server to evict the pod. It returns an error if the pod stays. A scheduler with upstream's permissions may not
+// ask, and deletes the pod.
 func (e *Evictor) ask(v *victim) error {
 	e.reports.EvictionAsked(v.pod, v.evictedFor())
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Name: v.pod.Name, Namespace: v.pod.Namespace},
 		DeleteOptions: metav1.NewPreconditionDeleteOptions(string(v.pod.UID)),
 	}
-	err := e.untilGone(v.pod, func(ctx context.Context) error {
+	err := e.untilGone(v.pod, askTries, askTimeout, func(ctx context.Context) error {
 		return e.kube.PolicyV1().Evictions(v.pod.Namespace).Evict(ctx, eviction)
 	})
+	if apierrors.IsForbidden(err) {
+		e.delete(v)
+		return nil
+	}
 	if err == nil {
 		e.reports.Evicting(v.pod, v.group, v.reason)
 	}
@@ -152,7 +163,7 @@ func (e *Evictor) ask(v *victim) error {
 func (e *Evictor) delete(v *victim) {
 	e.reports.Evicting(v.pod, v.group, v.reason)
 	e.reports.Evicted(v.pod, v.evictedFor(), v.reason)
-	err := e.untilGone(v.pod, func(ctx context.Context) error {
+	err := e.untilGone(v.pod, 6, evictTimeout, func(ctx context.Context) error {
 		return e.kube.CoreV1().Pods(v.pod.Namespace).Delete(ctx, v.pod.Name, *metav1.NewPreconditionDeleteOptions(string(v.pod.UID)))
 	})
 	if err != nil {
@@ -169,11 +180,11 @@ func (e *Evictor) isGone(ctx context.Context, pod *v1.Pod) bool {
 }
 
 // untilGone calls remove, which deletes or evicts the pod by UID, and retries errors that may pass.
-func (e *Evictor) untilGone(pod *v1.Pod, remove func(ctx context.Context) error) error {
-	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6}
+func (e *Evictor) untilGone(pod *v1.Pod, tries int, timeout time.Duration, remove func(ctx context.Context) error) error {
+	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: tries}
 	var last error
 	err := wait.ExponentialBackoff(backoff, func() (bool, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		last = remove(ctx)
 		switch {

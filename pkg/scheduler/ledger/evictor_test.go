@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -110,6 +111,7 @@ func wantStays(t *testing.T, w *harness, name string) {
 func TestEvictionsOfAPlan(t *testing.T) {
 	refusal := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 	refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods/eviction"}, "p1", errBroken)
 	busy := apierrors.NewTooManyRequests("the server is busy", 0)
 	told := "Warning EvictionRefused high: The API server refuses to evict pod p1: " + refusal.Error() + ". The pods that are not evicted yet stay"
 	tests := map[string]struct {
@@ -126,7 +128,8 @@ func TestEvictionsOfAPlan(t *testing.T) {
 		"the first is refused":    {protected: []string{"p1", "p2"}, fails: []error{refusal}, asked: []string{"p1"}, told: told},
 		"the second is refused":   {protected: []string{"p2", "p1"}, fails: []error{nil, refusal}, asked: []string{"p2", "p1"}, gone: []string{"p2"}, told: told},
 		"the server is busy":      {protected: []string{"p1"}, fails: []error{busy, busy}, asked: []string{"p1", "p1", "p1"}, gone: []string{"p0", "p1", "p2"}},
-		"the server stays busy":   {protected: []string{"p1"}, fails: slices.Repeat([]error{busy}, 10), asked: slices.Repeat([]string{"p1"}, 6), told: strings.ReplaceAll(told, refusal.Error(), busy.Error())},
+		"the server stays busy":   {protected: []string{"p1"}, fails: slices.Repeat([]error{busy}, 10), asked: slices.Repeat([]string{"p1"}, 3), told: strings.ReplaceAll(told, refusal.Error(), busy.Error())},
+		"upstream's permissions":  {protected: []string{"p1"}, fails: slices.Repeat([]error{forbidden}, 10), asked: slices.Repeat([]string{"p1"}, 3), gone: []string{"p0", "p1", "p2"}},
 		"for another's namespace": {protected: []string{"p1"}, fails: []error{refusal}, other: true, asked: []string{"p1"}, told: "Warning EvictionRefused high: The API server refuses to evict a pod of another namespace. The pods that are not evicted yet stay"},
 	}
 	for name, tt := range tests {
@@ -147,7 +150,7 @@ func TestEvictionsOfAPlan(t *testing.T) {
 					return true, nil, nil
 				})
 				w.cluster.Kube.PrependReactor("delete", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
-					if slices.Contains(tt.protected, action.(kubetesting.DeleteAction).GetName()) {
+					if slices.Contains(tt.protected, action.(kubetesting.DeleteAction).GetName()) && len(asked) < 3 {
 						t.Errorf("pod %s is deleted without asking", action.(kubetesting.DeleteAction).GetName())
 					}
 					if len(asked) < len(tt.protected) {
@@ -202,6 +205,33 @@ func TestEvictionsOfAPlan(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAPlanDoesNotWaitForABudgetThatChanges checks how long the other pods of a plan count as soon to be gone while the API server
+// asks to wait, because of a PodDisruptionBudget that its owner changes.
+func TestAPlanDoesNotWaitForABudgetThatChanges(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.gangOf(1, 1)
+		w.cluster.Kube.PrependReactor("create", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
+			time.Sleep(askTimeout) // client-go waits until the context ends
+			return true, nil, context.DeadlineExceeded
+		})
+		var all []Victim
+		for i := range 2 {
+			victim := pod(i).Node("n").Phase(v1.PodRunning).Obj()
+			w.add(victim)
+			all = append(all, Victim{Task: api.NewTaskInfo(victim), Reason: "preempt", Protected: i == 0})
+		}
+		if err := NewEvictor(w.cluster.Kube, w.books, w.reports).EvictTogether(all); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second)
+		for _, name := range []string{"p0", "p1"} {
+			if got := w.task(name).Status; got != api.Running {
+				t.Errorf("pod %s is %s after 15 s, want Running", name, got)
+			}
+		}
+	})
 }
 
 // TestAPlanOfAPodThatIsGoneEvictsNone checks that no pod of a plan is evicted if the books do not know one of them any more.

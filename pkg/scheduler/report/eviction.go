@@ -52,7 +52,9 @@ func (r *Reporter) EvictionAsked(pod *v1.Pod, podGroup types.UID) {
 // NotEvicted takes back what EvictionAsked, or Evicted if asked is not set, has noted on the pod, because it could not be
 // evicted.
 func (r *Reporter) NotEvicted(pod *v1.Pod, asked bool) {
-	r.patchPod(pod, func(status *v1.PodStatus) {
+	noted := *pod
+	noted.Status.Conditions = nil // those that the watch has shown may be older than what was noted
+	r.patchPod(&noted, func(status *v1.PodStatus) {
 		conditions.SetNotEvicted(status, stays)
 		if asked {
 			return

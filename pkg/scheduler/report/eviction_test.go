@@ -6,8 +6,13 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubetesting "k8s.io/client-go/testing"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -53,6 +58,39 @@ func TestConditionsOfAnEvictedPodReplaceNoOthers(t *testing.T) {
 		for _, kind := range []v1.PodConditionType{v1.ContainersReady, v1.DisruptionTarget} {
 			if _, got := podutil.GetPodCondition(status, kind); got == nil || got.Status != v1.ConditionTrue {
 				t.Errorf("the conditions are %v, want %s to be true", status.Conditions, kind)
+			}
+		}
+	})
+}
+
+// TestConditionsOfAnEvictedPodWithUpstreamsPermissions checks that an evicted pod gets its conditions if the scheduler may update
+// the status of pods, but not patch it.
+func TestConditionsOfAnEvictedPodWithUpstreamsPermissions(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.cluster.Kube.PrependReactor("patch", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods/status"}, "p0", nil)
+		})
+		w.Evicted(w.cluster.Pod("p0"), "uid", "preempt")
+		for _, kind := range []v1.PodConditionType{conditions.Evicted, v1.DisruptionTarget} {
+			if _, got := podutil.GetPodCondition(&w.cluster.Pod("p0").Status, kind); got == nil || got.Status != v1.ConditionTrue {
+				t.Errorf("condition %s is %v, want True", kind, got)
+			}
+		}
+	})
+}
+
+// TestAPodThatStaysSaysSo checks that a pod whose second eviction fails does not keep the condition of the first attempt, whichever
+// of its conditions the watch has shown.
+func TestAPodThatStaysSaysSo(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		for range 2 {
+			shown := w.cluster.Pod("p0").DeepCopy()
+			w.Evicted(shown, "", "preempt")
+			w.NotEvicted(shown, false)
+			for _, c := range w.cluster.Pod("p0").Status.Conditions {
+				if (c.Type == conditions.Evicted || c.Type == v1.DisruptionTarget) && c.Status != v1.ConditionFalse {
+					t.Errorf("condition %s of the pod that stays is %s, want False", c.Type, c.Status)
+				}
 			}
 		}
 	})

@@ -84,12 +84,12 @@ func (a *Action) Execute(ssn *framework.Session) {
 	a.crossSession.BeginSession()
 	run := state.NewRun(ssn, a.crossSession, a.defaults, func(string) {})
 	run.PipelineOnly = true
-	a.memory.beginSession()
+	a.memory.beginSession(ssn.Jobs)
 	wait, _ := args[Delay].(string)
 	delay, _ := time.ParseDuration(wait) // checked with the configuration
 	p := &preemption{
 		ssn: ssn, run: run, candidates: newCandidates(ssn, a.name, others, args[Disruption] == DisruptPod), delay: delay,
-		observe: a.observe, memory: &a.memory, sent: slices.Clone(ssn.Evicted()),
+		observe: a.observe, memory: &a.memory, sent: slices.Clone(ssn.Evicted()), budgets: newBudgets(ssn),
 	}
 	gangs = append(gangs, p.explainExcluded()...)
 	p.makeRoomForAll(inOrder(ssn, gangs))

@@ -3,12 +3,17 @@
 package preempt
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -101,5 +106,73 @@ func TestABudgetCountsTheEvictionsOfTheSession(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"a-0"}, got.protected); diff != "" {
 		t.Errorf("pods about which the API server is asked (-want +got):\n%s", diff)
+	}
+}
+
+// labelA puts label a on the pod.
+func labelA(pod *v1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, "a", "yes") }
+
+// TestBudgetsOfWhatIsEvictedTogether checks budgets of pods that go together, and of pods on nodes that no member may use.
+func TestBudgetsOfWhatIsEvictedTogether(t *testing.T) {
+	elsewhere := budgetWorld(gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, pod: func(p *schedtest.PodBuilder) {
+		p.Affinity(v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "name", Operator: v1.NodeSelectorOpNotIn, Values: []string{"n0"}}},
+		}}}}})
+	}})
+	core := world(nodesOf(5, "4"),
+		gang{name: "old", min: 2, priority: 1, cpu: "4", on: each(3)},
+		gang{name: "next", min: 2, priority: 2, cpu: "4", on: []string{"n3", "n4"}},
+		gang{name: "new", min: 2, priority: 9, cpu: "4", pending: 2})
+	changePods(&core, "old-0", labelA)
+	whole := world(nodesOf(3, "4"),
+		gang{name: "old", min: 2, priority: 1, cpu: "4", on: each(3)},
+		gang{name: "new", min: 3, priority: 9, cpu: "4", pending: 3})
+	changePods(&whole, "old-0", labelA)
+	refused := budgetWorld(gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1})
+	changePods(&refused, "a-0", func(pod *v1.Pod) { conditions.SetNotEvicted(&pod.Status, "EvictionFailed") })
+	stale := budgetFor("one", "a", 1)
+	stale.Generation, stale.Status.ObservedGeneration = 2, 1
+	for name, tt := range map[string]struct {
+		w                  sessiontest.ClusterSpec
+		budget             *policyv1.PodDisruptionBudget
+		evicted, protected []string
+	}{
+		"a pod where the gang cannot be placed":      {elsewhere, budgetFor("one", "ab", 1), []string{"b-0"}, []string{"b-0"}},
+		"a spare pod that goes with its gang":        {core, budgetFor("one", "a", 0), []string{"next-0", "next-1"}, nil},
+		"a spare pod, and no other gang":             {whole, budgetFor("one", "a", 0), []string{"old-0", "old-1", "old-2"}, nil},
+		"a budget that was just changed":             {budgetWorld(gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1}), stale, []string{"b-0"}, nil},
+		"a pod whose eviction was refused before":    {refused, budgetFor("one", "a", 1), []string{"b-0"}, nil},
+		"a pod without budget that stayed before":    {refused, budgetFor("one", "b", 1), []string{"a-0"}, nil},
+		"the cheapest pod has nothing to do with it": {budgetWorld(gang{name: "new", min: 2, priority: 9, cpu: "4", pending: 2}), budgetFor("one", "ab", 2), []string{"a-0", "b-0"}, []string{"a-0", "b-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.w.Objects = []runtime.Object{tt.budget}
+			got := run(t, tt.w, "")
+			slices.Sort(got.protected)
+			if diff := cmp.Diff(tt.evicted, got.evicted); diff != "" {
+				t.Errorf("evicted pods (-want +got):\n%s\nreasons: %v", diff, got.reasons)
+			}
+			if diff := cmp.Diff(tt.protected, got.protected); diff != "" {
+				t.Errorf("pods about which the API server is asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestABudgetDoesNotCountAPodTwice checks that a queue at its capability admits no more if a spare pod of a gang is under a budget
+// that allows nothing. Its pods would have to go together.
+func TestABudgetDoesNotCountAPodTwice(t *testing.T) {
+	w := world(nodesOf(5, "4"),
+		gang{name: "old", min: 2, priority: 1, cpu: "4", on: each(3)},
+		gang{name: "held", min: 0, priority: 9, cpu: "4", on: []string{"n3"}},
+		gang{name: "new", min: 4, priority: 9, cpu: "4", pending: 4})
+	for _, pg := range w.PodGroups {
+		pg.Spec.Queue = "q"
+	}
+	w.Queues = []*v1beta1.Queue{capped("16", deserving("q", "16"))}
+	changePods(&w, "old-0", labelA)
+	w.Objects = append(w.Objects, budgetFor("one", "a", 0))
+	if got := run(t, w, ""); len(got.evicted) > 0 {
+		t.Errorf("evicted %v for a gang of 16 CPUs in a queue of 16, of which 4 stay in use", got.evicted)
 	}
 }

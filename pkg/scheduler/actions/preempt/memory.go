@@ -28,6 +28,7 @@ type memory struct {
 	// of the last session.
 	victims              map[api.QueueID]queueVictims
 	ofJobs, formerOfJobs map[*api.JobInfo]jobVictims
+	pace                 pace
 }
 
 // refusal is why a gang gets no room; why is empty if it gets some.
@@ -40,8 +41,9 @@ type refusal struct {
 	arithmetic bool
 }
 
-// beginSession drops the reasons that the last session did not use.
-func (m *memory) beginSession() {
+// beginSession begins a session with these jobs. It drops the reasons that the last session did not use.
+func (m *memory) beginSession(jobs map[api.JobID]*api.JobInfo) {
+	m.pace.begin(jobs)
 	m.asked, m.askedAlone, m.victims = map[string]*refusal{}, map[aloneKey]*refusal{}, map[api.QueueID]queueVictims{}
 	m.former, m.refused = m.refused, map[uint64]string{}
 	m.formerOfJobs, m.ofJobs = m.ofJobs, map[*api.JobInfo]jobVictims{}

@@ -201,29 +201,7 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 	if len(d.Classes) > 1 {
 		check = len(where.set.Nodes) * len(d.Classes)
 	}
-	var chosen []*unit
-	gone := map[*unit]bool{}
-	enough, next := r.fits(), 0
-	for _, u := range s.units {
-		if enough {
-			break
-		}
-		if !r.evict(u) {
-			continue
-		}
-		for _, spare := range u.spare {
-			if !gone[spare] && api.PreemptableStatus(spare.tasks[0].Status) { // it is outside of the place
-				chosen = append(chosen, spare)
-				gone[spare] = true
-			}
-		}
-		chosen = append(chosen, u)
-		gone[u] = true
-		if len(chosen) >= next && r.mayFit() {
-			enough = r.fits()
-			next = len(chosen) * 9 / 8 // the check of unlike members reads all nodes
-		}
-	}
+	chosen, gone, enough := s.choose(r)
 	if !enough && !r.fits() {
 		return nil, r.most()
 	}
@@ -236,7 +214,62 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 		}
 		chosen = s.prune(r, chosen, gone, max(check, len(chosen)), s.queueAdmits)
 	}
-	return &plan{place: where, units: chosen, cost: costOf(chosen)}, d.Needed
+	cost := costOf(chosen)
+	cost.budgets = s.budgets.broken(tasksOf(chosen))
+	return &plan{place: where, units: chosen, cost: cost}, d.Needed
+}
+
+// choose adds units to the rooms until the gang fits: first those that break no PodDisruptionBudget beside the others, from the
+// cheapest on, and then, if these do not suffice, the rest. It returns them, also as a set, and whether they are known to suffice.
+func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough bool) {
+	gone, enough = map[*unit]bool{}, r.fits()
+	left, next := s.budgets, 0
+	for _, breaking := range []bool{false, true} {
+		for _, u := range s.units {
+			if enough {
+				return chosen, gone, true
+			}
+			if gone[u] || !r.concerns(u) {
+				continue
+			}
+			together := slices.DeleteFunc(append(slices.Clone(u.spare), u), func(u *unit) bool { return gone[u] || !api.PreemptableStatus(u.tasks[0].Status) })
+			if !breaking && left.broken(tasksOf(together)) > 0 {
+				continue
+			}
+			for _, one := range together { // the spare pods of a core may be outside of the place
+				r.evict(one)
+				gone[one] = true
+			}
+			chosen = append(chosen, together...)
+			if len(left.all) > 0 {
+				left = left.with(tasksOf(together)...)
+			}
+			if len(chosen) >= next && r.mayFit() {
+				enough = r.fits()
+				next = len(chosen) * 9 / 8 // the check of unlike members reads all nodes
+			}
+		}
+		if len(left.all) == 0 {
+			break
+		}
+	}
+	return chosen, gone, enough
+}
+
+// concerns reports whether a pod of the unit is on a node of the place that may take a member.
+func (r *rooms) concerns(u *unit) bool {
+	return slices.ContainsFunc(u.nodes, func(node int32) bool {
+		at, in := r.set.Place(node)
+		return in && r.free[at] != nil && slices.ContainsFunc(r.copies, func(copies []int) bool { return copies[at] != never })
+	})
+}
+
+// tasksOf returns the pods of the units.
+func tasksOf(units []*unit) (tasks []*api.TaskInfo) {
+	for _, u := range units {
+		tasks = append(tasks, u.tasks...)
+	}
+	return tasks
 }
 
 // prune drops the chosen units that need not go, the dearest first, and returns the others. gone is the set of the chosen

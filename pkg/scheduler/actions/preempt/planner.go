@@ -35,14 +35,18 @@ type planner struct {
 	members []*api.TaskInfo
 	request *api.Resource
 	units   []*unit
+	// budgets are the PodDisruptionBudgets beside the pods that were evicted before in the session.
+	budgets budgets
 	// refusal is why the gang's queue excludes a plan for which nodes have room; empty if it does not.
 	refusal string
-	// trials and checks count the work for the gang (maxPlans, maxChecks).
-	trials, checks int
+	// trials, checks and looks count the work for the gang (maxPlans, maxChecks, maxLooks). gaveUp reports whether the search was
+	// given up because of maxPlacings or maxLooks.
+	trials, checks, looks int
+	gaveUp                bool
 }
 
 func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker *api.TaskInfo, members []*api.TaskInfo) *planner {
-	return &planner{of: p, attempt: r, demand: d, asker: asker, members: members, request: together(members).Resreq, units: p.units(asker)}
+	return &planner{of: p, attempt: r, demand: d, asker: asker, members: members, request: together(members).Resreq, units: p.units(asker), budgets: p.budgets.with(p.sent...)}
 }
 
 // plans returns a plan for each place that has room for the gang by arithmetic, the cheapest first. why is the reason if
@@ -87,7 +91,16 @@ func (s *planner) tryPlans(plans []*plan) (t *trial, why string) {
 	if s.refusal != "" {
 		return nil, s.refusal
 	}
+	if s.gaveUp {
+		return nil, givenUp
+	}
 	return nil, "the members do not fit even without the pods that may be evicted, because of a rule other than resources"
+}
+
+// exhausted reports whether the search has taken too many looks, and is given up.
+func (s *planner) exhausted() bool {
+	s.gaveUp = s.gaveUp || s.looks > maxLooks
+	return s.gaveUp
 }
 
 // tryPlace tries the plan, and then plans without the nodes that refused members and without the units that plugins keep.
@@ -97,7 +110,7 @@ func (s *planner) tryPlace(found *plan) *trial {
 	if len(s.demand.Classes) > 1 || !s.queueAdmits(found.units) {
 		found, _ = s.planFor(where, banned, true)
 	}
-	for tries := 0; found != nil && tries < maxPlansInPlace && s.trials < maxPlans; tries++ {
+	for tries := 0; found != nil && tries < maxPlansInPlace && s.trials < maxPlans && !s.exhausted(); tries++ {
 		s.trials++
 		if kept := s.kept(found.units); len(kept) > 0 {
 			s.units = slices.DeleteFunc(s.units, func(u *unit) bool { return kept[u] || kept[u.core] })
@@ -115,6 +128,9 @@ func (s *planner) tryPlace(found *plan) *trial {
 
 // tryWhole evicts all units in the place, and then puts back the units that are not needed.
 func (s *planner) tryWhole(where place) *trial {
+	if s.exhausted() {
+		return nil
+	}
 	all, victims := s.allIn(where)
 	if victims == 0 || victims > maxWholeVictims || len(s.kept(all)) > 0 {
 		return nil

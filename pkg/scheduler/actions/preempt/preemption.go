@@ -26,6 +26,8 @@ type preemption struct {
 	delay   time.Duration
 	observe Observer
 	memory  *memory
+	// budgets are the cluster's PodDisruptionBudgets.
+	budgets budgets
 	// sent are the pods that were evicted in this session, by any action, also in trials that are still to be committed or undone.
 	sent []*api.TaskInfo
 	// together are the gang that is tried now and the other gangs of its gang group, which are no victims.
@@ -166,7 +168,7 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 // send sends the evictions of all trials together. before are the pods that were evicted before them in this session.
 func (p *preemption) send(trials []*trial, before []*api.TaskInfo) error {
 	var all []framework.Eviction
-	left, of, lost, sum := newBudgets(p.ssn, before), make([][]framework.Eviction, len(trials)), make([]time.Duration, len(trials)), time.Duration(0)
+	left, of, lost, sum := p.budgets.with(before...), make([][]framework.Eviction, len(trials)), make([]time.Duration, len(trials)), time.Duration(0)
 	for i, t := range trials {
 		of[i], lost[i] = t.evictions(left)
 		all = append(all, of[i]...)
@@ -276,9 +278,14 @@ func (p *preemption) search(fingerprint uint64, planner func() *planner) (*trial
 		return nil, &refusal{why: known, arithmetic: true}
 	}
 	s := planner()
+	job, pace := s.attempt.Job.UID, &p.memory.pace
+	if why := pace.refuse(job); why != "" {
+		return nil, &refusal{why: why}
+	}
 	plans, why := s.plans()
 	if why == "" {
 		t, why := s.tryPlans(plans)
+		pace.note(job, t != nil, s.gaveUp && t == nil)
 		return t, &refusal{why: why}
 	}
 	if fingerprint != 0 {

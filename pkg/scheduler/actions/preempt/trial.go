@@ -79,6 +79,9 @@ func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
 }
 
 func (t *trial) evict(u *unit) {
+	if t.evicted[u] != nil {
+		return
+	}
 	t.of.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
 	stmt := vcframework.NewStatement(t.of.ssn.Session)
 	for _, task := range u.tasks {
@@ -120,9 +123,14 @@ func (t *trial) reason(victim *api.TaskInfo) string {
 func (t *trial) place() bool {
 	t.placings++
 	r, err := t.of.newAttempt(t.planner.attempt.Job, t.planner.attempt.Pending)
-	if err != nil || t.placings > maxPlacings {
+	if err != nil {
 		return false
 	}
+	if t.placings > maxPlacings || t.placings > 1 && t.planner.exhausted() {
+		t.planner.gaveUp = true
+		return false
+	}
+	t.countLooks()
 	t.refresh()
 	for _, class := range t.planner.demand.Classes { // renews what plugins know of the pods on nodes, such as those with anti-affinity
 		if err := t.of.run.Finder.PrePredicate(class.Task()); err != nil {
@@ -132,6 +140,17 @@ func (t *trial) place() bool {
 	t.placed = search.Solve(r)
 	t.of.run.Finder.ForgetJob()
 	return t.placed.Outcome != allocatetrial.NotPlaced
+}
+
+// countLooks counts the looks of placing the members once.
+func (t *trial) countLooks() {
+	d, nodes := t.planner.demand, len(t.where.set.Nodes)
+	looks := nodes + d.Needed
+	if t.stale || slices.ContainsFunc(d.Classes, func(class *feasible.ClassResults) bool { return seesPods(class.Task().Pod) }) {
+		looks = nodes * d.Needed
+	}
+	t.planner.looks += looks
+	t.of.memory.pace.looks += looks
 }
 
 // restore undoes the eviction of the unit, if it is evicted.

@@ -39,12 +39,11 @@ func (c cost) compare(other cost) int {
 	return cmp.Or(cmp.Compare(c.budgets, other.budgets), cmp.Compare(c.queue, other.queue), cmp.Compare(c.broken, other.broken), cmp.Compare(c.priority, other.priority), cmp.Compare(c.lost, other.lost), cmp.Compare(c.pods, other.pods))
 }
 
-// costOf returns what evicting all the units costs.
+// costOf returns what evicting all the units costs, except budgets.
 func costOf(units []*unit) cost {
 	var sum cost
 	sum.priority = math.MinInt32
 	for _, u := range units {
-		sum.budgets += u.cost.budgets
 		sum.queue = max(sum.queue, u.cost.queue)
 		sum.broken += u.cost.broken
 		sum.priority = max(sum.priority, u.cost.priority)
@@ -81,23 +80,9 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 			c.known[key] = units
 		}
 	}
-	units = slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
+	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
 		return p.together[u.tasks[0].Job] || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !api.PreemptableStatus(task.Status) })
 	})
-	return chargeBudgets(units, newBudgets(p.ssn, p.sent))
-}
-
-// chargeBudgets sets for each unit how many PodDisruptionBudgets its eviction breaks if the cheaper ones are evicted, too. It
-// returns the units, the cheapest first.
-func chargeBudgets(units []*unit, left budgets) []*unit {
-	if len(left) == 0 {
-		return units
-	}
-	for _, u := range units {
-		u.cost.budgets = left.broken(u.tasks)
-	}
-	slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
-	return units
 }
 
 // unitsOf returns the pods of the job that may be evicted. Pods beyond the job's minimum are units of their own, the

@@ -50,6 +50,7 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 		absent        time.Duration // how long no session had the gang
 	}{
 		"its victim leaves":                  {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}, 0},
+		"its victim stays, after an error":   {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Running), true, 1, &state{true, false, true}, 0},
 		"its victim has left":                {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends"), true, 1, &state{true, false, true}, 0},
 		"its victim had left before":         {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends"), false, 1, &state{false, false, true}, 0},
 		"with its gang":                      {jobOf("ns", "wants", api.Pending), nil, true, 1, &state{true, false, true}, 0},

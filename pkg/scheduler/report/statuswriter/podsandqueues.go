@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -58,8 +59,8 @@ func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 }
 
 // PatchPodConditions changes conditions of the pod, by UID, in one request. change gets a copy of the pod as the watch shows it.
-// Nothing is written if change leaves all conditions as they are. It is for pods that have a node, for which the workers write
-// nothing.
+// Nothing is written if change leaves all conditions as they are. With upstream's permissions, which do not include patches, it
+// updates the status. It is for pods that have a node, for which the workers write nothing.
 func (w *Writer) PatchPodConditions(pod *v1.Pod, change func(status *v1.PodStatus)) error {
 	status := v1.PodStatus{Conditions: slices.Clone(pod.Status.Conditions)}
 	change(&status)
@@ -76,8 +77,20 @@ func (w *Writer) PatchPodConditions(pod *v1.Pod, change func(status *v1.PodStatu
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	_, err = w.deps.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	return err
+	client := w.deps.Kube.CoreV1().Pods(pod.Namespace)
+	_, err = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := client.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil || live.UID != pod.UID {
+			return err
+		}
+		change(&live.Status)
+		_, err = client.UpdateStatus(ctx, live, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 // nomination returns the node to which a session nominated the pod. It returns an empty name for the node in the pod's
