@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,6 +80,7 @@ func TestEvictDeletesEvenIfTheStatusWriteFails(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Minute)
+				synctest.Wait()
 				if diff := cmp.Diff(tt.deletions, deletions); diff != "" {
 					t.Errorf("deletions (-want +got):\n%s", diff)
 				}
@@ -182,6 +184,7 @@ func TestEvictionsOfAPlan(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Minute)
+				synctest.Wait()
 				if diff := cmp.Diff(tt.asked, asked); diff != "" {
 					t.Errorf("evictions through the API (-want +got):\n%s", diff)
 				}
@@ -226,6 +229,7 @@ func TestAPlanDoesNotWaitForABudgetThatChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(15 * time.Second)
+		synctest.Wait()
 		for _, name := range []string{"p0", "p1"} {
 			if got := w.task(name).Status; got != api.Running {
 				t.Errorf("pod %s is %s after 15 s, want Running", name, got)
@@ -242,6 +246,7 @@ func TestAPlanOfAPodThatIsGoneEvictsNone(t *testing.T) {
 		w.add(there)
 		err := NewEvictor(w.cluster.Kube, w.books, w.reports).EvictTogether([]Victim{{Task: api.NewTaskInfo(there)}, {Task: api.NewTaskInfo(gone)}})
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		if err == nil || w.task("p0").Status != api.Running {
 			t.Errorf("EvictTogether returned %v, and the pod that is there is %s, want an error and Running", err, w.task("p0").Status)
 		}
