@@ -61,6 +61,9 @@ func newBudget(of *policyv1.PodDisruptionBudget) *budget {
 
 // with returns the budgets with the evictions of these tasks, too.
 func (b budgets) with(evicted ...*api.TaskInfo) budgets {
+	if len(b.all) == 0 {
+		return b
+	}
 	with := budgets{b.all, maps.Clone(b.used)}
 	for _, task := range evicted {
 		with.count(task)

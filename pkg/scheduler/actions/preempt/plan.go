@@ -86,9 +86,9 @@ func (r *rooms) count(at int) {
 	}
 }
 
-// evict adds the resources of the unit's pods in the place. It reports whether there are any.
-func (r *rooms) evict(u *unit) (here bool) {
-	return r.each(u, func(free, pod *api.Resource) { free.Add(pod) })
+// evict adds the resources of the unit's pods in the place.
+func (r *rooms) evict(u *unit) {
+	r.each(u, func(free, pod *api.Resource) { free.Add(pod) })
 }
 
 // keep takes back what evict added.
@@ -96,15 +96,13 @@ func (r *rooms) keep(u *unit) {
 	r.each(u, func(free, pod *api.Resource) { free.SubWithoutAssert(pod) })
 }
 
-func (r *rooms) each(u *unit, change func(free, pod *api.Resource)) (here bool) {
+func (r *rooms) each(u *unit, change func(free, pod *api.Resource)) {
 	for i, task := range u.tasks {
 		if at, in := r.set.Place(u.nodes[i]); in && r.free[at] != nil {
 			change(r.free[at], task.Resreq)
 			r.count(int(at))
-			here = true
 		}
 	}
-	return here
 }
 
 // most returns an upper bound of how many members fit in the place.
@@ -223,8 +221,11 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 // cheapest on, and then, if these do not suffice, the rest. It returns them, also as a set, and whether they are known to suffice.
 func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough bool) {
 	gone, enough = map[*unit]bool{}, r.fits()
-	left, next := s.budgets, 0
-	for _, breaking := range []bool{false, true} {
+	left, next, passes := s.budgets, 0, []bool{false}
+	if len(left.all) > 0 {
+		passes = append(passes, true)
+	}
+	for _, breaking := range passes {
 		for _, u := range s.units {
 			if enough {
 				return chosen, gone, true
@@ -241,16 +242,11 @@ func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough 
 				gone[one] = true
 			}
 			chosen = append(chosen, together...)
-			if len(left.all) > 0 {
-				left = left.with(tasksOf(together)...)
-			}
+			left = left.with(tasksOf(together)...)
 			if len(chosen) >= next && r.mayFit() {
 				enough = r.fits()
 				next = len(chosen) * 9 / 8 // the check of unlike members reads all nodes
 			}
-		}
-		if len(left.all) == 0 {
-			break
 		}
 	}
 	return chosen, gone, enough
