@@ -39,10 +39,10 @@ func SetNotEvicted(status *v1.PodStatus, reason string) {
 	podutil.UpdatePodCondition(status, &v1.PodCondition{Type: Evicted, Status: v1.ConditionFalse, Reason: reason})
 }
 
-// Stayed reports whether the pod could not be evicted when the scheduler last tried.
-func Stayed(pod *v1.Pod) bool {
+// StayedSince reports whether the scheduler has failed to evict the pod after the given time, and has not tried again.
+func StayedSince(pod *v1.Pod, after time.Time) bool {
 	_, c := podutil.GetPodCondition(&pod.Status, Evicted)
-	return c != nil && c.Status == v1.ConditionFalse
+	return c != nil && c.Status == v1.ConditionFalse && c.LastTransitionTime.After(after)
 }
 
 // EvictedAt returns when the scheduler has evicted the pod, if the pod is being deleted for that reason. podGroup is the UID

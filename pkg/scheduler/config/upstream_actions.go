@@ -35,8 +35,8 @@ func upstreamActions() []declaration {
 			arg(vcpreempt.MaxCandidateNodesAbsoluteKey, framework.Int, "100", "For `preempt-upstream`: the greatest number of nodes to try.", notNegative),
 		)},
 		{Name: preempt.ReclaimName, Doc: "Makes room for gangs of queues under their share by evicting pods of queues over theirs. See [preemption](preemption.md).", Arguments: append(evicting(), errorCache)},
-		{Name: "preempt-upstream", Doc: "Upstream's action `preempt`, which reads the arguments of `preempt`. It will be removed."},
-		{Name: "reclaim-upstream", Doc: "Upstream's action `reclaim`, which reads the arguments of `reclaim`. It will be removed."},
+		{Name: preempt.Name + preempt.UpstreamSuffix, Doc: "Upstream's action `preempt`, which reads the arguments of `preempt`. It will be removed."},
+		{Name: preempt.ReclaimName + preempt.UpstreamSuffix, Doc: "Upstream's action `reclaim`, which reads the arguments of `reclaim`. It will be removed."},
 		{Name: "shuffle", Doc: "Evicts the victims that plugins such as `rescheduling` and `tdm` name."},
 	}
 }

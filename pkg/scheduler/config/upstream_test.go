@@ -15,6 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	structfields "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/fields"
 )
@@ -245,7 +246,7 @@ func TestUpstreamTable(t *testing.T) {
 		}
 	}
 	for _, spec := range upstreamActions() {
-		if _, found := vcframework.GetAction(strings.TrimSuffix(spec.Name, "-upstream")); !found {
+		if _, found := vcframework.GetAction(strings.TrimSuffix(spec.Name, preempt.UpstreamSuffix)); !found {
 			t.Errorf("upstream has no action %q", spec.Name)
 		}
 	}

@@ -29,6 +29,10 @@ type evictions struct {
 	placements *Placements
 }
 
+// MakesRoom reports whether the session's running action is preempt or reclaim, which evict pods for whole gangs. The tasks that
+// these place wait for their victims, so what victims release counts as free.
+func MakesRoom(ssn *Session) bool { return ssn.Action == "preempt" || ssn.Action == "reclaim" }
+
 // Evicted returns the tasks that were evicted in the session so far.
 func (ssn *Session) Evicted() []*api.TaskInfo { return ssn.evictions.sent }
 

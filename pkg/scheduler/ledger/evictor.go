@@ -21,13 +21,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// evictTimeout bounds each attempt to delete a pod, and askTimeout each attempt to evict one through the API. The API server may
-// ask to wait for 10 s, because a PodDisruptionBudget was just changed, and client-go does so. askTries is the number of attempts.
+// A pod is deleted with deleteTries attempts of at most deleteTimeout each, and evicted through the API with askTries attempts of at
+// most askTimeout. The API server may ask to wait for 10 s, because a PodDisruptionBudget was just changed, and client-go does so.
 // The other pods of a plan wait meanwhile, and count as soon to be gone.
 const (
-	evictTimeout = 15 * time.Second
-	askTimeout   = 3 * time.Second
-	askTries     = 3
+	deleteTries   = 6
+	deleteTimeout = 15 * time.Second
+	askTries      = 3
+	askTimeout    = 3 * time.Second
 )
 
 // Evictor evicts pods: it has the cause reported on the pod, and deletes the pod. From before the first write
@@ -163,7 +164,7 @@ func (e *Evictor) ask(v *victim) error {
 func (e *Evictor) delete(v *victim) {
 	e.reports.Evicting(v.pod, v.group, v.reason)
 	e.reports.Evicted(v.pod, v.evictedFor(), v.reason)
-	err := e.untilGone(v.pod, 6, evictTimeout, func(ctx context.Context) error {
+	err := e.untilGone(v.pod, deleteTries, deleteTimeout, func(ctx context.Context) error {
 		return e.kube.CoreV1().Pods(v.pod.Namespace).Delete(ctx, v.pod.Name, *metav1.NewPreconditionDeleteOptions(string(v.pod.UID)))
 	})
 	if err != nil {

@@ -238,7 +238,7 @@ func TestAPlanDoesNotWaitForABudgetThatChanges(t *testing.T) {
 	})
 }
 
-// TestAPlanOfAPodThatIsGoneEvictsNone checks that no pod of a plan is evicted if the books do not know one of them any more.
+// TestAPlanOfAPodThatIsGoneEvictsNone checks that no pod of a plan is evicted if one of them is no longer in the books.
 func TestAPlanOfAPodThatIsGoneEvictsNone(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		w.gangOf(1, 1)

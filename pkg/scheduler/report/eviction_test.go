@@ -22,7 +22,7 @@ func TestPodWithTheNameOfAVictimGetsNoCondition(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		victim := w.cluster.Pod("p0")
 		w.cluster.Put(schedtest.MakePod().Name("p0").Group("g").UID("new").Obj())
-		w.Evicted(victim, "uid", "reason")
+		w.reporter.Evicted(victim, "uid", "reason")
 		if got := w.cluster.Pod("p0").Status.Conditions; len(got) > 0 {
 			t.Errorf("the other pod has conditions %v", got)
 		}
@@ -36,7 +36,7 @@ func TestDisruptionTargetOfAnEvictedPod(t *testing.T) {
 		"the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)": "volcano: evicted: the gang was partially bound for more than 5m0s (evictPartiallyBoundAfter)",
 	} {
 		withHarness(t, func(t *testing.T, w *harness) {
-			w.Evicted(w.cluster.Pod("p0"), "", reason)
+			w.reporter.Evicted(w.cluster.Pod("p0"), "", reason)
 			_, got := podutil.GetPodCondition(&w.cluster.Pod("p0").Status, v1.DisruptionTarget)
 			if got == nil || got.Message != want {
 				t.Errorf("evicted for %q: condition %v, want the message %q", reason, got, want)
@@ -53,7 +53,7 @@ func TestConditionsOfAnEvictedPodReplaceNoOthers(t *testing.T) {
 		changed := victim.DeepCopy()
 		changed.Status.Conditions = append(changed.Status.Conditions, v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionTrue})
 		w.cluster.Put(changed)
-		w.Evicted(victim, "", "preempt")
+		w.reporter.Evicted(victim, "", "preempt")
 		status := &w.cluster.Pod("p0").Status
 		for _, kind := range []v1.PodConditionType{v1.ContainersReady, v1.DisruptionTarget} {
 			if _, got := podutil.GetPodCondition(status, kind); got == nil || got.Status != v1.ConditionTrue {
@@ -70,7 +70,7 @@ func TestConditionsOfAnEvictedPodWithUpstreamsPermissions(t *testing.T) {
 		w.cluster.Kube.PrependReactor("patch", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods/status"}, "p0", nil)
 		})
-		w.Evicted(w.cluster.Pod("p0"), "uid", "preempt")
+		w.reporter.Evicted(w.cluster.Pod("p0"), "uid", "preempt")
 		for _, kind := range []v1.PodConditionType{conditions.Evicted, v1.DisruptionTarget} {
 			if _, got := podutil.GetPodCondition(&w.cluster.Pod("p0").Status, kind); got == nil || got.Status != v1.ConditionTrue {
 				t.Errorf("condition %s is %v, want True", kind, got)
@@ -85,8 +85,8 @@ func TestAPodThatStaysSaysSo(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		for range 2 {
 			shown := w.cluster.Pod("p0").DeepCopy()
-			w.Evicted(shown, "", "preempt")
-			w.NotEvicted(shown, false)
+			w.reporter.Evicted(shown, "", "preempt")
+			w.reporter.NotEvicted(shown, false)
 			for _, c := range w.cluster.Pod("p0").Status.Conditions {
 				if (c.Type == conditions.Evicted || c.Type == v1.DisruptionTarget) && c.Status != v1.ConditionFalse {
 					t.Errorf("condition %s of the pod that stays is %s, want False", c.Type, c.Status)

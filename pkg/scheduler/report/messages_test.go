@@ -23,7 +23,7 @@ import (
 func TestAStepThatEndsIsReported(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		m := &binding.Member{Task: api.NewTaskInfo(w.cluster.Pod("p0")), Node: "n"}
-		o := w.Observe(ignore{})
+		o := w.reporter.Observe(ignore{})
 		o.Delayed(m, binding.Delay{Kind: binding.StepWaits, Plugin: "p", Node: "n", Since: time.Unix(0, 0).UTC()})
 		w.settle()
 		o.DelayEnded(m, nil)
@@ -75,7 +75,7 @@ func TestMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			job.SetPodGroup(converted)
-			text = strings.Join(w.ineffective(job, hyperNodes), "; ")
+			text = strings.Join(w.reporter.ineffective(job, hyperNodes), "; ")
 		})
 		return text
 	}
@@ -131,7 +131,7 @@ func TestMessages(t *testing.T) {
 // TestMessagesOfBoundPods compares the event of a bound pod.
 func TestMessagesOfBoundPods(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
-		w.Bound(w.cluster.Pod("p0"), "n")
+		w.reporter.Bound(w.cluster.Pod("p0"), "n")
 		w.settle()
 		if diff := cmp.Diff([]string{"Normal Scheduled p0: Successfully assigned ns/p0 to n"}, w.cluster.Events.Take()); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)

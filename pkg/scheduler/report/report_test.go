@@ -30,12 +30,12 @@ import (
 
 // harness is a reporter on a cluster in memory.
 type harness struct {
-	*Reporter
-	t       *testing.T
-	cluster *schedtest.Cluster
-	pods    cache.Indexer
-	groups  cache.Indexer
-	woken   int
+	reporter *Reporter
+	t        *testing.T
+	cluster  *schedtest.Cluster
+	pods     cache.Indexer
+	groups   cache.Indexer
+	woken    int
 }
 
 // withHarness runs f with a harness and a gang g with one waiting pod p0, under a fake clock.
@@ -46,11 +46,11 @@ func withHarness(t *testing.T, f func(t *testing.T, w *harness)) {
 		w := newWorld(t, cluster)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		w.Start(ctx)
+		w.reporter.Start(ctx)
 		f(t, w)
-		w.Status().Abort()
+		w.reporter.Status().Abort()
 		cancel()
-		w.Stop(ctx)
+		w.reporter.Stop(ctx)
 	})
 }
 
@@ -60,7 +60,7 @@ func newWorld(t *testing.T, cluster *schedtest.Cluster) *harness {
 		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
 	w := &harness{t: t, cluster: cluster, pods: indexer(), groups: indexer()}
-	w.Reporter = New(Config{
+	w.reporter = New(Config{
 		Kube: cluster.Kube, Volcano: cluster.Volcano, Books: books.New(books.Config{DefaultQueue: schedtest.Queue}),
 		Pods: corelisters.NewPodLister(w.pods), PodGroups: vclisters.NewPodGroupLister(w.groups), Queues: vclisters.NewQueueLister(indexer()),
 		Events: cluster.Events, OwnPod: (*v1.Pod).DeepCopy, StatusRejected: func(string) {},
@@ -76,7 +76,7 @@ func (w *harness) showPod(pod *v1.Pod) {
 	if err := w.pods.Add(pod); err != nil {
 		w.t.Fatal(err)
 	}
-	w.books.Pods.Show(pod)
+	w.reporter.books.Pods.Show(pod)
 }
 
 func (w *harness) showGroup(group *v1beta1.PodGroup) {
@@ -85,7 +85,7 @@ func (w *harness) showGroup(group *v1beta1.PodGroup) {
 	if err := w.groups.Add(group); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.books.Jobs.ShowGroup(group); err != nil {
+	if err := w.reporter.books.Jobs.ShowGroup(group); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -102,7 +102,7 @@ func (w *harness) settle() {
 func TestANominationIsWrittenAlthoughTheVerdictIsNot(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		for _, nominated := range []string{"", "n"} {
-			w.outlet.pod(w.cluster.Pod("p0"), v1.PodReasonUnschedulable, "no room", nominated)
+			w.reporter.outlet.pod(w.cluster.Pod("p0"), v1.PodReasonUnschedulable, "no room", nominated)
 			w.settle()
 		}
 		if got := w.cluster.Pod("p0").Status.NominatedNodeName; got != "n" {
@@ -133,10 +133,10 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(t *testing.T, w *harness) {
-				w.books.Lock()
-				metav1.SetMetaDataAnnotation(&w.books.Jobs.Get("ns/g").PodGroup.ObjectMeta, gangs.SourceAnnotation, tt.source)
-				w.books.Unlock()
-				w.Unseen(tt.seen, nil, nil)
+				w.reporter.books.Lock()
+				metav1.SetMetaDataAnnotation(&w.reporter.books.Jobs.Get("ns/g").PodGroup.ObjectMeta, gangs.SourceAnnotation, tt.source)
+				w.reporter.books.Unlock()
+				w.reporter.Unseen(tt.seen, nil, nil)
 				if got := w.cluster.Events.Take(); len(got) > 0 {
 					t.Errorf("reported before its queue may have come: %q", got)
 				}
@@ -144,8 +144,8 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 					t.Errorf("another session is requested: %v, want %v", w.woken > 0, young)
 				}
 				w.settle()
-				w.Unseen(tt.seen, nil, nil)
-				w.Unseen(tt.seen, nil, nil)
+				w.reporter.Unseen(tt.seen, nil, nil)
+				w.reporter.Unseen(tt.seen, nil, nil)
 				if diff := cmp.Diff(tt.want, slices.Sorted(slices.Values(w.cluster.Events.Take()))); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
@@ -156,12 +156,12 @@ func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
 
 // leftOut creates the gang's queue, and reports that sessions leave the gang out because of these verdicts.
 func (w *harness) leftOut(gangs map[api.JobID]quarantine.Verdict, queues map[api.QueueID]quarantine.Verdict) {
-	w.books.Lock()
-	w.books.Tables.ShowQueue(&scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Queue}})
-	w.books.Unlock()
-	w.Unseen(0, gangs, queues)
+	w.reporter.books.Lock()
+	w.reporter.books.Tables.ShowQueue(&scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: schedtest.Queue}})
+	w.reporter.books.Unlock()
+	w.reporter.Unseen(0, gangs, queues)
 	w.settle()
-	w.Unseen(0, gangs, queues)
+	w.reporter.Unseen(0, gangs, queues)
 	synctest.Wait()
 }
 
@@ -204,12 +204,12 @@ func TestAGangOfAQuarantinedQueueIsReported(t *testing.T) {
 func TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		fail := func(node string) Failure {
-			w.books.Lock()
-			task := w.books.Jobs.Get("ns/g").Tasks["ns-p0"].Clone()
-			w.books.Unlock()
+			w.reporter.books.Lock()
+			task := w.reporter.books.Jobs.Get("ns/g").Tasks["ns-p0"].Clone()
+			w.reporter.books.Unlock()
 			failed := []binding.Failure{{Member: binding.NewMember(task, node, nil), Err: errors.New("it is broken")}}
-			failure := w.Failed("ns/g", binding.Result{Gang: "ns/g", Failed: failed}, failed)
-			w.Publish(failure)
+			failure := w.reporter.Failed("ns/g", binding.Result{Gang: "ns/g", Failed: failed}, failed)
+			w.reporter.Publish(failure)
 			return failure
 		}
 		for _, node := range []string{"n", "m"} {
@@ -221,8 +221,8 @@ func TestARepeatedFailureIsReportedOnceAndHasItsOwnNodes(t *testing.T) {
 		if diff := cmp.Diff(want, slices.Sorted(slices.Values(w.cluster.Events.Take()))); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
-		w.Forget("ns", "g")
-		if left := w.Remembered(); left != 0 || w.HasFailed("ns/g") {
+		w.reporter.Forget("ns", "g")
+		if left := w.reporter.Remembered(); left != 0 || w.reporter.HasFailed("ns/g") {
 			t.Errorf("%d things are remembered of a gang that was deleted", left)
 		}
 	})

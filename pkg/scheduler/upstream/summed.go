@@ -40,8 +40,8 @@ func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 // DeletedSuffix ends the ID of a job that holds, in sessions, the pods of a gang that are being deleted.
 const DeletedSuffix = ":deleted"
 
-// requestLeaving shows the discharged pods among those that are being deleted as pending, and returns a function that undoes it.
-// Plugin proportion gives a queue no larger share than the queue's pods request. Without these pods, a queue in which pods give
+// requestLeaving makes pods that are being deleted and were discharged (framework.Discharge) look pending. It returns a function
+// that undoes this. Plugin proportion gives a queue no larger share than the queue's pods request. Without these pods, a queue in which pods give
 // way to others would have no share for both, as long as both are compared with it.
 func requestLeaving(jobs map[api.JobID]*api.JobInfo) (undo func()) {
 	var shown []*api.JobInfo

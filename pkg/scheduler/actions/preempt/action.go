@@ -89,7 +89,7 @@ func (a *Action) Execute(ssn *framework.Session) {
 	delay, _ := time.ParseDuration(wait) // checked with the configuration
 	p := &preemption{
 		ssn: ssn, run: run, candidates: newCandidates(ssn, a.name, others, args[Disruption] == DisruptPod), delay: delay,
-		observe: a.observe, memory: &a.memory, sent: slices.Clone(ssn.Evicted()), budgets: newBudgets(ssn),
+		observe: a.observe, memory: &a.memory, sent: slices.Clone(ssn.Evicted()),
 	}
 	gangs = append(gangs, p.explainExcluded()...)
 	p.makeRoomForAll(inOrder(ssn, gangs))

@@ -4,12 +4,14 @@ package preempt
 
 import (
 	"maps"
+	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/plugins/pdb"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs/conditions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -19,24 +21,32 @@ import (
 type budget struct {
 	selects labels.Selector
 	allowed int
-	// disrupted are the pods whose disruption allowed does not count any more.
+	// disrupted are the pods whose disruption allowed no longer counts.
 	disrupted map[string]metav1.Time
 }
 
-// budgets are the cluster's PodDisruptionBudgets by namespace, and how many evictions each of them counts that its status does
-// not count yet.
+// staysFor is how long other pods are evicted rather than a pod under a budget whose eviction has failed.
+const staysFor = 10 * time.Minute
+
+// budgets are the cluster's PodDisruptionBudgets.
 type budgets struct {
+	// all are the budgets by namespace. used is how many evictions each of them counts that its status does not count yet.
 	all  map[string][]*budget
 	used map[*budget]int
+	// strict reports whether budgets are never broken, because plugin pdb is configured.
+	strict bool
+	// stayed is the time after which pods count whose evictions have failed.
+	stayed time.Time
 }
 
 // newBudgets returns the budgets without any eviction.
-func newBudgets(ssn *framework.Session) budgets {
+func newBudgets(ssn *framework.Session, now time.Time) budgets {
 	found, err := ssn.InformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
 	if err != nil {
 		klog.ErrorS(err, "Listing PodDisruptionBudgets failed")
 	}
-	b := budgets{map[string][]*budget{}, map[*budget]int{}}
+	b := budgets{all: map[string][]*budget{}, used: map[*budget]int{}, stayed: now.Add(-staysFor)}
+	_, b.strict = ssn.PluginOption(pdb.PluginName)
 	for _, object := range found {
 		if one := newBudget(object); one != nil {
 			b.all[object.Namespace] = append(b.all[object.Namespace], one)
@@ -64,15 +74,15 @@ func (b budgets) with(evicted ...*api.TaskInfo) budgets {
 	if len(b.all) == 0 {
 		return b
 	}
-	with := budgets{b.all, maps.Clone(b.used)}
+	b.used = maps.Clone(b.used)
 	for _, task := range evicted {
-		with.count(task)
+		b.count(task)
 	}
-	return with
+	return b
 }
 
 // count counts the eviction of the task. selecting is the number of budgets that select the task's pod, and allowed reports
-// whether all of them allow the eviction. None allows it if the API server has refused to evict the pod before.
+// whether all of them allow the eviction.
 func (b budgets) count(task *api.TaskInfo) (selecting int, allowed bool) {
 	allowed = true
 	for _, one := range b.all[task.Namespace] {
@@ -83,17 +93,18 @@ func (b budgets) count(task *api.TaskInfo) (selecting int, allowed bool) {
 		selecting++
 		allowed = allowed && b.used[one] <= one.allowed
 	}
-	return selecting, allowed && (selecting == 0 || !conditions.Stayed(task.Pod))
+	return selecting, allowed
 }
 
-// broken returns how many of the tasks' evictions break a budget, in their order.
+// broken returns how many of the tasks' evictions break a budget, in their order. A pod under a budget counts if its eviction has
+// just failed: the API server may refuse it again.
 func (b budgets) broken(tasks []*api.TaskInfo) (n int) {
 	if len(b.all) == 0 {
 		return 0
 	}
 	with := b.with()
 	for _, task := range tasks {
-		if _, allowed := with.count(task); !allowed {
+		if selecting, allowed := with.count(task); !allowed || selecting > 0 && conditions.StayedSince(task.Pod, b.stayed) {
 			n++
 		}
 	}
@@ -101,8 +112,10 @@ func (b budgets) broken(tasks []*api.TaskInfo) (n int) {
 }
 
 // protects counts the eviction of the task, and reports whether the API server has to be asked about it: one budget selects the
-// pod, and allows the eviction. The API server refuses each pod that several budgets select.
+// pod, and allows the eviction. The API server refuses each pod that several budgets select. It is not asked about a pod whose
+// eviction has just failed, unless budgets are never broken. Otherwise a tenant could keep its pods by changing a budget all
+// the time.
 func (b budgets) protects(task *api.TaskInfo) bool {
 	selecting, allowed := b.count(task)
-	return selecting == 1 && allowed
+	return selecting == 1 && allowed && (b.strict || !conditions.StayedSince(task.Pod, b.stayed))
 }

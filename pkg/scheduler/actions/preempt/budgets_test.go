@@ -4,7 +4,9 @@ package preempt
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -174,5 +176,39 @@ func TestABudgetDoesNotCountAPodTwice(t *testing.T) {
 	w.Objects = append(w.Objects, budgetFor("one", "a", 0))
 	if got := run(t, w, ""); len(got.evicted) > 0 {
 		t.Errorf("evicted %v for a gang of 16 CPUs in a queue of 16, of which 4 stay in use", got.evicted)
+	}
+}
+
+// TestAPodWhoseEvictionWasRefused checks when the API server is asked again about a pod whose eviction it has refused. The pod is the
+// only one that may go, and its budget allows it.
+func TestAPodWhoseEvictionWasRefused(t *testing.T) {
+	strict := strings.Replace(tiers, "  - name: conformance\n", "  - name: conformance\n  - name: pdb\n", 1)
+	for name, tt := range map[string]struct {
+		conf      string
+		ago       time.Duration
+		protected []string
+	}{
+		"just now":                          {tiers, time.Minute, nil},
+		"a while ago":                       {tiers, staysFor + time.Minute, []string{"a-0"}},
+		"just now, and budgets always hold": {strict, time.Minute, []string{"a-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world(nodesOf(1, "4"),
+				gang{name: "a", min: 0, priority: 1, cpu: "4", on: []string{"n0"}},
+				gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1})
+			changePods(&w, "a-0", func(pod *v1.Pod) {
+				labelA(pod)
+				conditions.SetNotEvicted(&pod.Status, "EvictionFailed")
+				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-tt.ago))
+			})
+			w.Objects = append(w.Objects, budgetFor("one", "a", 1))
+			got := runWith(t, w, tt.conf)
+			if diff := cmp.Diff([]string{"a-0"}, got.evicted); diff != "" {
+				t.Errorf("evicted pods (-want +got):\n%s\nreasons: %v", diff, got.reasons)
+			}
+			if diff := cmp.Diff(tt.protected, got.protected); diff != "" {
+				t.Errorf("pods about which the API server is asked (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

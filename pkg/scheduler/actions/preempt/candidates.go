@@ -23,7 +23,7 @@ type candidates struct {
 	action string
 	// podByPod reports whether single pods of a gang may be evicted that the gang's minimum needs.
 	podByPod bool
-	// all are the session's jobs without those that have only pending pods and are known not to get room. jobs are, for each
+	// all are the session's jobs, except gangs that are known to get no room, none of whose pods is on a node. jobs are, for each
 	// queue, the jobs with pods on nodes; nil before the first use.
 	all  []*api.JobInfo
 	jobs map[api.QueueID][]*api.JobInfo

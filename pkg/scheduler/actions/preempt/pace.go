@@ -13,8 +13,8 @@ const (
 	// maxLooks limits the search for one gang. It takes one or two seconds where no check can be cached. The first placing of a
 	// plan is always made.
 	maxLooks = 200_000
-	// maxSessionLooks limits all searches in a session. The other gangs follow in the next sessions, before those that had their
-	// search in vain.
+	// maxSessionLooks limits all searches in a session. The remaining gangs have their turn in the next sessions, before gangs
+	// whose search has failed.
 	maxSessionLooks = 3 * maxLooks
 	// longestPause is how many sessions a gang waits at most whose search was given up. The pause begins with one session and
 	// doubles each time.
@@ -30,8 +30,8 @@ const (
 type pace struct {
 	// pauses are the pauses of gangs whose search was given up.
 	pauses map[api.JobID]*pause
-	// had are the gangs that had their search in vain since a session in which no search was postponed. postponed reports whether
-	// a search was postponed in this session.
+	// had are the gangs whose search has failed in this round. A round ends with the first session that postpones no search.
+	// postponed reports whether this session has postponed one.
 	had       map[api.JobID]bool
 	postponed bool
 	// looks are those of this session.
@@ -71,7 +71,7 @@ func (p *pace) refuse(job api.JobID) string {
 	return ""
 }
 
-// note records a search for the job that found pods to evict, was in vain, or was given up.
+// note records whether a search for the job has found pods to evict, and if not, whether it was given up.
 func (p *pace) note(job api.JobID, found, gaveUp bool) {
 	if !found {
 		p.had[job] = true

@@ -45,7 +45,7 @@ func TestASearchThatIsGivenUpPauses(t *testing.T) {
 }
 
 // TestSearchesTakeTurns checks which of four gangs have their search in each session, in their order. A session ends after two
-// searches. The search for a is never in vain.
+// searches. The search for gang a always succeeds.
 func TestSearchesTakeTurns(t *testing.T) {
 	jobs := map[api.JobID]*api.JobInfo{"a": {}, "b": {}, "c": {}, "d": {}}
 	var p pace

@@ -217,8 +217,8 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 	return &plan{place: where, units: chosen, cost: cost}, d.Needed
 }
 
-// choose adds units to the rooms until the gang fits: first those that break no PodDisruptionBudget beside the others, from the
-// cheapest on, and then, if these do not suffice, the rest. It returns them, also as a set, and whether they are known to suffice.
+// choose evicts units in the rooms until the gang fits. It first takes the cheapest units that break no PodDisruptionBudget, and
+// then, if these do not suffice, the others. It returns the chosen units, also as a set, and whether they are known to suffice.
 func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough bool) {
 	gone, enough = map[*unit]bool{}, r.fits()
 	left, next, passes := s.budgets, 0, []bool{false}

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
-	"volcano.sh/volcano/pkg/scheduler/plugins/pdb"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
@@ -46,7 +45,7 @@ type planner struct {
 }
 
 func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker *api.TaskInfo, members []*api.TaskInfo) *planner {
-	return &planner{of: p, attempt: r, demand: d, asker: asker, members: members, request: together(members).Resreq, units: p.units(asker), budgets: p.budgets.with(p.sent...)}
+	return &planner{of: p, attempt: r, demand: d, asker: asker, members: members, request: together(members).Resreq, units: p.units(asker), budgets: p.budgetsBeside(p.sent)}
 }
 
 // plans returns a plan for each place that has room for the gang by arithmetic, the cheapest first. why is the reason if
@@ -161,7 +160,7 @@ func (s *planner) kept(units []*unit) map[*unit]bool {
 		return nil
 	}
 	var tasks []*api.TaskInfo
-	if _, budgets := s.of.ssn.PluginOption(pdb.PluginName); budgets {
+	if s.budgets.strict {
 		tasks = append(tasks, s.of.sent...) // the statuses of PodDisruptionBudgets do not count them yet
 	}
 	for _, u := range units {

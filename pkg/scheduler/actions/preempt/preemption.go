@@ -26,8 +26,8 @@ type preemption struct {
 	delay   time.Duration
 	observe Observer
 	memory  *memory
-	// budgets are the cluster's PodDisruptionBudgets.
-	budgets budgets
+	// budgets are the cluster's PodDisruptionBudgets; nil before the first use, because reading them takes long if there are many.
+	budgets *budgets
 	// sent are the pods that were evicted in this session, by any action, also in trials that are still to be committed or undone.
 	sent []*api.TaskInfo
 	// together are the gang that is tried now and the other gangs of its gang group, which are no victims.
@@ -168,7 +168,7 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 // send sends the evictions of all trials together. before are the pods that were evicted before them in this session.
 func (p *preemption) send(trials []*trial, before []*api.TaskInfo) error {
 	var all []framework.Eviction
-	left, of, lost, sum := p.budgets.with(before...), make([][]framework.Eviction, len(trials)), make([]time.Duration, len(trials)), time.Duration(0)
+	left, of, lost, sum := p.budgetsBeside(before), make([][]framework.Eviction, len(trials)), make([]time.Duration, len(trials)), time.Duration(0)
 	for i, t := range trials {
 		of[i], lost[i] = t.evictions(left)
 		all = append(all, of[i]...)
@@ -182,6 +182,15 @@ func (p *preemption) send(trials []*trial, before []*api.TaskInfo) error {
 	}
 	p.observe(p.candidates.action, Evicted, len(all), sum)
 	return nil
+}
+
+// budgetsBeside returns the cluster's PodDisruptionBudgets beside the evictions of these tasks.
+func (p *preemption) budgetsBeside(evicted []*api.TaskInfo) budgets {
+	if p.budgets == nil {
+		all := newBudgets(p.ssn, p.run.Now())
+		p.budgets = &all
+	}
+	return p.budgets.with(evicted...)
 }
 
 // undo undoes the trials, the last one first.

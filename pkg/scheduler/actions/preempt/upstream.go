@@ -10,7 +10,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// upstreams is one of upstream's actions under another name: with the suffix "-upstream". It evicts pods for one member of a
+// UpstreamSuffix ends the names of upstream's actions preempt and reclaim.
+const UpstreamSuffix = "-upstream"
+
+// upstreams is one of upstream's actions under another name (UpstreamSuffix). It evicts pods for one member of a
 // gang after the other, on one node after the other.
 type upstreams struct{ vcframework.Action }
 
@@ -20,7 +23,7 @@ func Upstreams() []framework.Action {
 }
 
 // Name implements framework.Action.
-func (u upstreams) Name() string { return u.Action.Name() + "-upstream" }
+func (u upstreams) Name() string { return u.Action.Name() + UpstreamSuffix }
 
 // Execute implements framework.Action.
 func (u upstreams) Execute(ssn *framework.Session) { u.Action.Execute(ssn.Session) }

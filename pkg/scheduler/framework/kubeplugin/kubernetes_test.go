@@ -92,7 +92,7 @@ func placeWith(t *testing.T, build Factory, mutate func(*schedtest.PodBuilder) *
 // ends runs the transaction, and fails the test unless this number of members are bound and no state is kept.
 func (k *kubernetes) ends(t *testing.T, bound int) {
 	t.Helper()
-	r := k.session.Transact("ns/g", fateOf(2)).Wait()
+	r := sessiontest.Transact(k.session, "ns/g", fateOf(2)).Wait()
 	if len(r.Bound) != bound || len(r.Bound)+len(r.Failed) != 2 {
 		t.Errorf("%d are bound and %v failed, want %d bound", len(r.Bound), r.Failed, bound)
 	}

@@ -33,7 +33,7 @@ func transact(t *testing.T, s *slots, fate sessiontest.Fate, meanwhile func(w *h
 	w.session.Close()
 	w.expect(t, 2)
 	synctest.Test(t, func(*testing.T) {
-		tx := w.session.Transact("ns/g", fate)
+		tx := sessiontest.Transact(w.session, "ns/g", fate)
 		if meanwhile != nil {
 			synctest.Wait()
 			meanwhile(w, tx)

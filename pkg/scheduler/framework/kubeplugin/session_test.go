@@ -16,6 +16,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // when makes the plugin return the status at the point, for these pods and nodes. An empty name means any.
@@ -244,7 +245,7 @@ func TestAPlacedTaskKeepsItsState(t *testing.T) {
 		}
 	}
 	w.session.Close()
-	if r := w.session.Transact("ns/g", fateOf(2)).Wait(); len(r.Bound) != 2 {
+	if r := sessiontest.Transact(w.session, "ns/g", fateOf(2)).Wait(); len(r.Bound) != 2 {
 		t.Errorf("%d are bound, want 2: %v", len(r.Bound), r.Failed)
 	}
 }

@@ -205,7 +205,7 @@ func refuse(task *api.TaskInfo, node *api.NodeInfo, reason string, unresolvable 
 // waits reports whether the task would wait on the node for pods that are leaving it. That is so if the task does not fit into
 // the node's idle resources, and for actions that evict pods, which place no task at once.
 func (s *session) waits(task *api.TaskInfo, node *api.NodeInfo) bool {
-	return s.ssn.Action == "preempt" || s.ssn.Action == "reclaim" || !task.InitResreq.LessEqual(node.Idle, api.Zero)
+	return framework.MakesRoom(s.ssn) || !task.InitResreq.LessEqual(node.Idle, api.Zero)
 }
 
 // find returns the verdict on the task for the node's devices, or why the node is refused. If the task would wait for pods

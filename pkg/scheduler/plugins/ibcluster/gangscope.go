@@ -10,6 +10,7 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
@@ -60,7 +61,7 @@ var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bou
 // scopeOf returns the node groups in which the running action may place the job's members. The job's annotations must have been
 // parsed: it needs an entry in the map requests.
 func (s *session) scopeOf(job *api.JobInfo) *gangScope {
-	evicting := s.ssn.Action == "preempt" || s.ssn.Action == "reclaim"
+	evicting := framework.MakesRoom(s.ssn)
 	s.mu.RLock()
 	p := s.scopes[job.UID]
 	s.mu.RUnlock()

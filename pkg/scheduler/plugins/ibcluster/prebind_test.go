@@ -162,7 +162,7 @@ func TestAGangThatLosesANodeIsBoundWholeOrNotAtAll(t *testing.T) {
 			f := open(t, spec, "source: "+source)
 			f.allocate(t)
 			whole := sessiontest.Fate{Minimum: len(names)}
-			if result := f.session.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != len(names) {
+			if result := sessiontest.Transact(f.session, f.job("g").UID, whole).Wait(); len(result.Bound) != len(names) {
 				t.Errorf("%d members are bound without a change, want %d", len(result.Bound), len(names))
 			}
 			left := f.session.Handed()["ns/g-7"].Node
@@ -175,7 +175,7 @@ func TestAGangThatLosesANodeIsBoundWholeOrNotAtAll(t *testing.T) {
 				spec.HyperNodes = append(slices.DeleteFunc(slices.Clone(spec.HyperNodes), func(h *topologyv1alpha1.HyperNode) bool { return h == hyperNode }), changed)
 			}
 			f.Load(spec)
-			if result := f.session.Transact(f.job("g").UID, whole).Wait(); len(result.Bound) != 0 {
+			if result := sessiontest.Transact(f.session, f.job("g").UID, whole).Wait(); len(result.Bound) != 0 {
 				t.Errorf("%d members are bound after node %s left the cluster, want none", len(result.Bound), left)
 			}
 		})

@@ -45,7 +45,7 @@ type users struct {
 
 // watch keeps the record of pods that are being deleted up to date while the session evicts pods.
 func (u *users) watch(ssn *framework.Session) {
-	u.evicts = func() bool { return ssn.Action == "preempt" || ssn.Action == "reclaim" }
+	u.evicts = func() bool { return framework.MakesRoom(ssn) }
 	note := func(e *vcframework.Event) {
 		u.mu.Lock()
 		defer u.mu.Unlock()

@@ -59,8 +59,8 @@ func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 }
 
 // PatchPodConditions changes conditions of the pod, by UID, in one request. change gets a copy of the pod as the watch shows it.
-// Nothing is written if change leaves all conditions as they are. With upstream's permissions, which do not include patches, it
-// updates the status. It is for pods that have a node, for which the workers write nothing.
+// If change leaves all conditions as they are, it writes nothing. If the scheduler may not patch the status, because it has
+// upstream's permissions, it updates the status instead. It is for pods that have a node, for which the workers write nothing.
 func (w *Writer) PatchPodConditions(pod *v1.Pod, change func(status *v1.PodStatus)) error {
 	status := v1.PodStatus{Conditions: slices.Clone(pod.Status.Conditions)}
 	change(&status)

@@ -267,8 +267,8 @@ func (s *Session) Handed() map[string]Bind { return s.cache.bound() }
 // Evicts lists the pods that the session evicted, as "namespace/name".
 func (s *Session) Evicts() []string { return s.cache.evicted() }
 
-// Protected lists the evicted pods about which the API server would be asked, as "namespace/name".
-func (s *Session) Protected() []string { return s.cache.protectedPods() }
+// Protected lists the pods that the session evicted and about which the API server would be asked, as "namespace/name".
+func Protected(s *Session) []string { return s.cache.protectedPods() }
 
 // Pipelined returns the nodes of the tasks that wait for resources being released, by "namespace/name".
 func (s *Session) Pipelined() map[string]string {

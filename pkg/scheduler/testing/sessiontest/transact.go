@@ -36,7 +36,7 @@ type Transaction struct {
 
 // Transact runs a bind transaction for the gang's pods that the session has handed over. It uses its own binding
 // engine, so the session may already be closed.
-func (s *Session) Transact(gang api.JobID, fate Fate) *Transaction {
+func Transact(s *Session, gang api.JobID, fate Fate) *Transaction {
 	t := &Transaction{gang: gang, fate: fate, result: make(chan binding.Result, 1)}
 	t.Engine = binding.New(t, t, t, unobserved{})
 	tx := &binding.Transaction{Gang: gang, Lost: map[*binding.Member]error{}}
