@@ -48,6 +48,24 @@ var _ = Describe("A gang with a device each", func() {
 	})
 })
 
+var _ = Describe("A gang whose devices others have", func() {
+	It("gets those of as many pods of low priority as it needs", func(ctx SpecContext) {
+		w := newDeviceEnv(ctx, "dra-evict", 2, 2)
+		w.startWith(ctx, controlplane.SchedulerOptions{Conf: w.confWith("enqueue, allocate, preempt, backfill", "", "first") + "- plugins:\n  - name: dynamicresources\n"})
+		low := withDevice(gang{name: "low", size: 4, min: 1, cpu: "500m", priority: "e2e-low"})
+		w.submit(ctx, low)
+		w.seen.eventuallyBound(low, 4)
+		w.seen.eventuallyRunning(low)
+		high := withDevice(gang{name: "high", size: 2, min: 2, cpu: "500m", priority: "e2e-high"})
+		w.submit(ctx, high)
+		w.seen.eventuallyBound(high, 2)
+		w.seen.eventuallyRunning(high)
+		w.expectDevicesOf(ctx, high)
+		Expect(w.seen.bound(low)).To(Equal(2))
+		w.seen.expectStagedAtomically(high, "first")
+	})
+})
+
 // deviceTemplate is the name of the claim template, and of the claim in the pod.
 const deviceTemplate = "gpu"
 

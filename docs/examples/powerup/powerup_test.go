@@ -173,7 +173,7 @@ func TestTransactions(t *testing.T) {
 			if tc.fails {
 				w.fail("g-1", tc.panics)
 			}
-			r := w.session.Transact(gang, tc.fate).Wait()
+			r := sessiontest.Transact(w.session, gang, tc.fate).Wait()
 			if len(r.Bound) != tc.bound || len(r.Bound)+len(r.Failed) != 2 {
 				t.Errorf("%d are bound and %d are not, want %d bound", len(r.Bound), len(r.Failed), tc.bound)
 			}
@@ -185,7 +185,7 @@ func TestTransactions(t *testing.T) {
 // TestLeasesExistUntilTheGangIsBound checks that the Leases of all members exist before the first one is deleted.
 func TestLeasesExistUntilTheGangIsBound(t *testing.T) {
 	w := place(t, 2, 2, 1)
-	w.session.Transact(gang, sessiontest.Fate{Minimum: 2}).Wait()
+	sessiontest.Transact(w.session, gang, sessiontest.Fate{Minimum: 2}).Wait()
 	var verbs []string
 	for _, action := range w.cluster.Kube().Actions() {
 		if verb := action.GetVerb(); action.GetResource().Resource == "leases" && (verb == "create" || verb == "delete") {

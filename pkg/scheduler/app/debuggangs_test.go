@@ -19,8 +19,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
@@ -96,7 +98,11 @@ func TestGangsAreShown(t *testing.T) {
 	s, handler, view := gangScheduler(t, cluster)
 	s.cycle()
 	eventually(t, func() bool { states := view.Count().ByState; return states["bound"] == 1 && states["admitted"] == 2 })
+	s.tried(preempt.Try{Gangs: []api.JobID{schedtest.Namespace + "/g"}, Action: preempt.Name, Result: preempt.NotNeeded})
 	got := askGangs(t, handler, "")
+	if tried := got.Gangs[0].Evictions; tried == nil || tried.Result != preempt.NotNeeded || tried.At.IsZero() {
+		t.Errorf("the last try to evict pods for the gang is shown as %+v", tried)
+	}
 	want := debug.Page{Gangs: []debug.Gang{
 		{
 			Namespace: schedtest.Namespace, Name: "g", Source: "scheduling.volcano.sh", Queue: schedtest.Queue, State: debug.Bound,
@@ -123,7 +129,7 @@ func TestGangsAreShown(t *testing.T) {
 			s.InvalidSettings[0] = "groups"
 		}
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(debug.Gang{}, "Created", "Priority", "Phase", "Conditions")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(debug.Gang{}, "Created", "Priority", "Phase", "Conditions", "Evictions")); diff != "" {
 		t.Errorf("gangs are shown as (-want +got):\n%s", diff)
 	}
 	for query, want := range map[string]string{

@@ -139,7 +139,7 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 
 // show makes the gangs of the leading scheduler available to the debug endpoint and the metrics.
 func (p *process) show(s *scheduler) {
-	view := debug.New(s.cache.Books().Jobs, s.cache.Transactions().GroupsInFlight, p.shown.pending.PendingReasons, s.gangDefaults)
+	view := debug.New(s.cache.Books().Jobs, s.cache.Transactions().GroupsInFlight, p.shown.pending.PendingReasons, s.gangDefaults, s.tries)
 	p.shown.gangs.Store(view)
 	p.metrics.CountGangs(view.Count)
 }

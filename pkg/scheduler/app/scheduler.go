@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	runtimedebug "runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +25,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
@@ -49,6 +50,7 @@ type scheduler struct {
 	starting     *startup
 	cache        *cache.Cache
 	loop         *loop
+	tries        *debug.EvictionTries
 	watchdog     *watchdog
 	orphanPanics *orphanPanics
 
@@ -77,17 +79,26 @@ func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 	return s, nil
 }
 
+// tried counts a try of an action to evict pods for gangs, and shows it at the debug endpoint.
+func (s *scheduler) tried(t preempt.Try) {
+	s.metrics.Evictions.Try(t.Action, t.Result, t.Took)
+	if t.Result == preempt.Evicted {
+		s.metrics.Evictions.Evicted(t.Action, len(t.Evicted), t.PutBack, t.Lost)
+	}
+	s.tries.Note(t)
+}
+
 // connect sets the scheduler's cache, and registers the built-in plugins.
 func (s *scheduler) connect(c *cache.Cache) {
-	s.cache = c
+	s.cache, s.tries = c, debug.NewEvictionTries()
 	// After an outage of the API server, calls that failed during the outage are retried.
 	s.outage.WhenOver(c.APIServerBack)
 	s.registry.OnJob(s.watchdog.beat)
 	s.registry.Reporter = s.pending
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictionbackoff.Spec())
-	s.registry.RegisterAction(preempt.New(s.metrics.Evictions.Try))
-	s.registry.RegisterAction(preempt.NewReclaim(s.metrics.Evictions.Try))
+	s.registry.RegisterAction(preempt.New(s.tried))
+	s.registry.RegisterAction(preempt.NewReclaim(s.tried))
 	for _, action := range preempt.Upstreams() {
 		s.registry.RegisterAction(action)
 	}
@@ -285,7 +296,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 	s.watchdog.beat()
 	defer func() {
 		if p := recover(); p != nil {
-			s.panicked(s.registry.CurrentJob(), fmt.Sprint(p), debug.Stack())
+			s.panicked(s.registry.CurrentJob(), fmt.Sprint(p), runtimedebug.Stack())
 			unsettled = true
 		}
 		s.metrics.SetQuarantined(s.cache.Quarantine().Counts())

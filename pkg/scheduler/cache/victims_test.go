@@ -43,7 +43,7 @@ func preempting(w *harness, plugin, cpu string, change ...func(*conf.PluginOptio
 // preempts makes the sessions run preempt with these plugins.
 func (s *sessions) preempts(plugins []string, change ...func(*conf.PluginOption)) {
 	s.t.Helper()
-	s.registry.RegisterAction(preempt.New(func(string, string, int, time.Duration) {}))
+	s.registry.RegisterAction(preempt.New(nil))
 	in := framework.ProfileInput{Actions: []string{"enqueue", "allocate", "preempt"}, Tiers: []conf.Tier{evictionbackoff.Tier(), transaction.Tier(0)}}
 	yes := true
 	for _, name := range plugins {

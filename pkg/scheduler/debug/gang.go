@@ -44,6 +44,8 @@ type Gang struct {
 	Members  map[string]int `json:"members"`
 	// Waits is why the gang waits, according to the last session.
 	Waits *Verdict `json:"waits,omitempty"`
+	// Evictions is the last try of an action to evict pods for the gang; nil if no try is known.
+	Evictions *EvictionTry `json:"evictions,omitempty"`
 	// Conditions are the conditions of the gang's PodGroup that are true, by type. They include the gang's time limit,
 	// its node reservation and when it was satisfied.
 	Conditions map[string]Verdict `json:"conditions,omitempty"`

@@ -82,7 +82,7 @@ func viewOf(jobs ...*api.JobInfo) *View {
 		all[job.UID] = job
 	}
 	reasons := map[api.JobID]framework.PendingReason{"ns/c": {Reason: gangs.TimedOut}}
-	return New(all, func() int { return 3 }, func() map[api.JobID]framework.PendingReason { return reasons }, func() (gangs.Settings, bool) { return gangs.Settings{}, false })
+	return New(all, func() int { return 3 }, func() map[api.JobID]framework.PendingReason { return reasons }, func() (gangs.Settings, bool) { return gangs.Settings{}, false }, NewEvictionTries())
 }
 
 func TestListShowsPages(t *testing.T) {

@@ -28,11 +28,15 @@ type View struct {
 	reasons func() map[api.JobID]framework.PendingReason
 	// defaults returns the settings of a gang that sets none; false if no plugin reads settings.
 	defaults func() (gangs.Settings, bool)
+	tries    *EvictionTries
 }
 
 // New returns a view of the given gangs. The fields of View describe groupsInFlight, reasons and defaults.
-func New(gangs Gangs, groupsInFlight func() int, reasons func() map[api.JobID]framework.PendingReason, defaults func() (gangs.Settings, bool)) *View {
-	return &View{gangs: gangs, groupsInFlight: groupsInFlight, reasons: reasons, defaults: defaults}
+func New(
+	gangs Gangs, groupsInFlight func() int, reasons func() map[api.JobID]framework.PendingReason, defaults func() (gangs.Settings, bool),
+	tries *EvictionTries,
+) *View {
+	return &View{gangs: gangs, groupsInFlight: groupsInFlight, reasons: reasons, defaults: defaults, tries: tries}
 }
 
 // Count counts the gangs by state.
@@ -78,7 +82,7 @@ func (v *View) List(q Query) Page {
 	v.gangs.View(shown, func(job *api.JobInfo) {
 		reason := reasons[job.UID]
 		gang, said := see(job)
-		gang.State, gang.Waits = stateOf(job, isTimedOut(reason)), verdict(reason)
+		gang.State, gang.Waits, gang.Evictions = stateOf(job, isTimedOut(reason)), verdict(reason), v.tries.of(job.UID)
 		page.Gangs, annotations = append(page.Gangs, gang), append(annotations, said)
 	})
 	if defaults, read := v.defaults(); read {

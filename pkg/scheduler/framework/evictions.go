@@ -33,6 +33,12 @@ type evictions struct {
 // these place wait for their victims, so what victims release counts as free.
 func MakesRoom(ssn *Session) bool { return ssn.Action == "preempt" || ssn.Action == "reclaim" }
 
+// Waits reports whether the task would wait on the node for pods that leave it. That is so if the task does not fit into the node's
+// idle resources, or if the session makes room.
+func Waits(ssn *Session, task *api.TaskInfo, node *api.NodeInfo) bool {
+	return MakesRoom(ssn) || !task.InitResreq.LessEqual(node.Idle, api.Zero)
+}
+
 // Evicted returns the tasks that were evicted in the session so far.
 func (ssn *Session) Evicted() []*api.TaskInfo { return ssn.evictions.sent }
 

@@ -49,6 +49,8 @@ func TestMessages(t *testing.T) {
 		"volcano_events_total":                       "Number of events, by result: written, rejected (by the API server), dropped (too many at once, or the API server was unavailable).",
 		"volcano_gang_evicted_pods_total":            "Number of pods that actions preempt and reclaim evicted, by action.",
 		"volcano_gang_evicted_work_seconds_total":    "Work that these pods lost, by action: for each pod, the seconds since it started or its gang saved its work.",
+		"volcano_gang_eviction_put_back_pods_total":  "Number of pods that actions preempt and reclaim had chosen to evict for a gang, and then found not to be needed, by action.",
+		"volcano_gang_eviction_try_duration_seconds": "Time of a try of actions preempt and reclaim to make room for a gang or gang group, by action and result.",
 		"volcano_gang_eviction_tries_total":          "Number of tries of actions preempt and reclaim to make room for a gang or gang group, by action and result: evicted, not_needed (it fits without evictions), refused.",
 		"volcano_gang_groups_in_flight":              "Number of gang groups with a bind transaction in flight.",
 		"volcano_gang_node_reservations":             "Number of gangs with a node reservation.",

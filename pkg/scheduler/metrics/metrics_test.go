@@ -53,17 +53,24 @@ func TestMetricsCountResults(t *testing.T) {
 		want    map[string]float64
 	}{
 		"evictions": {func(m *Metrics) {
-			m.Evictions.Try("preempt", "evicted", 3, time.Minute)
-			m.Evictions.Try("preempt", "refused", 0, 0)
-			m.Evictions.Try("reclaim", "evicted", 1, time.Second)
+			m.Evictions.Try("preempt", "evicted", time.Second)
+			m.Evictions.Evicted("preempt", 3, 2, time.Minute)
+			m.Evictions.Try("preempt", "refused", time.Second)
+			m.Evictions.Try("reclaim", "evicted", time.Second)
+			m.Evictions.Evicted("reclaim", 1, 0, time.Second)
 		}, map[string]float64{
-			"volcano_gang_eviction_tries_total action=preempt result=evicted": 1,
-			"volcano_gang_eviction_tries_total action=preempt result=refused": 1,
-			"volcano_gang_eviction_tries_total action=reclaim result=evicted": 1,
-			"volcano_gang_evicted_pods_total action=preempt":                  3,
-			"volcano_gang_evicted_pods_total action=reclaim":                  1,
-			"volcano_gang_evicted_work_seconds_total action=preempt":          60,
-			"volcano_gang_evicted_work_seconds_total action=reclaim":          1,
+			"volcano_gang_eviction_tries_total action=preempt result=evicted":          1,
+			"volcano_gang_eviction_tries_total action=preempt result=refused":          1,
+			"volcano_gang_eviction_tries_total action=reclaim result=evicted":          1,
+			"volcano_gang_evicted_pods_total action=preempt":                           3,
+			"volcano_gang_evicted_pods_total action=reclaim":                           1,
+			"volcano_gang_evicted_work_seconds_total action=preempt":                   60,
+			"volcano_gang_eviction_put_back_pods_total action=preempt":                 2,
+			"volcano_gang_eviction_put_back_pods_total action=reclaim":                 0,
+			"volcano_gang_eviction_try_duration_seconds action=preempt result=evicted": 1,
+			"volcano_gang_eviction_try_duration_seconds action=preempt result=refused": 1,
+			"volcano_gang_eviction_try_duration_seconds action=reclaim result=evicted": 1,
+			"volcano_gang_evicted_work_seconds_total action=reclaim":                   1,
 		}},
 		"steps": {func(m *Metrics) {
 			m.StepDone("p", nil, time.Second)

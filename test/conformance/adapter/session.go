@@ -98,9 +98,8 @@ func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurat
 
 // register registers this project's actions. It returns them as upstream's framework calls them.
 func register(registry *framework.Registry) map[string]vcframework.Action {
-	observe := func(string, string, int, time.Duration) {}
 	actions := map[string]vcframework.Action{}
-	for _, action := range []framework.Action{allocate.New(), preempt.New(observe), preempt.NewReclaim(observe)} {
+	for _, action := range []framework.Action{allocate.New(), preempt.New(nil), preempt.NewReclaim(nil)} {
 		registry.RegisterAction(action)
 		actions[action.Name()], _ = vcframework.GetAction(action.Name())
 	}

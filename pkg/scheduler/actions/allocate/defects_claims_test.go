@@ -279,7 +279,7 @@ func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {
 // pod. Reverting the gang's member does not release that volume, neither in this session nor in the next.
 func TestRevertedTaskReleasesNoVolumeOfAnotherPod(t *testing.T) {
 	preempts := implementation{"preempt-upstream", func(registry *framework.Registry) vcframework.Action {
-		registry.RegisterAction(preempt.New(func(string, string, int, time.Duration) {}))
+		registry.RegisterAction(preempt.New(nil))
 		for _, action := range preempt.Upstreams() {
 			registry.RegisterAction(action)
 		}

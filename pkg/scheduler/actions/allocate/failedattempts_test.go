@@ -277,7 +277,7 @@ func TestNoPodIsEvictedForAGangThatIsNotTried(t *testing.T) {
 			}
 			c, action := newShared(t, w)
 			c.registry.RegisterPlugin(evictionbackoff.Spec())
-			c.registry.RegisterAction(preempt.NewReclaim(func(string, string, int, time.Duration) {}))
+			c.registry.RegisterAction(preempt.NewReclaim(nil))
 			c.conf = "actions: allocate, reclaim\ntiers:\n- plugins:\n  - name: evictionbackoff\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: proportion\n  - name: nodeorder\n"
 			action.SetAttemptTime(schedtest.Namespace, tt.left)
 			c.look(func(ssn *sessiontest.Session) {

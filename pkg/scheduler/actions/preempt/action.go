@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
@@ -45,9 +46,26 @@ type Action struct {
 	observe      Observer
 }
 
-// Observer receives the result of each try to make room for a gang or gang group: the name of the action, Evicted, NotNeeded
-// or Refused, the number of evicted pods, and the work that they lose.
-type Observer func(action, result string, pods int, lost time.Duration)
+// Try is a try to make room for a gang, or for the gangs of a gang group together.
+type Try struct {
+	Gangs  []api.JobID
+	Action string
+	// Result is Evicted, NotNeeded or Refused. Why says why pods are not evicted; empty for other results than Refused.
+	Result, Why string
+	// Places are where the members of each gang wait for the evicted pods: a node group, a HyperNode, or the whole cluster.
+	Places []string
+	// Evicted are the evicted pods, and Lost is the work that they lose. PutBack is the number of pods that the plan had chosen, too,
+	// until it was found that they need not go.
+	Evicted []*api.TaskInfo
+	PutBack int
+	Lost    time.Duration
+	// Took is how long the try took.
+	Took time.Duration
+}
+
+// Observer receives each try; nil if nothing observes them. Gangs that are known to get no room, because nothing has changed since they were last tried, are not
+// tried again.
+type Observer func(Try)
 
 // The results of tries. With NotNeeded, the gang fits without evictions.
 const (

@@ -141,7 +141,7 @@ func measure(spec sessiontest.ClusterSpec, action vcframework.Action) measured {
 	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterPlugin(ibcluster.Spec())
 	if action == nil {
-		registry.RegisterAction(New(ignore))
+		registry.RegisterAction(New(nil))
 		action, _ = vcframework.GetAction(Name)
 	}
 	scheduler := cluster.Scheduler(registry, simpleTiers)

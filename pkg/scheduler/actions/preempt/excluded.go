@@ -120,7 +120,7 @@ func (p *preemption) explainExcluded() (others []*api.JobInfo) {
 	for key, e := range m.exclusions {
 		if p.ssn.Queues[key.job.queue] != nil && key.world == p.worldOf(key.job.queue) {
 			for _, job := range e.gangs {
-				p.refuse(key.why, job)
+				p.explain(job, key.why)
 			}
 			continue
 		}

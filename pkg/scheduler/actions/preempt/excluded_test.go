@@ -195,7 +195,7 @@ func TestOtherVotesAreNotKept(t *testing.T) {
 	reclaim := strings.Replace(simpleTiers, "name: preempt\n", "name: reclaim\n", 1)
 	for name, open := range map[string]func() *cluster{
 		"plugin pdb":     func() *cluster { return newLiveCluster(refusedWorld(), budgets) },
-		"action reclaim": func() *cluster { return newClusterOf(refusedWorld(), reclaim, NewReclaim(ignore)) },
+		"action reclaim": func() *cluster { return newClusterOf(refusedWorld(), reclaim, NewReclaim(nil)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cl := open()

@@ -132,11 +132,9 @@ type cluster struct {
 	action    *Action
 }
 
-func ignore(string, string, int, time.Duration) {}
-
 // newCluster returns a cluster with the configuration.
 func newCluster(w sessiontest.ClusterSpec, conf string) *cluster {
-	return newClusterOf(w, conf, New(ignore))
+	return newClusterOf(w, conf, New(nil))
 }
 
 // newLiveCluster returns a cluster whose sessions get unchanged JobInfos and NodeInfos again, as in production.

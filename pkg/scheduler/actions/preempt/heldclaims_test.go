@@ -3,6 +3,7 @@
 package preempt
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,12 @@ func allocatedTo(claim *resourcev1.ResourceClaim, pod, node, device string) *res
 		}}},
 	}
 	claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: pod, UID: types.UID(schedtest.Namespace + "-" + pod)}}
+	return claim
+}
+
+// usedAlsoBy returns the claim in use by one pod more.
+func usedAlsoBy(claim *resourcev1.ResourceClaim, pod string) *resourcev1.ResourceClaim {
+	claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: pod, UID: types.UID(schedtest.Namespace + "-" + pod)})
 	return claim
 }
 
@@ -76,10 +83,10 @@ func (c *claimsCase) run(t *testing.T, plugin string) {
 	}
 }
 
-// TestVictimsBesideResourceClaims checks gangs whose members have ResourceClaims. Evictions give them the nodes of free devices.
-// The devices of victims stay taken, because Kubernetes deallocates claims only when their pods are gone. So nothing is evicted
-// for devices. After a trial without success, its devices are free.
-func TestVictimsBesideResourceClaims(t *testing.T) {
+// TestVictimsWithResourceClaims checks gangs whose members have ResourceClaims. Evictions give them the devices of victims, and the
+// nodes of free devices. After a trial without success, its devices are free. The devices of a victim stay allocated in these tests,
+// because no controller deallocates them, so a gang that needs them is not bound in the next session.
+func TestVictimsWithResourceClaims(t *testing.T) {
 	class := schedtest.DeviceClass("gpu")
 	later := gang{name: "later", min: 1, priority: 1, cpu: "1", pending: 1}
 	for name, c := range map[string]claimsCase{
@@ -103,13 +110,64 @@ func TestVictimsBesideResourceClaims(t *testing.T) {
 			change:  func(w *sessiontest.ClusterSpec) { asks(w, "new-0") },
 			evicted: []string{"dear-0"}, bound: map[string]string{"new-0": "n1"},
 		},
-		"a victim's device stays taken": {
+		"the device of the victim": {
 			gangs: []gang{
 				{name: "old", min: 1, priority: 1, cpu: "5", on: []string{"n0"}},
 				{name: "new", min: 1, priority: 9, cpu: "5", pending: 1},
+			},
+			objects: []runtime.Object{class, schedtest.NodeDevices("n0", "gpu-0"), allocatedTo(ownClaim("old-0"), "old-0", "n0", "gpu-0"), ownClaim("new-0")},
+			change:  func(w *sessiontest.ClusterSpec) { asks(w, "old-0", "new-0") },
+			evicted: []string{"old-0"}, bound: map[string]string{},
+		},
+		"the device of the victim on a node with idle CPUs": {
+			gangs: []gang{
+				{name: "cheap", min: 1, priority: 1, cpu: "1", on: []string{"n0"}},
+				{name: "dear", min: 1, priority: 5, cpu: "1", on: []string{"n0"}},
+				{name: "new", min: 1, priority: 9, cpu: "1", pending: 1},
+			},
+			objects: []runtime.Object{class, schedtest.NodeDevices("n0", "gpu-0"), allocatedTo(ownClaim("dear-0"), "dear-0", "n0", "gpu-0"), ownClaim("new-0")},
+			change:  func(w *sessiontest.ClusterSpec) { asks(w, "dear-0", "new-0") },
+			evicted: []string{"dear-0"}, bound: map[string]string{},
+		},
+		"the devices of all victims, and an idle one": {
+			gangs: []gang{
+				{name: "a", min: 1, priority: 1, cpu: "1", on: []string{"n0"}},
+				{name: "b", min: 1, priority: 2, cpu: "1", on: []string{"n1"}},
+				{name: "new", min: 3, priority: 9, cpu: "1", pending: 3},
+			},
+			objects: []runtime.Object{
+				class, schedtest.NodeDevices("n0", "gpu-0", "gpu-1"), schedtest.NodeDevices("n1", "gpu-0"),
+				allocatedTo(ownClaim("a-0"), "a-0", "n0", "gpu-1"), allocatedTo(ownClaim("b-0"), "b-0", "n1", "gpu-0"),
+				ownClaim("new-0"), ownClaim("new-1"), ownClaim("new-2"),
+			},
+			change:  func(w *sessiontest.ClusterSpec) { asks(w, "a-0", "b-0", "new-0", "new-1", "new-2") },
+			evicted: []string{"a-0", "b-0"}, bound: map[string]string{},
+		},
+		"no more devices than the gang needs": {
+			gangs: []gang{
+				{name: "a", min: 1, priority: 1, cpu: "1", on: []string{"n0"}},
+				{name: "b", min: 1, priority: 2, cpu: "1", on: []string{"n1"}},
+				{name: "new", min: 2, priority: 9, cpu: "1", pending: 2},
+			},
+			objects: []runtime.Object{
+				class, schedtest.NodeDevices("n0", "gpu-0", "gpu-1"), schedtest.NodeDevices("n1", "gpu-0"),
+				allocatedTo(ownClaim("a-0"), "a-0", "n0", "gpu-1"), allocatedTo(ownClaim("b-0"), "b-0", "n1", "gpu-0"),
+				ownClaim("new-0"), ownClaim("new-1"),
+			},
+			change:  func(w *sessiontest.ClusterSpec) { asks(w, "a-0", "b-0", "new-0", "new-1") },
+			evicted: []string{"a-0"}, bound: map[string]string{},
+		},
+		"not the device of a claim that a pod of higher priority uses, too": {
+			gangs: []gang{
+				{name: "old", min: 1, priority: 1, cpu: "1", on: []string{"n0"}},
+				{name: "same", min: 1, priority: 9, cpu: "1", on: []string{"n1"}},
+				{name: "new", min: 1, priority: 9, cpu: "1", pending: 1},
 				later,
 			},
-			objects: []runtime.Object{class, schedtest.NodeDevices("n0", "gpu-0"), schedtest.NodeDevices("n1", "gpu-0"), allocatedTo(ownClaim("old-0"), "old-0", "n0", "gpu-0"), ownClaim("new-0"), ownClaim("later-0")},
+			objects: []runtime.Object{
+				class, schedtest.NodeDevices("n0", "gpu-0"), schedtest.NodeDevices("n1", "gpu-0"),
+				usedAlsoBy(allocatedTo(ownClaim("old-0"), "old-0", "n0", "gpu-0"), "same-0"), ownClaim("new-0"), ownClaim("later-0"),
+			},
 			change: func(w *sessiontest.ClusterSpec) {
 				asks(w, "old-0", "new-0", "later-0")
 				change(w, func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"name": "n0"} }, "new-0")
@@ -243,5 +301,33 @@ func TestAClaimForOnePodStaysInUse(t *testing.T) {
 	cl.Load(w)
 	if got := cl.session(); len(got.evicted)+len(got.bound) > 0 {
 		t.Errorf("evicted %v and bound %v, want neither while the claim is in use", got.evicted, got.bound)
+	}
+}
+
+// TestAVictimsDeviceIsKeptForTheGang checks the session after an eviction, in which the victim still terminates and has its device.
+// Nothing else is evicted, and the gang waits for the device.
+func TestAVictimsDeviceIsKeptForTheGang(t *testing.T) {
+	w := world(nodesOf(2, "5"),
+		gang{name: "old", min: 1, priority: 1, cpu: "5", on: []string{"n0"}},
+		gang{name: "other", min: 1, priority: 1, cpu: "5", on: []string{"n1"}},
+		gang{name: "new", min: 1, priority: 9, cpu: "5", pending: 1},
+		gang{name: "later", min: 1, priority: 5, cpu: "5", pending: 1})
+	asks(&w, "old-0", "other-0", "new-0", "later-0")
+	first := w
+	first.Objects = []runtime.Object{
+		schedtest.DeviceClass("gpu"), schedtest.NodeDevices("n0", "gpu-0"), schedtest.NodeDevices("n1", "gpu-0"),
+		allocatedTo(ownClaim("old-0"), "old-0", "n0", "gpu-0"), usedAlsoBy(allocatedTo(ownClaim("other-0"), "other-0", "n1", "gpu-0"), "elsewhere"),
+		ownClaim("new-0"), ownClaim("later-0"),
+	}
+	cl := newCluster(first, withPlugin("dynamicresources"))
+	defer cl.close()
+	if got := cl.session(); !slices.Equal(got.evicted, []string{"old-0"}) {
+		t.Fatalf("evicted %v, want old-0; reasons: %v", got.evicted, got.reasons)
+	}
+	change(&w, leaves, "old-0")
+	cl.Load(w)
+	got := cl.session()
+	if want := map[string]string{"new-0": "n0"}; len(got.evicted)+len(got.bound) > 0 || !maps.Equal(got.pipelined, want) {
+		t.Errorf("evicted %v, bound %v, and %v wait for resources, want neither and %v; reasons: %v", got.evicted, got.bound, got.pipelined, want, got.reasons)
 	}
 }

@@ -112,7 +112,7 @@ func TestReclaimInHierarchies(t *testing.T) {
 			w.Queues = append(slices.Clone(c.queues),
 				schedtest.MakeQueue().Name("root").Obj(), under("root", deserving("x", "8")), under("root", deserving("y", "8")),
 				under("x", deserving("x1", "4")), under("x", deserving("x2", "4")), under("y", deserving("y1", "4")), under("y", deserving("y2", "4")))
-			cl := newClusterOf(w, hierarchyTiers, NewReclaim(ignore))
+			cl := newClusterOf(w, hierarchyTiers, NewReclaim(nil))
 			defer cl.close()
 			got := cl.session()
 			if !slices.Equal(got.evicted, c.evicted) || len(got.pipelined) != c.pipelined {
@@ -138,7 +138,7 @@ func TestReclaimInHierarchiesComesToRest(t *testing.T) {
 		under("x", deserving("x1", "4")), under("x", deserving("x2", "4")), under("y", deserving("y1", "4")), under("y", deserving("y2", "4")),
 	}
 	conf := strings.Replace(hierarchyTiers, "- plugins:\n  - name: evictionbackoff\n", "", 1)
-	evicted, running := toRest(t, w, conf, NewReclaim(ignore))
+	evicted, running := toRest(t, w, conf, NewReclaim(nil))
 	if sum(evicted) != 3 || evicted["a"] != 3 {
 		t.Errorf("evicted %v until rest, want three pods of a", evicted)
 	}

@@ -183,7 +183,7 @@ func TestADisruptionBudgetHoldsForBothActions(t *testing.T) {
 		"actions: allocate, reclaim", "actions: allocate, preempt, reclaim",
 		"  - name: gang\n", "  - name: gang\n    enablePreemptable: false\n", "  - name: conformance\n", "  - name: conformance\n  - name: pdb\n",
 	).Replace(reclaimTiers)
-	c := newClusterOf(w, conf, New(ignore), NewReclaim(ignore))
+	c := newClusterOf(w, conf, New(nil), NewReclaim(nil))
 	defer c.close()
 	if got := c.session(); len(got.evicted) != 1 {
 		t.Errorf("evicted %v, want one pod; reasons: %v", got.evicted, got.reasons)

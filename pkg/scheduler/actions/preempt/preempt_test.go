@@ -264,13 +264,21 @@ func TestTriesAreCounted(t *testing.T) {
 		gang{name: "fits", min: 1, priority: 9, cpu: "1", pending: 1},
 		gang{name: "needs", min: 2, priority: 8, cpu: "4", pending: 2},
 		gang{name: "none", min: 1, priority: 7, cpu: "8", pending: 1})
-	c := newClusterOf(w, simpleTiers, New(func(action, result string, pods int, lost time.Duration) {
-		got = append(got, fmt.Sprintf("%s %s %d %s", action, result, pods, lost.Round(time.Hour)))
+	c := newClusterOf(w, simpleTiers, New(func(try Try) {
+		got = append(got, fmt.Sprintf("%s %s for %s: %d pods, %d put back, lost %s, in %v", try.Action, try.Result, try.Gangs, len(try.Evicted), try.PutBack, try.Lost.Round(time.Hour), try.Places))
+		if (try.Why != "") != (try.Result == Refused) || try.Took <= 0 {
+			t.Errorf("the try with result %s has reason %q and took %s", try.Result, try.Why, try.Took)
+		}
 	}))
 	defer c.close()
 	c.actions = c.actions[1:]
 	c.session()
-	if diff := cmp.Diff([]string{"preempt not_needed 0 0s", "preempt evicted 1 1h0m0s", "preempt refused 0 0s"}, got); diff != "" {
+	want := []string{
+		"preempt not_needed for [ns/fits]: 0 pods, 0 put back, lost 0s, in []",
+		"preempt evicted for [ns/needs]: 1 pods, 0 put back, lost 1h0m0s, in [the cluster]",
+		"preempt refused for [ns/none]: 0 pods, 0 put back, lost 0s, in []",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("tries (-want +got):\n%s", diff)
 	}
 }

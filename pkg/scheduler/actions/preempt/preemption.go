@@ -25,7 +25,9 @@ type preemption struct {
 	// delay is how long a pending pod of a gang waits at least before pods are evicted for the gang.
 	delay   time.Duration
 	observe Observer
-	memory  *memory
+	// began is when the current try began.
+	began  time.Time
+	memory *memory
 	// budgets are the cluster's PodDisruptionBudgets; nil before the first use, because reading them takes long if there are many.
 	budgets *budgets
 	// sent are the pods that were evicted in this session, by any action, also in trials that are still to be committed or undone.
@@ -83,6 +85,7 @@ func (p *preemption) makeRoomForAll(gangs []*api.JobInfo) {
 		if !left[job.UID] || !p.ssn.JobStarving(job) { // tried with its gang group
 			continue
 		}
+		p.began = time.Now()
 		lacking, why := p.companions(job, left)
 		for _, gang := range lacking {
 			delete(left, gang.UID)
@@ -98,7 +101,7 @@ func (p *preemption) makeRoomForAll(gangs []*api.JobInfo) {
 
 // refuse records why no pods are evicted for the gangs, which are placed together.
 func (p *preemption) refuse(why string, gangs ...*api.JobInfo) {
-	p.observe(p.candidates.action, Refused, 0, 0)
+	p.observed(Try{Result: Refused, Why: why}, gangs)
 	for _, job := range gangs {
 		p.explain(job, why)
 	}
@@ -155,33 +158,52 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 	}
 	if len(p.sent) == sent {
 		revert()
-		p.observe(p.candidates.action, NotNeeded, 0, 0)
+		p.observed(Try{Result: NotNeeded}, gangs)
 		return ""
 	}
-	if err := p.send(trials, p.sent[:sent]); err != nil {
+	done, err := p.send(trials, p.sent[:sent])
+	if err != nil {
 		revert()
 		return err.Error()
 	}
+	p.observed(done, gangs)
 	return ""
 }
 
 // send sends the evictions of all trials together. before are the pods that were evicted before them in this session.
-func (p *preemption) send(trials []*trial, before []*api.TaskInfo) error {
+func (p *preemption) send(trials []*trial, before []*api.TaskInfo) (Try, error) {
 	var all []framework.Eviction
-	left, of, lost, sum := p.budgetsBeside(before), make([][]framework.Eviction, len(trials)), make([]time.Duration, len(trials)), time.Duration(0)
+	left, of, lost := p.budgetsBeside(before), make([][]framework.Eviction, len(trials)), make([]time.Duration, len(trials))
+	done := Try{Result: Evicted}
 	for i, t := range trials {
 		of[i], lost[i] = t.evictions(left)
 		all = append(all, of[i]...)
-		sum += lost[i]
+		done.Places = append(done.Places, t.where.name)
+		done.PutBack += t.putBackPods()
+		done.Lost += lost[i]
 	}
 	if err := p.ssn.EvictTogether(all); err != nil {
-		return err
+		return Try{}, err
 	}
 	for i, t := range trials {
 		t.report(of[i], lost[i])
 	}
-	p.observe(p.candidates.action, Evicted, len(all), sum)
-	return nil
+	for _, eviction := range all {
+		done.Evicted = append(done.Evicted, eviction.Task)
+	}
+	return done, nil
+}
+
+// observed reports the try for the gangs, which has just ended.
+func (p *preemption) observed(t Try, gangs []*api.JobInfo) {
+	if p.observe == nil {
+		return
+	}
+	t.Action, t.Took = p.candidates.action, time.Since(p.began)
+	for _, job := range gangs {
+		t.Gangs = append(t.Gangs, job.UID)
+	}
+	p.observe(t)
 }
 
 // budgetsBeside returns the cluster's PodDisruptionBudgets beside the evictions of these tasks.

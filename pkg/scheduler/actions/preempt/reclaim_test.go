@@ -131,7 +131,7 @@ func TestReclaim(t *testing.T) {
 			if conf == "" {
 				conf = reclaimTiers
 			}
-			cl := newClusterOf(w, conf, NewReclaim(ignore))
+			cl := newClusterOf(w, conf, NewReclaim(nil))
 			defer cl.close()
 			got := cl.session()
 			if !slices.Equal(got.evicted, c.evicted) || len(got.pipelined) != c.pipelined {

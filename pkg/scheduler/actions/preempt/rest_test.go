@@ -105,7 +105,7 @@ func TestReclaimComesToRest(t *testing.T) {
 				gang{name: "b2", queue: "b", min: 2, cpu: "4", pending: 2},
 				gang{name: "b3", queue: "b", min: 2, cpu: "4", pending: 2})
 			w.Queues = []*v1beta1.Queue{deserving("a", "16"), deserving("b", "16")}
-			if evicted, _ := toRest(t, w, conf, NewReclaim(ignore)); sum(evicted) != 4 {
+			if evicted, _ := toRest(t, w, conf, NewReclaim(nil)); sum(evicted) != 4 {
 				t.Errorf("%v pods were evicted until rest, want 4", evicted)
 			}
 		})
@@ -136,7 +136,7 @@ func TestLendersGiveBackOnce(t *testing.T) {
 				for queue, cpu := range map[string]string{"q1": "1", "q2": "1", "q3": "2", "q4": "4"} {
 					w.Queues = append(w.Queues, deserving(queue, cpu))
 				}
-				evicted, running := toRest(t, w, sharesOf[name], NewReclaim(ignore))
+				evicted, running := toRest(t, w, sharesOf[name], NewReclaim(nil))
 				lost1, lost2 := sumOf(evicted, "j1."), sumOf(evicted, "j2.")
 				if sum(evicted) != c.evicted || lost1 != c.evicted/2 || lost2 != c.evicted/2 {
 					t.Errorf("evicted %v until rest, want %d pods of j1 and of j2 each", evicted, c.evicted/2)
@@ -159,7 +159,7 @@ func TestPrioritiesComeToRest(t *testing.T) {
 	for i, name := range []string{"middle", "high"} {
 		arrives := world(nil, gang{name: name, min: 2, priority: int32(5 * (i + 1)), cpu: "4", pending: 2})
 		w.Pods, w.PodGroups, w.PriorityClasses = append(w.Pods, arrives.Pods...), append(w.PodGroups, arrives.PodGroups...), append(w.PriorityClasses, arrives.PriorityClasses...)
-		evicted, running := toRest(t, w, conf, New(ignore))
+		evicted, running := toRest(t, w, conf, New(nil))
 		for gang, n := range evicted {
 			all[gang] += n
 		}
@@ -182,7 +182,7 @@ func TestThreePrioritiesAtOnce(t *testing.T) {
 	for _, conf := range []string{simpleTiers, strings.Replace(simpleTiers, "- plugins:\n  - name: evictionbackoff\n", "", 1)} {
 		copied := w
 		copied.Pods = slices.Clone(w.Pods)
-		evicted, running := toRest(t, copied, conf, New(ignore))
+		evicted, running := toRest(t, copied, conf, New(nil))
 		if diff := cmp.Diff(fmt.Sprint(map[string]int{"low": 2}, map[string]int{"high": 2}), fmt.Sprint(evicted, running)); diff != "" {
 			t.Errorf("evicted and running pods by gang (-want +got):\n%s", diff)
 		}

@@ -301,6 +301,18 @@ func (t *trial) evictions(left budgets) (all []framework.Eviction, lost time.Dur
 	return all, lost
 }
 
+// putBackPods returns how many pods were evicted in the session and put back.
+func (t *trial) putBackPods() (n int) {
+	seen := map[*unit]bool{}
+	for _, u := range t.order {
+		if t.evicted[u] == nil && !seen[u] {
+			n += len(u.tasks)
+		}
+		seen[u] = true
+	}
+	return n
+}
+
 // report reports that the evictions were sent. The members stay pipelined until the session ends, and are placed first in later
 // sessions (plugin evictionbackoff).
 func (t *trial) report(evictions []framework.Eviction, lost time.Duration) {

@@ -31,7 +31,7 @@ func TestASparePodIsReclaimedWhicheverComesFirst(t *testing.T) {
 					Req(schedtest.Resources{"cpu": "4"}).Node(fmt.Sprint("n", i)).Phase(v1.PodRunning).Obj())
 			}
 			w.Queues = []*v1beta1.Queue{deserving("a", "8"), deserving("b", "4")}
-			c := newClusterOf(w, strings.Replace(reclaimTiers, "    enableReclaimable: false\n", "", 1), NewReclaim(ignore))
+			c := newClusterOf(w, strings.Replace(reclaimTiers, "    enableReclaimable: false\n", "", 1), NewReclaim(nil))
 			defer c.close()
 			if got := c.session(); len(got.evicted) != 1 || got.evicted[0] == fmt.Sprint("old-", leader) {
 				t.Errorf("evicted %v, want one worker; reasons: %v", got.evicted, got.reasons)

@@ -113,7 +113,7 @@ func (w *simulation) lead() {
 
 // preempts adds action preempt to the sessions.
 func (w *simulation) preempts() {
-	action := preempt.New(func(string, string, int, time.Duration) {})
+	action := preempt.New(nil)
 	w.registry.RegisterAction(action)
 	found, _ := vcframework.GetAction(action.Name())
 	w.actions = append(w.actions, found)

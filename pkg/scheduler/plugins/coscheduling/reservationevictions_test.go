@@ -43,8 +43,6 @@ tiers:
     arguments: {starvationAfter: 5m, reservedPercent: 50}
 `
 
-func ignoreTries(string, string, int, time.Duration) {}
-
 // lentNodes has four nodes that pods of the queue use, with a low priority on n0 and n1, and a higher one on n2 and n3. Queue
 // own deserves two nodes and gets no more. The queues lent and other deserve one each.
 func lentNodes(queue string) sessiontest.ClusterSpec {
@@ -92,7 +90,7 @@ func (w *simulation) arrive(name, queue, class string, priority int32, n int, ch
 // whether its pods may preempt.
 func (w *simulation) starve(policy v1.PreemptionPolicy, reserves bool) {
 	w.t.Helper()
-	for _, action := range []*preempt.Action{preempt.New(ignoreTries), preempt.NewReclaim(ignoreTries)} {
+	for _, action := range []*preempt.Action{preempt.New(nil), preempt.NewReclaim(nil)} {
 		w.registry.RegisterAction(action)
 		evicts, _ := vcframework.GetAction(action.Name())
 		w.actions = append(w.actions, evicts)

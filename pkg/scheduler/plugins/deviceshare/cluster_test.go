@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -63,8 +62,7 @@ func newTestCluster(t *testing.T, w sessiontest.ClusterSpec) *testCluster {
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(deviceshare.Spec())
 	registry.RegisterAction(allocate.New())
-	unobserved := func(string, string, int, time.Duration) {}
-	for _, action := range append(preempt.Upstreams(), preempt.New(unobserved), preempt.NewReclaim(unobserved)) {
+	for _, action := range append(preempt.Upstreams(), preempt.New(nil), preempt.NewReclaim(nil)) {
 		registry.RegisterAction(action)
 	}
 	cluster := sessiontest.New(w)

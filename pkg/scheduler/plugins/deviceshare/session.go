@@ -202,12 +202,6 @@ func refuse(task *api.TaskInfo, node *api.NodeInfo, reason string, unresolvable 
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: code, Reason: reason, Plugin: Name})
 }
 
-// waits reports whether the task would wait on the node for pods that are leaving it. That is so if the task does not fit into
-// the node's idle resources, and for actions that evict pods, which place no task at once.
-func (s *session) waits(task *api.TaskInfo, node *api.NodeInfo) bool {
-	return framework.MakesRoom(s.ssn) || !task.InitResreq.LessEqual(node.Idle, api.Zero)
-}
-
 // find returns the verdict on the task for the node's devices, or why the node is refused. If the task would wait for pods
 // that are leaving the node, these pods do not count.
 // The verdict is nil in two cases: the node has no Device object and its GPUs are only counted, or the task fits only
@@ -220,7 +214,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ledger := s.ledgerOf(node, inventory)
-	waits := s.waits(task, node)
+	waits := framework.Waits(s.ssn, task, node)
 	if refusal := ledger.refusal(waits); refusal != nil {
 		return nil, refusal
 	}

@@ -5,6 +5,7 @@ package deviceshare
 import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
@@ -53,7 +54,7 @@ func (s *session) fitnessWith(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	if s.classesNow().Len() == 0 {
 		return 0
 	}
-	waits := s.waits(task, node)
+	waits := framework.Waits(s.ssn, task, node)
 	on := s.strategyFor(task, node, idle(node, waits)).options.Strategy
 	inventory := s.common.inventories.of(node.Node)
 	if inventory == nil {

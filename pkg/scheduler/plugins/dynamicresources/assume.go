@@ -85,7 +85,9 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 		}
 	}
 	d.move(p.moves, func(m move) *resourceapi.AllocationResult { return nil })
-	if !d.takes(p) {
+	valid := false
+	d.ledger.without(p.leaving, func() { valid = d.takes(p) })
+	if !valid {
 		d.move(p.moves, func(m move) *resourceapi.AllocationResult { return m.from })
 		return errChanged
 	}
@@ -144,7 +146,7 @@ func (d *devices) move(moves map[*assumedClaim]move, to func(move) *resourceapi.
 
 // takes reports whether the plan is still valid. The planned devices must be free. A placed pod that is not being rolled back must
 // still hold each claim in p.shared. No placed pod may hold the plan's other claims. The caller holds d.mu. It has removed the
-// assumed allocations of the claims in p.moves from d.ledger, so that their devices are free.
+// assumed allocations of the claims in p.moves from d.ledger, and the claims in p.leaving, so that their devices are free.
 func (d *devices) takes(p *plan) bool {
 	for _, m := range p.moves {
 		if !d.ledger.free(m.to) {

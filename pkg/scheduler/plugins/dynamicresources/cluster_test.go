@@ -101,6 +101,9 @@ func (w *testCluster) build(spec framework.PluginSpec, args framework.Arguments)
 	return made.(*plugin)
 }
 
+// waitsNever says that no task waits for pods that leave its node.
+func waitsNever(*api.TaskInfo, *api.NodeInfo) bool { return false }
+
 // open opens another session.
 func (w *testCluster) open() {
 	w.t.Helper()
@@ -112,7 +115,7 @@ func (w *testCluster) open() {
 	for i := range nodes.Items {
 		w.nodes[nodes.Items[i].Name] = api.NewNodeInfo(&nodes.Items[i])
 	}
-	w.session = newSession(w.plugin, nil, w.jobs)
+	w.session = newSession(w.plugin, nil, w.jobs, waitsNever)
 }
 
 type handle struct {

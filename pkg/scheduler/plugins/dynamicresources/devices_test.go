@@ -46,7 +46,7 @@ func TestBeforeAllIsRead(t *testing.T) {
 	run(t, append(gpus("n"), made(p, "t", one())), func(w *testCluster) {
 		late := w.build(Spec(), nil)
 		late.devices.synced = append(late.devices.synced, func() bool { return false })
-		w.session = newSession(late, nil, nil)
+		w.session = newSession(late, nil, nil, waitsNever)
 		if got, want := w.fits(p, "n"), errNotReady.Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -105,7 +105,7 @@ func TestDevicesThatCome(t *testing.T) {
 		if w.fits(p, "m") == "" {
 			t.Error("the filter's result changed within a session")
 		}
-		w.session = newSession(w.plugin, nil, nil) // a session of the same nodes
+		w.session = newSession(w.plugin, nil, nil, waitsNever) // a session of the same nodes
 		if got := w.fits(p, "m"); got != "" {
 			t.Errorf("the next session does not use the new devices: %s", got)
 		}

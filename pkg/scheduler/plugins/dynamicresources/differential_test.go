@@ -74,7 +74,7 @@ func TestVerdictsAreTheAllocators(t *testing.T) {
 }
 
 type randomCluster struct {
-	*devices
+	devices *devices
 	nodes  []*v1.Node
 	slices []*resourceapi.ResourceSlice
 	taken  []*resourceapi.AllocationResult
@@ -100,8 +100,8 @@ func newRandomCluster(random *rand.Rand) *randomCluster {
 	for i := range 2 + random.IntN(6) {
 		w.slices = append(w.slices, w.someSlice(random, i))
 	}
-	w.inventory.update(w.slices[:len(w.slices)/2]) // update the inventory with the other slices
-	w.inventory.update(w.slices)
+	w.devices.inventory.update(w.slices[:len(w.slices)/2]) // update the inventory with the other slices
+	w.devices.inventory.update(w.slices)
 	return w
 }
 
@@ -164,7 +164,7 @@ func (w *randomCluster) someClaims(random *rand.Rand) []*resourceapi.ResourceCla
 			requests = append(requests, someRequest(random, fmt.Sprint("r", r)))
 		}
 		claim := schedtest.DeviceClaim(fmt.Sprint("c", w.number), requests...)
-		if !w.catalog.features.PartitionableDevices && random.IntN(4) == 0 {
+		if !w.devices.catalog.features.PartitionableDevices && random.IntN(4) == 0 {
 			claim.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: new(resourceapi.FullyQualifiedName(schedtest.DeviceDriver + "/model"))}}
 		}
 		claims = append(claims, claim)
@@ -216,7 +216,7 @@ func (w *randomCluster) allocated() structured.AllocatedState {
 func (w *randomCluster) oracle(node *v1.Node, claims []*resourceapi.ResourceClaim, state structured.AllocatedState, of []*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	allocator, err := structured.NewAllocator(ctx, w.catalog.features, state, w.catalog.classes, of, w.catalog.compiled.Cache)
+	allocator, err := structured.NewAllocator(ctx, w.devices.catalog.features, state, w.devices.catalog.classes, of, w.devices.catalog.compiled.Cache)
 	if err != nil {
 		return nil, err
 	}
@@ -228,21 +228,21 @@ func (w *randomCluster) oracle(node *v1.Node, claims []*resourceapi.ResourceClai
 }
 
 func (w *randomCluster) search(node *v1.Node, claims []*resourceapi.ResourceClaim) (found, error) {
-	needs, err := w.catalog.needsOf(claims)
+	needs, err := w.devices.catalog.needsOf(claims)
 	if err != nil {
 		return found{}, err
 	}
-	search, err := w.catalog.newSearch(context.Background(), w.inventory.reach(node), claims, needs)
+	search, err := w.devices.catalog.newSearch(context.Background(), w.devices.inventory.reach(node), claims, needs)
 	if err != nil {
 		return found{}, err
 	}
-	return search.solve(claims, w.ledger.state(search.ids, nil))
+	return search.solve(claims, w.devices.ledger.state(search.ids, nil))
 }
 
 // withoutTwice returns the slices that the node reaches, without those of pools with duplicate devices.
 func (w *randomCluster) withoutTwice(node *v1.Node) []*resourceapi.ResourceSlice {
 	var list []*resourceapi.ResourceSlice
-	for _, s := range w.inventory.reach(node).sound() {
+	for _, s := range w.devices.inventory.reach(node).sound() {
 		list = append(list, s.ResourceSlice)
 	}
 	return list
@@ -263,14 +263,14 @@ func (w *randomCluster) take(t *testing.T, seed uint64, node *v1.Node, claims []
 			all = all || result.AdminAccess != nil // devices with admin access may also have other users
 		}
 		all = all || wantsAll(claims[i:i+1]) || len(claims[i].Spec.Devices.Requests) > 1
-		w.ledger.assume(claims[i].UID, &allocations[i])
+		w.devices.ledger.assume(claims[i].UID, &allocations[i])
 		w.taken = append(w.taken, &allocations[i])
 	}
-	if all || w.catalog.features.PartitionableDevices { // other allocated devices use the same counters
+	if all || w.devices.catalog.features.PartitionableDevices { // other allocated devices use the same counters
 		return
 	}
 	only := structured.AllocatedState{AllocatedDevices: state.AllocatedDevices.Clone(), AllocatedSharedDeviceIDs: state.AllocatedSharedDeviceIDs, AggregatedCapacity: state.AggregatedCapacity}
-	for _, s := range w.inventory.reach(node).all() {
+	for _, s := range w.devices.inventory.reach(node).all() {
 		for _, id := range s.ids {
 			if !chosen.Has(id) {
 				only.AllocatedDevices.Insert(id)

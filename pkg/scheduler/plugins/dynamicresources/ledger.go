@@ -147,6 +147,19 @@ func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) struct
 	return state
 }
 
+// without calls f while the claims have no devices in the ledger. f must not change the ledger.
+func (l *ledger) without(claims []types.UID, f func()) {
+	entries, changes := map[types.UID]entry{}, l.changes
+	for _, claim := range claims {
+		l.change(claim, func(e *entry) { entries[claim], *e = *e, entry{} })
+	}
+	f()
+	for claim, has := range entries {
+		l.change(claim, func(e *entry) { *e = has })
+	}
+	l.changes = changes // the ledger is as before
+}
+
 // free reports whether no claim exclusively uses a device of the allocation. It ignores devices that the allocation shares with
 // other claims, or has only for administrative access.
 func (l *ledger) free(allocation *resourceapi.AllocationResult) bool {

@@ -261,7 +261,7 @@ func TestMessagesOfReserve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node)
+		plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node, nil)
 		if refused != nil {
 			t.Fatal(refused)
 		}
@@ -276,7 +276,7 @@ func TestMessagesOfReserve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node)
+		plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node, nil)
 		if refused != nil {
 			t.Fatal(refused)
 		}

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/structured"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
@@ -28,6 +29,8 @@ type plan struct {
 	// moves are claims of other pods on the node, and other devices for them. The plan exchanges the devices of these claims, so
 	// that it finds devices for the pod's claims.
 	moves map[*assumedClaim]move
+	// leaving are the claims whose devices the plan takes to be free, because they are used only by pods that leave the node.
+	leaving []types.UID
 	// of is the value of the counter ledger.changes when the plan was made. A higher value now means that devices were
 	// allocated or released since.
 	of int64
@@ -39,12 +42,13 @@ type move struct{ from, to *resourceapi.AllocationResult }
 // has more claims that may still get other devices, a plan exchanges no devices.
 const mostMoved = 32
 
-// planFor plans devices for the pod's claims on the node. If no plan is possible, it returns a status with the reason.
+// planFor plans devices for the pod's claims on the node. Devices of the claims in leaving count as free. If no plan is possible, it
+// returns a status with the reason.
 //
 // Devices that the pod itself already holds count as used. The reason is that the filter result is cached for all pods with equal
 // claims.
-func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, *api.Status) {
-	p := &plan{node: node.Name, claims: state.claims, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*assumedClaim{}}
+func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node, leaving []types.UID) (*plan, *api.Status) {
+	p := &plan{node: node.Name, claims: state.claims, leaving: leaving, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*assumedClaim{}}
 	var open []*resourceapi.ResourceClaim
 	for i, claim := range state.claims {
 		held, status := s.reaches(pod, claim, state.selectors[i], node)
@@ -88,8 +92,8 @@ func (s *session) open(p *plan, pod *v1.Pod, state *taskState, open []*resourcea
 	return nil
 }
 
-// solve searches devices on the node for the claims, whose requests are the needs. Devices of other claims are not available, except devices that are assumed
-// for the claims in the parameter without. solve sets p.of to the current value of ledger.changes, which shows later changes of
+// solve searches devices on the node for the claims, whose requests are the needs. Devices of other claims are not available, except
+// those of the claims in p.leaving, and devices that are assumed for the claims in the parameter without. solve sets p.of to the current value of ledger.changes, which shows later changes of
 // allocations.
 func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, needs []need, without []*assumedClaim) (found, error) {
 	search, err := s.devices.catalog.newSearch(ctx, s.devices.inventory.reach(node), claims, needs)
@@ -97,7 +101,8 @@ func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*r
 		return found{}, err
 	}
 	s.devices.mu.Lock()
-	allocated := s.devices.ledger.state(search.ids, without)
+	var allocated structured.AllocatedState
+	s.devices.ledger.without(p.leaving, func() { allocated = s.devices.ledger.state(search.ids, without) })
 	p.of = s.devices.ledger.changes
 	s.devices.mu.Unlock()
 	return search.solve(claims, allocated)

@@ -29,7 +29,7 @@ func TestOutdatedPlan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, refused := w.session.planFor(onlyA.Pod, state, w.nodes["n"].Node)
+				p, refused := w.session.planFor(onlyA.Pod, state, w.nodes["n"].Node, nil)
 				if refused != nil || len(p.moves) != 1 {
 					t.Fatalf("got %v, %v, want a plan with a move", p, refused)
 				}
@@ -75,7 +75,7 @@ func TestAPlanForAClaimThatOthersTakeOrLeave(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, refused := w.session.planFor(p1.Pod, state, w.nodes["n"].Node)
+				p, refused := w.session.planFor(p1.Pod, state, w.nodes["n"].Node, nil)
 				if refused != nil {
 					t.Fatal(refused)
 				}
@@ -129,7 +129,7 @@ func TestPartsThatOthersTakeMeanwhile(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node)
+				plan, refused := w.session.planFor(p.Pod, state, w.nodes["n"].Node, nil)
 				if refused != nil {
 					t.Fatal(refused)
 				}

@@ -63,7 +63,9 @@ func (p *plugin) Name() string { return Name }
 
 // OnSessionOpen implements framework.Plugin: it adds the plugin's pre-predicate and predicate to the session.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
-	s := newSession(p, ssn.SharedDRAManager(), ssn.Jobs)
+	s := newSession(p, ssn.SharedDRAManager(), ssn.Jobs, func(task *api.TaskInfo, node *api.NodeInfo) bool {
+		return framework.Waits(ssn, task, node)
+	})
 	p.session = s
 	ssn.AddPrePredicateFn(Name, s.prePredicate)
 	ssn.AddPredicateFn(Name, s.predicate)

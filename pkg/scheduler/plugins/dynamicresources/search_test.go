@@ -47,13 +47,13 @@ func TestAClaimThatTakesForEver(t *testing.T) {
 	d.inventory.update([]*resourceapi.ResourceSlice{schedtest.NodeDevices("n", devices...)})
 	d.unrecovered = framework.NewUnrecovered(Name, recovery{d}, func() {})
 	p := &plugin{settings: settings{filterTimeout: 200 * time.Millisecond, search: 500 * time.Millisecond}, devices: d}
-	s := newSession(p, nil, nil)
+	s := newSession(p, nil, nil, waitsNever)
 	node := schedtest.MakeNode().Name("n").Obj()
 	pod := schedtest.MakePod().Name("p").Obj()
 	verdict := func(namespace string, claim *resourceapi.ResourceClaim) string {
 		own := pod.DeepCopy()
 		own.Namespace = namespace
-		_, status := s.planFor(own, &taskState{claims: []podClaim{{claim, true}}, selectors: make([]*nodeaffinity.NodeSelector, 1)}, node)
+		_, status := s.planFor(own, &taskState{claims: []podClaim{{claim, true}}, selectors: make([]*nodeaffinity.NodeSelector, 1)}, node, nil)
 		if status == nil {
 			return ""
 		}

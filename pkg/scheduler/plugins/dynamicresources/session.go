@@ -27,6 +27,8 @@ type session struct {
 	devices *devices
 	budgets *workbudget.Budgets
 	round   int64
+	// waits reports whether a task would wait on a node for pods that leave it (framework.Waits).
+	waits func(*api.TaskInfo, *api.NodeInfo) bool
 	// shared lists ResourceSlices with the taints of DeviceTaintRules; nil if upstream has no such list.
 	shared k8sframework.SharedDRAManager
 
@@ -62,14 +64,14 @@ func (t *taskState) needsOf(c *catalog, open []*resourceapi.ResourceClaim) ([]ne
 	return t.needs, t.err
 }
 
-func newSession(p *plugin, shared k8sframework.SharedDRAManager, jobs map[api.JobID]*api.JobInfo) *session {
+func newSession(p *plugin, shared k8sframework.SharedDRAManager, jobs map[api.JobID]*api.JobInfo, waits func(*api.TaskInfo, *api.NodeInfo) bool) *session {
 	p.devices.unrecovered.Resume(jobs)
 	p.devices.mu.Lock()
 	defer p.devices.mu.Unlock()
 	p.devices.rounds++
 	p.devices.budgets = workbudget.New(searches, p.search, p.devices.budgets)
 	return &session{
-		settings: p.settings, devices: p.devices, budgets: p.devices.budgets, round: p.devices.rounds, shared: shared,
+		settings: p.settings, devices: p.devices, budgets: p.devices.budgets, round: p.devices.rounds, shared: shared, waits: waits,
 		tasks: map[types.UID]*taskState{}, coupled: map[string]bool{},
 	}
 }
@@ -97,7 +99,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if err != nil {
 		status = unresolvable("%s", err)
 	} else {
-		_, status = s.planFor(task.Pod, state, node.Node)
+		_, status = s.planFor(task.Pod, state, node.Node, s.devices.leavingOn(node, state, s.waits(task, node)))
 	}
 	if status == nil {
 		return nil
@@ -212,7 +214,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		if err != nil {
 			return err
 		}
-		p, status := s.planFor(task.Pod, state, node.Node)
+		p, status := s.planFor(task.Pod, state, node.Node, s.devices.leavingOn(node, state, task.Status == api.Pipelined))
 		if status != nil {
 			return errors.New(status.Reason)
 		}

@@ -163,7 +163,7 @@ tiers:
 	if !ssn.Placements.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/crippled"]) {
 		t.Fatal("the gang of low priority is not partially bound")
 	}
-	ssn.Run(registered(registry, evictions.New(unobserved))...)
+	ssn.Run(registered(registry, evictions.New(nil))...)
 	if diff := cmp.Diff([]string{schedtest.Namespace + "/crippled-0"}, ssn.Evicts()); diff != "" {
 		t.Errorf("evicted (-want +got):\n%s", diff)
 	}

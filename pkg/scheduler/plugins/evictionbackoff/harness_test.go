@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -92,4 +91,3 @@ func registered(registry *framework.Registry, actions ...framework.Action) (foun
 }
 
 // unobserved ignores the results of the actions that evict.
-func unobserved(string, string, int, time.Duration) {}

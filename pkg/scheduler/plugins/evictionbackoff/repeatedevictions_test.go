@@ -77,7 +77,7 @@ func newRepeatedEvictions(t *testing.T, w sessiontest.ClusterSpec, conf string) 
 	spec := Spec()
 	spec.Load = framework.WithoutArguments(func(framework.Handle) (framework.Plugin, error) { return s.plugin, nil })
 	s.registry.RegisterPlugin(spec)
-	s.actions = registered(s.registry, allocate.New(), evictions.New(unobserved), evictions.NewReclaim(unobserved))
+	s.actions = registered(s.registry, allocate.New(), evictions.New(nil), evictions.NewReclaim(nil))
 	return s
 }
 

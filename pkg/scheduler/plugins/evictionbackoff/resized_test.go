@@ -90,7 +90,7 @@ func withNominee(t *testing.T) (cluster *sessiontest.Cluster, scheduler *session
 	t.Cleanup(cluster.Close)
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(Spec())
-	actions := registered(registry, allocate.New(), evictions.New(unobserved))
+	actions := registered(registry, allocate.New(), evictions.New(nil))
 	scheduler = cluster.Scheduler(registry, "actions: allocate, preempt\ntiers:\n- plugins:\n  - name: evictionbackoff\n"+
 		"- plugins:\n  - name: priority\n  - name: gang\n  - name: conformance\n- plugins:\n  - name: predicates\n")
 	t.Cleanup(scheduler.Close)

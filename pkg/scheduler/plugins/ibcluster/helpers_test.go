@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -131,9 +130,8 @@ func open(t *testing.T, w sessiontest.ClusterSpec, arguments ...string) *fixture
 		}, nil
 	}
 	f.registry.RegisterPlugin(spec)
-	unobserved := func(string, string, int, time.Duration) {}
-	f.registry.RegisterAction(preempt.New(unobserved))
-	f.registry.RegisterAction(preempt.NewReclaim(unobserved))
+	f.registry.RegisterAction(preempt.New(nil))
+	f.registry.RegisterAction(preempt.NewReclaim(nil))
 	f.session = f.Cluster.Open(f.registry, f.conf)
 	t.Cleanup(func() { f.session.Close() })
 	return f
