@@ -3,8 +3,8 @@
 package preempt
 
 import (
+	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -239,17 +239,28 @@ func TestSubGroups(t *testing.T) {
 	}
 }
 
-// TestNothingIsEvictedForSubGroupsInHyperNodes checks a gang whose sub-groups each need one HyperNode. Upstream's plugin offers only
-// HyperNodes with free resources, before any pod is evicted, so the trial finds no place and is undone.
-func TestNothingIsEvictedForSubGroupsInHyperNodes(t *testing.T) {
-	w := world(nodesOf(4, "4"),
-		gang{name: "old", min: 0, priority: 1, cpu: "4", on: each(4)},
+// TestHyperNodesAreFreedForSubGroups checks a gang of two sub-groups of two members each, of which each sub-group needs one HyperNode.
+// A pod of high priority keeps it out of one of the three HyperNodes.
+func TestHyperNodesAreFreedForSubGroups(t *testing.T) {
+	w := world(nodesOf(6, "4"),
+		gang{name: "old", min: 0, priority: 1, cpu: "4", on: []string{"n0", "n2", "n3", "n4", "n5"}},
+		gang{name: "high", min: 1, priority: 9, cpu: "4", on: []string{"n1"}},
 		gang{name: "new", min: 4, priority: 9, cpu: "4", pending: 4})
-	w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name("h0").Tier(1).Nodes("n0", "n1").Obj(), schedtest.MakeHyperNode().Name("h1").Tier(1).Nodes("n2", "n3").Obj())
+	for i := range 3 {
+		w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name(fmt.Sprint("h", i)).Tier(1).Nodes(fmt.Sprint("n", 2*i), fmt.Sprint("n", 2*i+1)).Obj())
+	}
 	tier := 1
 	inSubGroups(&w, "new", 2).Spec.SubGroupPolicy[0].NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: v1beta1.HardNetworkTopologyMode, HighestTierAllowed: &tier}
 	got := run(t, w, "")
-	if want := "the members do not fit even without the pods that may be evicted, because of a rule other than resources"; len(got.evicted)+len(got.pipelined) > 0 || !strings.HasSuffix(got.reasons["new"], want) {
-		t.Errorf("evicted %v for %v, want none; reason %q, want one that ends in %q", got.evicted, got.pipelined, got.reasons["new"], want)
+	if want := []string{"old-1", "old-2", "old-3", "old-4"}; !slices.Equal(got.evicted, want) || len(got.pipelined) != 4 {
+		t.Fatalf("evicted %v, want %v; %v wait; reason: %s", got.evicted, want, got.pipelined, got.reasons["new"])
+	}
+	hyperNode := func(pod string) string {
+		return map[string]string{"n2": "h1", "n3": "h1", "n4": "h2", "n5": "h2"}[got.pipelined[pod]]
+	}
+	for _, pair := range [][2]string{{"new-0", "new-1"}, {"new-2", "new-3"}} {
+		if first, second := hyperNode(pair[0]), hyperNode(pair[1]); first != second {
+			t.Errorf("%s waits in HyperNode %s and %s in %s, want one HyperNode for the sub-group", pair[0], first, pair[1], second)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
@@ -67,7 +68,8 @@ func TestNoClusterIsFreedInPart(t *testing.T) {
 	}
 }
 
-// TestAHyperNodeIsFreed checks that a gang with a hard network topology preempts, in one HyperNode.
+// TestAHyperNodeIsFreed checks that a gang with a hard network topology preempts, in one HyperNode, also if its PodGroup has
+// minResources, which no HyperNode has free.
 func TestAHyperNodeIsFreed(t *testing.T) {
 	w := world(nodesOf(4, "4"),
 		gang{name: "low", min: 0, priority: 1, cpu: "4", on: []string{"n0", "n2", "n3"}},
@@ -77,9 +79,14 @@ func TestAHyperNodeIsFreed(t *testing.T) {
 	i := slices.IndexFunc(w.PodGroups, func(pg *v1beta1.PodGroup) bool { return pg.Name == "new" })
 	tier := 1
 	w.PodGroups[i].Spec.NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: v1beta1.HardNetworkTopologyMode, HighestTierAllowed: &tier}
-	got := run(t, w, "")
-	if want := []string{"low-1", "low-2"}; !slices.Equal(got.evicted, want) {
-		t.Errorf("evicted %v, want %v; reason: %s", got.evicted, want, got.reasons["new"])
+	for name, least := range map[string]*v1.ResourceList{"without minResources": nil, "with minResources": {"cpu": resource.MustParse("8")}} {
+		t.Run(name, func(t *testing.T) {
+			w.PodGroups[i].Spec.MinResources = least
+			got := run(t, w, "")
+			if want := []string{"low-1", "low-2"}; !slices.Equal(got.evicted, want) {
+				t.Errorf("evicted %v, want %v; reason: %s", got.evicted, want, got.reasons["new"])
+			}
+		})
 	}
 }
 

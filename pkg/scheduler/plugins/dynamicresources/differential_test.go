@@ -75,10 +75,10 @@ func TestVerdictsAreTheAllocators(t *testing.T) {
 
 type randomCluster struct {
 	devices *devices
-	nodes  []*v1.Node
-	slices []*resourceapi.ResourceSlice
-	taken  []*resourceapi.AllocationResult
-	number int
+	nodes   []*v1.Node
+	slices  []*resourceapi.ResourceSlice
+	taken   []*resourceapi.AllocationResult
+	number  int
 }
 
 func newRandomCluster(random *rand.Rand) *randomCluster {

@@ -37,7 +37,7 @@ func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) tria
 // gradient has several HyperNodes, all trials are taken back, so the best trial is made again.
 func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	top := r.Run.Session.HyperNodes[vcframework.ClusterTopHyperNode]
-	for _, gradient := range r.Run.Session.HyperNodeGradientForJobFn(r.Job, top) {
+	for _, gradient := range gradientsOf(r, top) {
 		if len(gradient) == 1 { // one HyperNode needs no comparison by trials
 			if result := placeSubJobs(r, gradient[0], scope, opts); result.Outcome != trial.NotPlaced {
 				return result
@@ -59,6 +59,29 @@ func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) 
 		}
 	}
 	return trial.Result{}
+}
+
+// gradientsOf returns the gradients of HyperNodes that the plugins allow for the job under the HyperNode top. Upstream's plugin leaves
+// out HyperNodes whose resources did not suffice when the session began. Actions that evict pods must not lose these, so in their
+// runs the plugins see the job without its minimum of resources.
+func gradientsOf(r *state.Attempt, top *api.HyperNodeInfo) [][]*api.HyperNodeInfo {
+	job := r.Job
+	if r.Run.PipelineOnly && job.PodGroup.Spec.MinResources != nil {
+		asked, group := *job, *job.PodGroup
+		group.Spec.MinResources = nil
+		asked.PodGroup, job = &group, &asked
+	}
+	return r.Run.Session.HyperNodeGradientForJobFn(job, top)
+}
+
+// gradientsOfSubJob returns the gradients of HyperNodes for the sub-job, as gradientsOf does for the job.
+func gradientsOfSubJob(r *state.Attempt, subJob *api.SubJobInfo, top *api.HyperNodeInfo) [][]*api.HyperNodeInfo {
+	if r.Run.PipelineOnly {
+		asked := *subJob
+		asked.TaskStatusIndex = nil // upstream adds up the requests of its pending tasks
+		subJob = &asked
+	}
+	return r.Run.Session.HyperNodeGradientForSubJobFn(subJob, top)
 }
 
 // placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in
@@ -149,7 +172,7 @@ func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api
 	place := func(name string) trial.PartResult {
 		return placeSubJob(r, subJob, tasks, r.Run.HyperNodeScope(name, scope, opts), opts)
 	}
-	for _, gradient := range r.Run.Session.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
+	for _, gradient := range gradientsOfSubJob(r, subJob, hyperNode) {
 		if len(gradient) == 1 { // one HyperNode needs no comparison by trials
 			name := gradient[0].Name
 			_, score := bestHyperNode(r.Run.Session, subJob, map[string]trial.Outcome{name: trial.Ready})
