@@ -149,7 +149,7 @@ IB_BENCH := --nodes 5000 --ib-clusters 40 --schedulers ours --mode pglast
 # Pods with a claim each: three runs, since controllers that bind the claims take most of the machine.
 CLAIMS_BENCH := --schedulers upstream,kube,ours --gangs 20 --gang-size 50 --runs 3 --lone-gangs 5 --idle 0s
 # Gangs that preempt in a full cluster.
-PREEMPT_BENCH := --filler-cpus 4 --schedulers upstream,ours --gangs 20 --gang-size 50
+PREEMPT_BENCH := --filler-cpus 4 --schedulers upstream,ours,raw --gangs 20 --gang-size 50
 
 .PHONY: bench-e2e
 bench-e2e: $(OURS) $(CONTROL_PLANE) bin/kube-scheduler bin/upstream-vc-scheduler bin/e2e-provisioner ## Compare with upstream's scheduler and kube-scheduler, end to end; ARGS makes it one run of your own.

@@ -66,7 +66,7 @@ func (s *testbed) measureBurst(ctx context.Context, r *result) error {
 	r.Burst = burst{Needed: s.plan.evictionsNeeded(), Before: newSmallTimes(whole, tails)}
 	gangs := load(s.key, s.plan, s.nodes)
 	s.watch.announce(gangs...)
-	offer, _, err := s.prepare(ctx, gangs)
+	offer, release, err := s.prepare(ctx, gangs)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *testbed) measureBurst(ctx context.Context, r *result) error {
 	small := s.startSmallGangs(limited)
 	took, err := s.awaitBurst(limited, r, gangs, offer)
 	whole, tails, smallErr := small.finish()
-	if err := errors.Join(err, smallErr); err != nil {
+	if err := errors.Join(err, smallErr, release()); err != nil {
 		return err
 	}
 	r.Burst.During = newSmallTimes(whole, tails)
@@ -143,11 +143,24 @@ func (s *testbed) startSmallGangs(ctx context.Context) *smallStream {
 			if pause(submitting, smallEvery/2+time.Duration(random.Int64N(int64(smallEvery)))) != nil {
 				return
 			}
-			g := s.plan.newGang(s.key.Scheduler, fmt.Sprintf("small-%04d", i), s.plan.loneSize, nil)
+			g := s.smallGang(fmt.Sprintf("small-%04d", i))
 			stream.wg.Go(func() { stream.add(g, time.Now(), func() (time.Duration, error) { return s.submit(ctx, g) }) })
 		}
 	})
 	return stream
+}
+
+// smallGang returns a gang for which no eviction is needed. If gangs preempt, it is in another namespace than they are.
+func (s *testbed) smallGang(name string) *gang {
+	var nodeOf func(int) string
+	if s.key.Scheduler == raw {
+		nodeOf = func(int) string { return s.nodes[len(s.nodes)-1] }
+	}
+	g := s.plan.newGang(s.key.Scheduler, name, s.plan.loneSize, nodeOf)
+	if s.plan.preempts() {
+		g.moveTo(smallNamespace)
+	}
+	return g
 }
 
 // add submits a gang and records its times.

@@ -36,6 +36,11 @@ func printSooner(w io.Writer, groups []group) {
 			if slices.ContainsFunc(other.results, func(r result) bool { return r.Burst.Unbound > 0 }) {
 				atLeast, limit = "at least ", fmt.Sprintf(", which does not bind all within %.0f s", other.median(burstSeconds))
 			}
+			if other.key.Scheduler == raw {
+				fmt.Fprintf(w, "\n%s: all bound in %.1f times the time that the control plane takes for the same deletions and Bindings alone\n",
+					mine.key.Mode, mine.median(burstSeconds)/other.median(burstSeconds))
+				continue
+			}
 			sooner := other.median(burstSeconds) / mine.median(burstSeconds)
 			fmt.Fprintf(w, "\n%s: all bound %s%.1f times sooner than with %s%s\n", mine.key.Mode, atLeast, sooner, other.key.Scheduler, limit)
 		}

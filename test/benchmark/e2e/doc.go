@@ -17,5 +17,6 @@
 // evictions are counted (evictions.go).
 //
 // The scheduler called raw is not a scheduler: this process posts Bindings for known nodes as fast as the API server
-// accepts them (raw.go). The other schedulers are compared with this limit.
+// accepts them (raw.go), and deletes a pod for each few of them in a full cluster. The other schedulers are compared with this
+// limit.
 package main

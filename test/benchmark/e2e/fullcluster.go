@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -27,6 +28,9 @@ const (
 	// urgent is the name of the gangs' PriorityClass. All other pods have priority 0.
 	urgent         = "urgent"
 	urgentPriority = 1000
+
+	// smallNamespace is the namespace of the small gangs.
+	smallNamespace = "small"
 
 	// fillerLabel marks the pods that fill the cluster. fillerGang of them share a PodGroup, which needs one.
 	fillerLabel = "filler"
@@ -52,7 +56,9 @@ func (p *plan) fillerGangs(scheduler string, nodes []string) []*gang {
 	var gangs []*gang
 	for first := 0; first < len(nodes)*perNode; first += fillerGang {
 		g := p.newGang(scheduler, fmt.Sprintf("filler-%04d", first/fillerGang), min(fillerGang, len(nodes)*perNode-first), nil)
-		g.podGroup.Spec.MinMember = 1
+		if g.podGroup != nil {
+			g.podGroup.Spec.MinMember = 1
+		}
 		for i, pod := range g.pods {
 			pod.Labels = map[string]string{fillerLabel: ""}
 			pod.Spec.NodeName = nodes[(first+i)/perNode]
@@ -68,11 +74,35 @@ func (p *plan) fillerGangs(scheduler string, nodes []string) []*gang {
 
 // makeUrgent gives the gang the high priority and the full nodes.
 func makeUrgent(g *gang) {
-	g.podGroup.Spec.PriorityClassName = urgent
+	if g.podGroup != nil {
+		g.podGroup.Spec.PriorityClassName = urgent
+	}
 	for _, pod := range g.pods {
 		pod.Spec.PriorityClassName = urgent
-		pod.Spec.NodeSelector = map[string]string{poolLabel: fullPool}
+		pod.Spec.NodeSelector[poolLabel] = fullPool
 	}
+}
+
+// rawVictims returns the victims of the gangs' pods in a raw trial: each fillerCPUs of them share one.
+func (p *plan) rawVictims(nodes []string) map[string]*rawVictim {
+	victims := map[string]*rawVictim{}
+	if !p.preempts() {
+		return victims
+	}
+	var all []*rawVictim
+	for _, g := range p.fillerGangs(raw, nodes[:p.nodes]) {
+		for _, pod := range g.pods {
+			all = append(all, &rawVictim{name: pod.Name})
+		}
+	}
+	n := 0
+	for _, g := range load(trialKey{Scheduler: raw, Placement: full}, p, nodes) {
+		for _, pod := range g.pods {
+			victims[pod.Name] = all[n/p.fillerCPUs]
+			n++
+		}
+	}
+	return victims
 }
 
 // nodeShapes describes the nodes.
@@ -98,6 +128,9 @@ func (s *testbed) fill(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating priority class %s: %w", urgent, err)
 	}
+	if err := s.makeNamespace(ctx, smallNamespace); err != nil {
+		return err
+	}
 	if _, err := s.driver.send(ctx, s.driver.everything(s.plan.fillerGangs(s.key.Scheduler, s.nodes[:s.plan.nodes]))); err != nil {
 		return err
 	}
@@ -106,6 +139,22 @@ func (s *testbed) fill(ctx context.Context) error {
 	}
 	s.evictions, err = startEvictionWatch(ctx, s.driver.kube)
 	return err
+}
+
+// makeNamespace creates the namespace, and waits for its service account.
+func (s *testbed) makeNamespace(ctx context.Context, name string) error {
+	if _, err := s.driver.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating namespace %s: %w", name, err)
+	}
+	for {
+		_, err := s.driver.kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // awaitRunning waits until no pod is pending.

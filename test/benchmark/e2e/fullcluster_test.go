@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -161,5 +162,33 @@ func TestReportOfABurst(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+// TestRawVictims checks that the raw trial deletes as many pods as are needed, and that no Binding is without a victim.
+func TestRawVictims(t *testing.T) {
+	p, err := parsePlan([]string{"--filler-cpus", "4", "--schedulers", "raw", "--nodes", "100", "--gangs", "3", "--gang-size", "50"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := make([]string, p.nodes+p.freeNodes())
+	for i := range nodes {
+		nodes[i] = fmt.Sprint("node-", i)
+	}
+	victims, names := p.rawVictims(nodes), map[string]bool{}
+	for _, g := range load(trialKey{Scheduler: raw, Placement: full}, p, nodes) {
+		for _, pod := range g.pods {
+			if victims[pod.Name] == nil || pod.Spec.NodeSelector[corev1.LabelHostname] == "" {
+				t.Fatalf("pod %s has victim %v and nodeSelector %v, want both", pod.Name, victims[pod.Name], pod.Spec.NodeSelector)
+			}
+			names[victims[pod.Name].name] = true
+		}
+	}
+	if len(names) != p.evictionsNeeded() {
+		t.Errorf("%d victims, want %d", len(names), p.evictionsNeeded())
+	}
+	s := &testbed{plan: p, key: trialKey{Scheduler: raw}, nodes: nodes}
+	if g := s.smallGang("small"); g.pods[0].Namespace != smallNamespace || victims[g.pods[0].Name] != nil {
+		t.Errorf("a small gang is in namespace %s with victim %v, want %s and none", g.pods[0].Namespace, victims[g.pods[0].Name], smallNamespace)
 	}
 }

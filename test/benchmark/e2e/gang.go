@@ -41,6 +41,16 @@ type gang struct {
 // latency returns the time from the gang's clock to its last bind.
 func (g *gang) latency() time.Duration { return g.binds.end().Sub(g.clock) }
 
+// moveTo sets the namespace of the gang's objects.
+func (g *gang) moveTo(namespace string) {
+	if g.podGroup != nil {
+		g.podGroup.Namespace = namespace
+	}
+	for _, pod := range g.pods {
+		pod.Namespace = namespace
+	}
+}
+
 // newGang returns the objects of a gang. nodeOf, if not nil, returns the node of its i-th pod.
 func (p *plan) newGang(scheduler, name string, size int, nodeOf func(i int) string) *gang {
 	g := &gang{name: name}

@@ -36,7 +36,7 @@ func (s *testbed) loneGangs(ctx context.Context) (whole, tails []time.Duration, 
 		if err := pause(ctx, time.Second+time.Duration(random.IntN(1000))*time.Millisecond); err != nil {
 			return nil, nil, err
 		}
-		g := s.plan.newGang(s.key.Scheduler, fmt.Sprintf("lone-%04d", i), s.plan.loneSize, nil)
+		g := s.smallGang(fmt.Sprintf("lone-%04d", i))
 		took, err := s.submit(ctx, g)
 		if err != nil {
 			return nil, nil, fmt.Errorf("lone gang %d: %w", i, err)

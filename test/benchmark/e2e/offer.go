@@ -84,7 +84,7 @@ func (d *driver) pods(gangs []*gang) []creation {
 	for _, g := range gangs {
 		for _, pod := range g.pods {
 			all = append(all, creation{g, func(ctx context.Context) error {
-				if _, err := d.kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+				if _, err := d.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 					return fmt.Errorf("creating pod %s: %w", pod.Name, err)
 				}
 				if d.created != nil {
@@ -122,7 +122,7 @@ func (d *driver) podGroups(gangs []*gang) []creation {
 			continue
 		}
 		all = append(all, creation{g, func(ctx context.Context) error {
-			if _, err := d.vc.SchedulingV1beta1().PodGroups(namespace).Create(ctx, g.podGroup, metav1.CreateOptions{}); err != nil {
+			if _, err := d.vc.SchedulingV1beta1().PodGroups(g.podGroup.Namespace).Create(ctx, g.podGroup, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("creating PodGroup %s: %w", g.podGroup.Name, err)
 			}
 			return nil

@@ -175,12 +175,12 @@ func (p *plan) validate() error {
 func (p *plan) preempts() bool { return p.fillerCPUs != 0 }
 
 func (p *plan) validatePreempt() error {
-	theirs := func(scheduler string) bool { return !usesPodGroups(scheduler) }
+	theirs := func(scheduler string) bool { return scheduler == kube }
 	switch {
 	case !p.preempts():
 		return nil
 	case slices.ContainsFunc(p.schedulers, theirs) || !slices.Equal(p.placements, []string{full}) || p.claims != "" || p.ibClusters > 0:
-		return fmt.Errorf("--filler-cpus goes with --schedulers %s,%s and --placement %s, without claims and clusters", upstream, ours, full)
+		return fmt.Errorf("--filler-cpus goes with --schedulers %s,%s,%s and --placement %s, without claims and clusters", upstream, ours, raw, full)
 	case p.fillerCPUs < 1 || nodeCPUs%p.fillerCPUs != 0:
 		return fmt.Errorf("--filler-cpus: found %d, want a divisor of %d, the cpus of a node", p.fillerCPUs, nodeCPUs)
 	}

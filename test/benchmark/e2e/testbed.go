@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
@@ -32,9 +32,9 @@ type testbed struct {
 	evictions *evictionWatch
 	// provisioner creates the volumes that pods claim. It is nil without such claims.
 	provisioner *controlplane.Process
-	// scheduler is nil for raw. rawClient then has the identity that binds.
+	// scheduler is nil for raw. raw then binds the pods.
 	scheduler *controlplane.Scheduler
-	rawClient kubernetes.Interface
+	raw       *rawBinder
 	meter     *meter
 
 	dir    string
@@ -133,9 +133,18 @@ func (s *testbed) startScheduler(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.rawClient, err = protobufClient(config)
+		client, err := protobufClient(config)
+		if err != nil {
+			return err
+		}
+		s.raw = startRawBinder(ctx, client, s.plan.rawVictims(s.nodes), s.plan.rawWriters, s.plan.pods())
+		s.driver.created = func(pod *corev1.Pod) {
+			if s.key.Mode == live || s.plan.preempts() && pod.Spec.PriorityClassName != urgent { // other pods are offered later
+				s.raw.add(pod)
+			}
+		}
 		s.meter = newMeter(s.cp, s.provisioner, nil)
-		return err
+		return nil
 	}
 	opts, err := schedulerOptions(s.key, s.plan)
 	if err != nil {

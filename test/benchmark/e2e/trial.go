@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // result has the measurements of a trial. The names of times end in their unit.
@@ -177,8 +175,7 @@ func (s *testbed) prepare(ctx context.Context, gangs []*gang) (offer func() (tim
 	}
 	switch {
 	case s.key.Scheduler == raw:
-		binder := startRawBinder(ctx, s.rawClient, s.plan.rawWriters, s.plan.pods())
-		offer, finish = s.rawOffer(ctx, gangs, binder), binder.finish
+		offer, finish = s.rawOffer(ctx, gangs), s.raw.finish
 	case s.key.Mode == pglast:
 		offer = func() (time.Time, error) { return s.driver.send(ctx, s.driver.podGroups(gangs)) }
 	default:
@@ -187,10 +184,9 @@ func (s *testbed) prepare(ctx context.Context, gangs []*gang) (offer func() (tim
 	return offer, finish, nil
 }
 
-// rawOffer passes pods to the binder: all at once if they exist already, and otherwise each when it is created.
-func (s *testbed) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder) func() (time.Time, error) {
+// rawOffer passes pods to the raw binder: all at once if they exist already, and otherwise each when it is created.
+func (s *testbed) rawOffer(ctx context.Context, gangs []*gang) func() (time.Time, error) {
 	if s.key.Mode == live {
-		s.driver.created = func(pod *corev1.Pod) { binder.add(pod) }
 		return func() (time.Time, error) { return s.driver.send(ctx, s.driver.pods(gangs)) }
 	}
 	return func() (time.Time, error) {
@@ -198,7 +194,7 @@ func (s *testbed) rawOffer(ctx context.Context, gangs []*gang, binder *rawBinder
 		for _, g := range gangs {
 			g.clock = start
 			for _, pod := range g.pods {
-				binder.add(pod)
+				s.raw.add(pod)
 			}
 		}
 		return start, nil

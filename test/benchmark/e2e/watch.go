@@ -76,7 +76,7 @@ type bindWatch struct {
 func startBindWatch(ctx context.Context, client kubernetes.Interface) (*bindWatch, error) {
 	w := &bindWatch{awaited: map[string]*binds{}}
 	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-	pods := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace,
+	pods := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
 		func(o *metav1.ListOptions) { o.FieldSelector = bound })
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: pods,
