@@ -144,7 +144,6 @@ func TestBudgetsOfWhatIsEvictedTogether(t *testing.T) {
 		"a spare pod, and no other gang":             {whole, budgetFor("one", "a", 0), []string{"old-0", "old-1", "old-2"}, nil},
 		"a budget that was just changed":             {budgetWorld(gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1}), stale, []string{"b-0"}, nil},
 		"a pod whose eviction was refused before":    {refused, budgetFor("one", "a", 1), []string{"b-0"}, nil},
-		"a pod without budget that stayed before":    {refused, budgetFor("one", "b", 1), []string{"a-0"}, nil},
 		"the cheapest pod has nothing to do with it": {budgetWorld(gang{name: "new", min: 2, priority: 9, cpu: "4", pending: 2}), budgetFor("one", "ab", 2), []string{"a-0", "b-0"}, []string{"a-0", "b-0"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -189,5 +192,65 @@ func TestAHopelessGangIsNotPlannedAgain(t *testing.T) {
 		if got, want := cl.session().reasons["new"], "the reason of the last session"; !strings.HasSuffix(got, want) {
 			t.Errorf("reason %q, want one that ends in %q", got, want)
 		}
+	}
+}
+
+// TestSubGroupsThatEndAreSeen checks that a gang is tried again once the pods of another gang may go one by one, because it has no
+// sub-groups any more.
+func TestSubGroupsThatEndAreSeen(t *testing.T) {
+	spec := func(sub bool) sessiontest.ClusterSpec {
+		w := world(nodesOf(4, "4"),
+			gang{name: "old", min: 2, priority: 1, cpu: "4", on: each(4)},
+			gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1})
+		inSubGroups(&w, "old", 1)
+		if !sub {
+			podGroupOf(&w, "old").Spec.SubGroupPolicy = nil
+		}
+		changePods(&w, "old-0", func(pod *v1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.PodPreemptable, "false") })
+		return w
+	}
+	before, after := spec(true), spec(false)
+	c := newLiveCluster(before, simpleTiers)
+	defer c.close()
+	for range 2 {
+		if got := c.session(); len(got.evicted) > 0 {
+			t.Fatalf("evicted %v", got.evicted)
+		}
+	}
+	c.showChanges(before, after)
+	if got := c.session(); len(got.evicted) != 1 {
+		t.Errorf("evicted %v; %v", got.evicted, got.reasons)
+	}
+}
+
+// TestAnEvictionThatFailedIsSeen checks a session that evicts v for a, and then finds no room for b. The eviction fails, and w is being
+// deleted instead. Then the nodes look as they did when b got no room, but v may go.
+func TestAnEvictionThatFailedIsSeen(t *testing.T) {
+	conf := strings.Replace(simpleTiers, "  - name: proportion\n", "", 1)
+	w := world(map[string]string{"n0": "8"},
+		gang{name: "v", min: 0, priority: 1, cpu: "4", on: each(1)},
+		gang{name: "w", queue: "other", min: 0, priority: 1, cpu: "4", on: each(1)},
+		gang{name: "a", min: 1, priority: 9, cpu: "4", pending: 1},
+		gang{name: "b", min: 1, priority: 9, cpu: "4", pending: 1})
+	w.Queues = append(w.Queues, schedtest.MakeQueue().Name("other").Obj())
+	for _, pod := range w.Pods {
+		pod.UID = types.UID("uid-" + pod.Name)
+	}
+	c := newLiveCluster(w, conf)
+	defer c.close()
+	first := c.session()
+	if !cmp.Equal(first.evicted, []string{"v-0"}) {
+		t.Fatalf("evicted %v; %v", first.evicted, first.reasons)
+	}
+	for _, pod := range w.Pods {
+		if pod.Name == "w-0" {
+			pod = pod.DeepCopy()
+			now := metav1.Now()
+			pod.DeletionTimestamp = &now
+			c.Show(pod)
+		}
+	}
+	if got := c.session(); !cmp.Equal(got.evicted, []string{"v-0"}) || len(got.pipelined) != 2 {
+		t.Errorf("evicted %v for %v; %v", got.evicted, got.pipelined, got.reasons)
 	}
 }

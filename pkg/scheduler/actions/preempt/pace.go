@@ -3,6 +3,8 @@
 package preempt
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
@@ -13,9 +15,9 @@ const (
 	// maxLooks limits the search for one gang. It takes one or two seconds where no check can be cached. The first placing of a
 	// plan is always made.
 	maxLooks = 200_000
-	// maxSessionLooks limits all searches in a session. The remaining gangs have their turn in the next sessions, before gangs
-	// whose search has failed.
-	maxSessionLooks = 3 * maxLooks
+	// maxSessionLooks limits all searches in a session: beyond it, no search begins. The remaining gangs have their turn in the next
+	// sessions, before gangs whose search has failed.
+	maxSessionLooks = maxLooks
 	// longestPause is how many sessions a gang waits at most whose search was given up. The pause begins with one session and
 	// doubles each time.
 	longestPause = 64
@@ -30,10 +32,12 @@ const (
 type pace struct {
 	// pauses are the pauses of gangs whose search was given up.
 	pauses map[api.JobID]*pause
-	// had are the gangs whose search has failed in this round. A round ends with the first session that postpones no search.
-	// postponed reports whether this session has postponed one.
-	had       map[api.JobID]bool
-	postponed bool
+	// had are the gangs whose search has failed in this round, and owed are the gangs that were postponed when the round began. The
+	// round ends when no gang is owed a search. Every second session of a round searches only for these, because gangs that come
+	// later could use up all looks otherwise. next are the gangs that this session has postponed, and asked those that came to their
+	// turn.
+	had, owed, next, asked map[api.JobID]bool
+	owedOnly               bool
 	// looks are those of this session.
 	looks int
 }
@@ -51,21 +55,30 @@ func (p *pace) begin(jobs map[api.JobID]*api.JobInfo) {
 			delete(p.pauses, id)
 		}
 	}
-	if !p.postponed {
-		p.had = map[api.JobID]bool{}
+	maps.DeleteFunc(p.owed, func(id api.JobID, _ bool) bool { return jobs[id] == nil || !p.asked[id] })
+	if len(p.owed) == 0 {
+		p.owed, p.had, p.next = p.next, map[api.JobID]bool{}, map[api.JobID]bool{}
+		maps.DeleteFunc(p.owed, func(id api.JobID, _ bool) bool { return jobs[id] == nil })
 	}
-	p.postponed, p.looks = false, 0
+	maps.DeleteFunc(p.next, func(id api.JobID, _ bool) bool { return jobs[id] == nil })
+	maps.DeleteFunc(p.had, func(id api.JobID, _ bool) bool { return jobs[id] == nil })
+	p.owedOnly = len(p.owed) > 0 && !p.owedOnly
+	p.asked, p.looks = map[api.JobID]bool{}, 0
 }
 
 // refuse returns why there is no search for the job in this session; empty if there is one.
 func (p *pace) refuse(job api.JobID) string {
+	p.asked[job] = true
 	switch of := p.pauses[job]; {
 	case of != nil && of.left >= 0:
+		delete(p.owed, job)
 		return givenUp
-	case p.had[job]:
+	case p.had[job] || p.owedOnly && !p.owed[job]:
 		return postponed
 	case p.looks > maxSessionLooks:
-		p.postponed = true
+		if !p.owed[job] {
+			p.next[job] = true
+		}
 		return postponed
 	}
 	return ""
@@ -73,6 +86,7 @@ func (p *pace) refuse(job api.JobID) string {
 
 // note records whether a search for the job has found pods to evict, and if not, whether it was given up.
 func (p *pace) note(job api.JobID, found, gaveUp bool) {
+	delete(p.owed, job)
 	if !found {
 		p.had[job] = true
 	}

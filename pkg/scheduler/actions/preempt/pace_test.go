@@ -62,9 +62,41 @@ func TestSearchesTakeTurns(t *testing.T) {
 		}
 		got = append(got, searched)
 	}
-	want := [][]string{{"a", "b"}, {"a", "c"}, {"a", "d"}, {"a", "b"}, {"a", "c"}, {"a", "d"}}
+	want := [][]string{{"a", "b"}, {"c", "d"}, {"a", "b"}, {"c", "d"}, {"a", "b"}, {"c", "d"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("searches by session (-want +got):\n%s", diff)
+	}
+}
+
+// TestNewGangsDoNotKeepOthersFromTheirSearch checks a gang of low priority, and one whose search fails each time, while gangs with
+// expensive searches come in each session and go.
+func TestNewGangsDoNotKeepOthersFromTheirSearch(t *testing.T) {
+	searches := map[api.JobID]int{}
+	var p pace
+	for session := range 100 {
+		order := []api.JobID{"fails"}
+		for i := range 4 {
+			order = append(order, api.JobID(fmt.Sprint("new-", session, "-", i)))
+		}
+		order = append(order, "low")
+		jobs := map[api.JobID]*api.JobInfo{}
+		for _, job := range order {
+			jobs[job] = &api.JobInfo{}
+		}
+		p.begin(jobs)
+		for _, job := range order {
+			if p.refuse(job) == "" {
+				searches[job]++
+				p.looks += maxSessionLooks + 1
+				p.note(job, false, false)
+			}
+		}
+	}
+	if searches["fails"] < 25 || searches["low"] < 25 {
+		t.Errorf("%d searches for the gang whose search fails and %d for that of low priority in 100 sessions, want at least 25 each", searches["fails"], searches["low"])
+	}
+	if p.begin(nil); len(p.had)+len(p.owed)+len(p.next) > 0 {
+		t.Errorf("gangs that no longer exist are remembered: %v %v %v", p.had, p.owed, p.next)
 	}
 }
 

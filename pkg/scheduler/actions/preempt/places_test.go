@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -194,5 +195,25 @@ func TestADisruptionBudgetHoldsForBothActions(t *testing.T) {
 	defer c.close()
 	if got := c.session(); len(got.evicted) != 1 {
 		t.Errorf("evicted %v, want one pod; reasons: %v", got.evicted, got.reasons)
+	}
+}
+
+// TestAllMayGoInTheSecondPlace checks a gang that anti-affinity keeps out of the cheapest cluster, and that needs a pod to go in the
+// next one although resources suffice.
+func TestAllMayGoInTheSecondPlace(t *testing.T) {
+	noisy := func(p *schedtest.PodBuilder) { p.Label("noisy", "yes") }
+	w := world(nodesOf(2, "8"),
+		gang{name: "a", min: 0, priority: 1, cpu: "1", on: []string{"n0"}, pod: noisy},
+		gang{name: "stays", min: 1, priority: 9, cpu: "1", on: []string{"n0"}, pod: noisy},
+		gang{name: "b", min: 0, priority: 2, cpu: "1", on: []string{"n1"}, pod: noisy},
+		gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1, pod: func(p *schedtest.PodBuilder) {
+			p.Affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				TopologyKey: "name", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"noisy": "yes"}},
+			}}}})
+		}})
+	inClusters(&w, 1)
+	required(&w, "new")
+	if got := run(t, w, ""); !cmp.Equal(got.evicted, []string{"b-0"}) {
+		t.Errorf("evicted %v; %v", got.evicted, got.reasons)
 	}
 }

@@ -35,7 +35,9 @@ type plan struct {
 type rooms struct {
 	demand *state.Demand
 	set    *nodeset.Set
-	free   []*api.Resource // nil for nodes that are left out
+	// units are the units that may be evicted for this place, the cheapest first (planner.unitsIn).
+	units []*unit
+	free  []*api.Resource // nil for nodes that are left out
 	// needed is how many tasks of the known classes must fit.
 	needed int
 	// copies is how many tasks of each class fit on each node, or never, and total their sum over the nodes. Classes are
@@ -199,6 +201,7 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 	if len(d.Classes) > 1 {
 		check = len(where.set.Nodes) * len(d.Classes)
 	}
+	r.units = s.unitsIn(r)
 	chosen, gone, enough := s.choose(r)
 	if !enough && !r.fits() {
 		return nil, r.most()
@@ -213,20 +216,18 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 		chosen = s.prune(r, chosen, gone, max(check, len(chosen)), s.queueAdmits)
 	}
 	cost := costOf(chosen)
-	cost.budgets = s.budgets.broken(tasksOf(chosen))
+	_, cost.budgets = s.budgets.breaking(tasksOf(chosen))
 	return &plan{place: where, units: chosen, cost: cost}, d.Needed
 }
 
-// choose evicts units in the rooms until the gang fits. It first takes the cheapest units that break no PodDisruptionBudget, and
-// then, if these do not suffice, the others. It returns the chosen units, also as a set, and whether they are known to suffice.
+// choose evicts units in the rooms until the gang fits. It first takes the cheapest units that break no PodDisruptionBudget and whose
+// eviction has not just failed, and then, if these do not suffice, the others. It returns the chosen units, also as a set, and
+// whether they are known to suffice.
 func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough bool) {
 	gone, enough = map[*unit]bool{}, r.fits()
-	left, next, passes := s.budgets, 0, []bool{false}
-	if len(left.all) > 0 {
-		passes = append(passes, true)
-	}
-	for _, breaking := range passes {
-		for _, u := range s.units {
+	left, next := s.budgets.clone(), 0
+	for _, dear := range []bool{false, true} {
+		for _, u := range r.units {
 			if enough {
 				return chosen, gone, true
 			}
@@ -234,7 +235,7 @@ func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough 
 				continue
 			}
 			together := slices.DeleteFunc(append(slices.Clone(u.spare), u), func(u *unit) bool { return gone[u] || !api.PreemptableStatus(u.tasks[0].Status) })
-			if !breaking && left.broken(tasksOf(together)) > 0 {
+			if !left.admits(tasksOf(together), dear) {
 				continue
 			}
 			for _, one := range together { // the spare pods of a core may be outside of the place
@@ -242,7 +243,7 @@ func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough 
 				gone[one] = true
 			}
 			chosen = append(chosen, together...)
-			left = left.with(tasksOf(together)...)
+			left.add(tasksOf(together))
 			if len(chosen) >= next && r.mayFit() {
 				enough = r.fits()
 				next = len(chosen) * 9 / 8 // the check of unlike members reads all nodes
@@ -253,11 +254,12 @@ func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough 
 }
 
 // concerns reports whether a pod of the unit is on a node of the place that may take a member.
-func (r *rooms) concerns(u *unit) bool {
-	return slices.ContainsFunc(u.nodes, func(node int32) bool {
-		at, in := r.set.Place(node)
-		return in && r.free[at] != nil && slices.ContainsFunc(r.copies, func(copies []int) bool { return copies[at] != never })
-	})
+func (r *rooms) concerns(u *unit) bool { return slices.ContainsFunc(u.nodes, r.takes) }
+
+// takes reports whether the node is one of the place that may take a member.
+func (r *rooms) takes(node int32) bool {
+	at, in := r.set.Place(node)
+	return in && r.free[at] != nil && slices.ContainsFunc(r.copies, func(copies []int) bool { return copies[at] != never })
 }
 
 // tasksOf returns the pods of the units.

@@ -33,9 +33,11 @@ type planner struct {
 	// members are as many of the gang's pending tasks as its minimum needs, and request is the sum of their requests.
 	members []*api.TaskInfo
 	request *api.Resource
-	units   []*unit
+	// units are the pods that may be evicted, without regard to a place, and keptPods are pods of them that turned out to stay.
+	units    []*unit
+	keptPods map[api.TaskID]bool
 	// budgets are the PodDisruptionBudgets beside the pods that were evicted before in the session.
-	budgets budgets
+	budgets *tally
 	// refusal is why the gang's queue excludes a plan for which nodes have room; empty if it does not.
 	refusal string
 	// trials, checks and looks count the work for the gang (maxPlans, maxChecks, maxLooks). gaveUp reports whether the search was
@@ -45,7 +47,10 @@ type planner struct {
 }
 
 func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker *api.TaskInfo, members []*api.TaskInfo) *planner {
-	return &planner{of: p, attempt: r, demand: d, asker: asker, members: members, request: together(members).Resreq, units: p.units(asker), budgets: p.budgetsBeside(p.sent)}
+	return &planner{
+		of: p, attempt: r, demand: d, asker: asker, members: members, request: together(members).Resreq,
+		units: p.units(asker), keptPods: map[api.TaskID]bool{}, budgets: p.budgetsBeside(p.sent),
+	}
 }
 
 // plans returns a plan for each place that has room for the gang by arithmetic, the cheapest first. why is the reason if
@@ -112,7 +117,7 @@ func (s *planner) tryPlace(found *plan) *trial {
 	for tries := 0; found != nil && tries < maxPlansInPlace && s.trials < maxPlans && !s.exhausted(); tries++ {
 		s.trials++
 		if kept := s.kept(found.units); len(kept) > 0 {
-			s.units = slices.DeleteFunc(s.units, func(u *unit) bool { return kept[u] || kept[u.core] })
+			s.keep(kept)
 		} else {
 			t, refused := s.try(found)
 			if t != nil || len(refused) == 0 {
@@ -138,36 +143,46 @@ func (s *planner) tryWhole(where place) *trial {
 	return t
 }
 
-// allIn returns the units with pods in the place, and the number of all their pods.
+// allIn returns the units with pods in the place that may be evicted together, and the number of all their pods.
 func (s *planner) allIn(where place) (all []*unit, victims int) {
-	here := map[*unit]bool{}
-	for _, u := range s.units {
+	units, here := s.unitsIn(newRooms(s.demand, s.of.run.Index, where.set, nil)), map[*unit]bool{}
+	for _, u := range units {
 		here[u] = slices.ContainsFunc(u.nodes, where.set.Has)
 	}
-	for _, u := range s.units {
-		if here[u] || here[u.core] {
-			all = append(all, u)
-			victims += len(u.tasks)
+	units = s.budgets.dearLast(slices.DeleteFunc(units, func(u *unit) bool { return !here[u] && !here[u.core] }), nil)
+	goes := map[*unit]bool{}
+	for _, u := range units {
+		goes[u] = true
+	}
+	for _, u := range units {
+		if slices.ContainsFunc(u.spare, func(spare *unit) bool { return !goes[spare] }) {
+			continue // a budget keeps a spare pod of the core
 		}
+		all = append(all, u)
+		victims += len(u.tasks)
 	}
 	return all, victims
 }
 
-// kept returns the units that plugins do not allow to evict together with the others, and with the pods that were evicted
-// for other gangs in this session. An example is two pods under a PodDisruptionBudget that allows one disruption.
+// keep leaves out the units, and the spare pods of cores among them, from now on.
+func (s *planner) keep(kept map[*unit]bool) {
+	for u := range kept {
+		for _, one := range append(slices.Clone(u.spare), u) {
+			for _, task := range one.tasks {
+				s.keptPods[task.UID] = true
+			}
+		}
+	}
+}
+
+// kept returns the units that plugins do not allow to evict together with the others. An example is two pods of a queue that may
+// lose one.
 func (s *planner) kept(units []*unit) map[*unit]bool {
 	if s.of.candidates.alike && s.of.candidates.action == Name {
 		return nil
 	}
-	var tasks []*api.TaskInfo
-	if s.budgets.strict {
-		tasks = append(tasks, s.of.sent...) // the statuses of PodDisruptionBudgets do not count them yet
-	}
-	for _, u := range units {
-		tasks = append(tasks, u.tasks...)
-	}
 	allowed := map[api.TaskID]bool{}
-	for _, task := range s.of.candidates.allowed(s.asker, tasks) {
+	for _, task := range s.of.candidates.allowed(s.asker, tasksOf(units)) {
 		allowed[task.UID] = true
 	}
 	kept := map[*unit]bool{}

@@ -156,6 +156,10 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 			trials = append(trials, t)
 		}
 	}
+	if why := p.putBackLater(trials, sent); why != "" {
+		revert()
+		return why
+	}
 	if len(p.sent) == sent {
 		revert()
 		p.observed(Try{Result: NotNeeded}, gangs)
@@ -167,6 +171,22 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 		return err.Error()
 	}
 	p.observed(done, gangs)
+	return ""
+}
+
+// putBackLater puts back pods that were evicted for the first gangs of a gang group and are not needed, because of pods that were
+// evicted for the others. sent is the number of pods that were evicted before the trials. why is the reason if that takes too long.
+func (p *preemption) putBackLater(trials []*trial, sent int) (why string) {
+	if len(trials) < 2 {
+		return ""
+	}
+	p.sent = p.sent[:sent]
+	for i, t := range trials {
+		if i < len(trials)-1 && len(t.evicted) > 0 && !t.putBackLater() {
+			return givenUp
+		}
+		p.sent = append(p.sent, tasksOf(t.units())...)
+	}
 	return ""
 }
 
@@ -207,12 +227,11 @@ func (p *preemption) observed(t Try, gangs []*api.JobInfo) {
 }
 
 // budgetsBeside returns the cluster's PodDisruptionBudgets beside the evictions of these tasks.
-func (p *preemption) budgetsBeside(evicted []*api.TaskInfo) budgets {
+func (p *preemption) budgetsBeside(evicted []*api.TaskInfo) *tally {
 	if p.budgets == nil {
-		all := newBudgets(p.ssn, p.run.Now())
-		p.budgets = &all
+		p.budgets = newBudgets(p.ssn, p.run.Now(), p.sent)
 	}
-	return p.budgets.with(evicted...)
+	return p.budgets.beside(evicted)
 }
 
 // undo undoes the trials, the last one first.
@@ -318,6 +337,9 @@ func (p *preemption) search(fingerprint uint64, planner func() *planner) (*trial
 		t, why := s.tryPlans(plans)
 		pace.note(job, t != nil, s.gaveUp && t == nil)
 		return t, &refusal{why: why}
+	}
+	if s.dependsOnWork() {
+		return nil, &refusal{why: why}
 	}
 	if fingerprint != 0 {
 		p.memory.refused[fingerprint] = why

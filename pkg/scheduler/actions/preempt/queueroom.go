@@ -72,7 +72,7 @@ func (s *planner) leaving() *unit {
 // not correct that.
 func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool) []*unit {
 	waits := s.refuseByQueue(chosen)
-	rest := slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return gone[u] || !s.releases(u) })
+	rest := s.budgets.dearLast(slices.DeleteFunc(slices.Clone(r.units), func(u *unit) bool { return gone[u] || !s.releases(u) }), chosen)
 	all := slices.Concat(chosen, rest)
 	if waits || !s.queueAdmits(all) {
 		return nil
@@ -86,7 +86,7 @@ func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool)
 		r.evict(u)
 	}
 	s.refusal = ""
-	return slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return !gone[u] }) // the cheapest first
+	return slices.DeleteFunc(slices.Clone(r.units), func(u *unit) bool { return !gone[u] }) // the cheapest first
 }
 
 // releases reports whether the unit's pods hold resources that the gang requests, other than places for pods.
@@ -112,8 +112,8 @@ func (t *trial) queueAdmits(u *unit) bool {
 // that the queue does not admit again, the others release as much as the gang requests.
 func (t *trial) correctsQueue() bool {
 	var refused []*unit
-	for _, u := range t.order {
-		if t.evicted[u] != nil && !slices.Contains(refused, u) && !t.queueAdmits(u) && t.hasRoomFor(u) {
+	for _, u := range t.units() {
+		if !t.queueAdmits(u) && t.hasRoomFor(u) {
 			refused = append(refused, u)
 		}
 	}

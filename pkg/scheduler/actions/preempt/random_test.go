@@ -18,7 +18,7 @@ import (
 var randomWorlds = flag.Int("random-preemptions", 60, "how many random clusters TestRandomPreemptions makes")
 
 // TestRandomPreemptions compares the action with arithmetic on random clusters with one starving gang. In half of them the queue
-// has a capability. In some the gang has members of two sizes, the larger a multiple of the smaller. Then it does not matter for
+// has a capability, and in a third of them the gang may use only some of the nodes. In some the gang has members of two sizes, the larger a multiple of the smaller. Then it does not matter for
 // the smaller ones which nodes the larger ones take.
 // The gang gets room if and only if it fits without all pods of lower priority that may go. No evicted pod or gang can
 // stay without taking away the room, and gangs are not left below their minimum.
@@ -39,6 +39,8 @@ type randomWorld struct {
 	small, smallCPU int
 	// capability is that of the queue in CPUs; 0 for no limit.
 	capability int
+	// closed are the nodes that the starving gang may not use.
+	closed map[string]bool
 }
 
 func newRandomWorld(seed uint64) *randomWorld {
@@ -67,6 +69,12 @@ func newRandomWorld(seed uint64) *randomWorld {
 	w.wants = gang{name: "new", priority: 3, min: members, pending: members, cpu: strconv.Itoa(1 + rng.IntN(8))}
 	if rng.IntN(2) == 0 {
 		w.capability = w.used(func(string) bool { return true }) + rng.IntN(9)
+	}
+	w.closed = map[string]bool{}
+	if rng.IntN(3) == 0 {
+		for i := range rng.IntN(len(w.nodes)) {
+			w.closed[fmt.Sprintf("n%d", i)] = true
+		}
 	}
 	cpu, _ := strconv.Atoi(w.wants.cpu)
 	if w.smallCPU = 1 + rng.IntN(cpu); cpu%w.smallCPU == 0 && w.smallCPU < cpu {
@@ -105,7 +113,10 @@ func (w *randomWorld) fits(stays func(pod string) bool) bool {
 	}
 	members, small := 0, 0
 	cpu, _ := strconv.Atoi(w.wants.cpu)
-	for _, left := range free {
+	for name, left := range free {
+		if w.closed[name] {
+			continue
+		}
 		members += left / cpu
 		small += left / w.smallCPU
 	}
@@ -127,6 +138,14 @@ func (w *randomWorld) spec() sessiontest.ClusterSpec {
 	for i := range w.small {
 		small := schedtest.MakePod().Name(fmt.Sprintf("small-%d", i)).Group(w.wants.name).Priority(w.wants.priority)
 		spec.Pods = append(spec.Pods, small.Req(schedtest.Resources{"cpu": strconv.Itoa(w.smallCPU)}).Obj())
+	}
+	for _, node := range spec.Nodes {
+		node.Labels["closed"] = strconv.FormatBool(w.closed[node.Name])
+	}
+	for _, pod := range spec.Pods {
+		if pod.Spec.NodeName == "" {
+			pod.Spec.NodeSelector = map[string]string{"closed": "false"}
+		}
 	}
 	if w.capability > 0 {
 		queue = queue.Capability(schedtest.Resources{"cpu": strconv.Itoa(w.capability)})

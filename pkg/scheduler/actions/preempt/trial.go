@@ -72,10 +72,20 @@ func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
 		s.refuseByQueue(nil)
 		return nil, nil
 	}
-	for u := range t.evicted {
-		t.of.sent = append(t.of.sent, u.tasks...)
-	}
+	t.of.sent = append(t.of.sent, tasksOf(t.units())...)
 	return t, nil
+}
+
+// units returns the evicted units in the order of their evictions.
+func (t *trial) units() (evicted []*unit) {
+	seen := map[*unit]bool{}
+	for _, u := range t.order { // has units that were put back and evicted again more than once
+		if t.evicted[u] != nil && !seen[u] {
+			evicted = append(evicted, u)
+		}
+		seen[u] = true
+	}
+	return evicted
 }
 
 func (t *trial) evict(u *unit) {
@@ -177,10 +187,10 @@ func (t *trial) undo() {
 	t.refresh()
 }
 
-// putBack puts back the units that are not needed. It reports false if the members can no longer be placed, or if that
-// takes too many trials.
+// putBack puts back the units that are not needed, first those whose eviction breaks a PodDisruptionBudget. It reports false if the
+// members can no longer be placed, or if that takes too many trials.
 func (t *trial) putBack() bool {
-	left := slices.Clone(t.order)
+	left := t.planner.budgets.dearLast(t.units(), nil)
 	slices.Reverse(left)
 	for {
 		back := t.restoreSpare(left)
@@ -188,7 +198,7 @@ func (t *trial) putBack() bool {
 		case len(back) == 0:
 			return true
 		case t.placeAgain():
-		case !t.evictAgain(back) || !t.putBackHalves(back):
+		case !t.evictAgain(back) || !t.putBackHalves(back, false):
 			return false
 		default: // the others had no room beside them
 			left = slices.DeleteFunc(left, func(u *unit) bool { return slices.Contains(back, u) })
@@ -196,17 +206,31 @@ func (t *trial) putBack() bool {
 	}
 }
 
-// putBackHalves puts back those of the units that are not needed. They are evicted now, and cannot all be put back.
-func (t *trial) putBackHalves(units []*unit) bool {
-	if len(units) == 1 {
+// putBackLater puts back the units that are not needed any more, since pods were evicted for other gangs, too. Members may then be
+// placed on other nodes. The result is that of putBack.
+func (t *trial) putBackLater() bool {
+	left := t.planner.budgets.dearLast(t.units(), nil)
+	slices.Reverse(left)
+	t.placed.Discard(t.planner.attempt.Job)
+	back := t.restoreSpare(left)
+	return t.place() || t.evictAgain(back) && t.putBackHalves(back, true)
+}
+
+// putBackHalves puts back those of the units that are not needed. They are evicted now, and cannot all be put back. If elsewhere is
+// not set, only units are put back that fit beside the placed members.
+func (t *trial) putBackHalves(units []*unit, elsewhere bool) bool {
+	if len(units) <= 1 {
 		return true
 	}
 	for _, half := range [][]*unit{units[:len(units)/2], units[len(units)/2:]} {
+		if elsewhere {
+			t.placed.Discard(t.planner.attempt.Job)
+		}
 		back := t.restoreSpare(half)
-		if len(back) == 0 || t.placeAgain() {
+		if len(back) == 0 && !elsewhere || t.placeAgain() {
 			continue
 		}
-		if !t.evictAgain(back) || !t.putBackHalves(back) {
+		if !t.evictAgain(back) || !t.putBackHalves(back, elsewhere) {
 			return false
 		}
 	}
@@ -281,16 +305,12 @@ func (t *trial) lostPorts(task *api.TaskInfo) bool {
 
 // evictions returns the evictions to be sent, and the work that they lose. left are the budgets beside the evictions that
 // were sent before.
-func (t *trial) evictions(left budgets) (all []framework.Eviction, lost time.Duration) {
-	job, seen := t.planner.attempt.Job, map[*unit]bool{}
+func (t *trial) evictions(left *tally) (all []framework.Eviction, lost time.Duration) {
+	job := t.planner.attempt.Job
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = true
 	}
-	for _, u := range t.order { // has units that were put back and evicted again more than once
-		if t.evicted[u] == nil || seen[u] {
-			continue
-		}
-		seen[u] = true
+	for _, u := range t.units() {
 		lost += time.Duration(u.cost.lost * float64(time.Second))
 		for _, task := range u.tasks {
 			all = append(all, framework.Eviction{

@@ -21,6 +21,16 @@ type unit struct {
 	// the gang of a spare pod; nil for other units.
 	spare []*unit
 	core  *unit
+	// flexible is the job of the pods, if it may lose some of its pods on nodes, and which ones depends on the place.
+	flexible *flexible
+}
+
+// flexible is a job that may lose some of its pods on nodes. Which ones is chosen for each place. queue is part of the costs of
+// its units. partial reports whether the others may not go at all.
+type flexible struct {
+	job     *api.JobInfo
+	queue   int
+	partial bool
 }
 
 // cost is what an eviction costs, the dearest part first: the PodDisruptionBudgets that it breaks, the position of the victims' queue among the queues that lose pods
@@ -70,10 +80,7 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 			if other.Queue != queue {
 				queue, position = other.Queue, position+1
 			}
-			for _, u := range p.unitsOf(other, asker, now) {
-				u.cost.queue = position
-				units = append(units, u)
-			}
+			units = append(units, p.unitsOf(&flexible{job: other, queue: position}, asker, now, nil)...)
 		}
 		slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
 		if c.alike && !own { // others with the key may evict pods of the asker's gang
@@ -85,13 +92,71 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 	})
 }
 
+// unitsIn returns the pods that may be evicted for the gang in the place, the cheapest first. A job that may lose some of its pods
+// loses pods of nodes that may take a member rather than others.
+func (s *planner) unitsIn(r *rooms) []*unit {
+	units := slices.Clone(s.units)
+	divided := map[*flexible]bool{}
+	for _, u := range units {
+		if of := u.flexible; of != nil && !divided[of] {
+			divided[of] = s.straddles(of.job, r)
+		}
+	}
+	for _, u := range s.units {
+		if of := u.flexible; divided[of] {
+			divided[of] = false
+			units = slices.DeleteFunc(units, func(u *unit) bool { return u.flexible == of })
+			units = append(units, s.of.unitsOf(of, s.asker, s.of.run.Now(), r)...)
+		}
+	}
+	if len(divided) > 0 {
+		slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
+	}
+	if len(s.keptPods) == 0 {
+		return units
+	}
+	return slices.DeleteFunc(units, func(u *unit) bool {
+		return slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return s.keptPods[task.UID] })
+	})
+}
+
+// dependsOnWork reports whether the pods that may be evicted depend on the work that pods would lose, which changes with time: a job
+// may lose only some of its pods.
+func (s *planner) dependsOnWork() bool {
+	return slices.ContainsFunc(s.units, func(u *unit) bool { return u.flexible != nil && u.flexible.partial })
+}
+
+// straddles reports whether the job has pods on nodes that may take a member in the place, and also on others.
+func (s *planner) straddles(job *api.JobInfo, r *rooms) bool {
+	in, out := false, false
+	for _, status := range []api.TaskStatus{api.Running, api.Bound} {
+		for _, task := range job.TaskStatusIndex[status] {
+			takes := r.takes(s.of.numberOf(task))
+			in, out = in || takes, out || !takes
+		}
+	}
+	return in && out
+}
+
+// numberOf returns the number of the task's node.
+func (p *preemption) numberOf(task *api.TaskInfo) int32 {
+	node, _ := p.run.Index.Number(task.NodeName)
+	return node
+}
+
 // unitsOf returns the pods of the job that may be evicted. Pods beyond the job's minimum are units of their own, the
-// youngest first. The others are one unit, if all of them may be evicted; or units of their own, if pods are evicted one
-// by one.
-func (p *preemption) unitsOf(job *api.JobInfo, asker *api.TaskInfo, now time.Time) []*unit {
+// youngest first; if a place is given, those on nodes that may take a member first. The others are one unit, if all of them may
+// be evicted; or units of their own, if pods are evicted one by one.
+func (p *preemption) unitsOf(of *flexible, asker *api.TaskInfo, now time.Time, place *rooms) []*unit {
+	job := of.job
 	running, allocated := p.running(job, now)
 	if len(running) == 0 {
 		return nil
+	}
+	if place != nil {
+		takes := func(task *api.TaskInfo) bool { return place.takes(p.numberOf(task)) }
+		others := slices.DeleteFunc(slices.Clone(running), takes)
+		running = append(slices.DeleteFunc(running, func(task *api.TaskInfo) bool { return !takes(task) }), others...)
 	}
 	running = spareFirst(job, running) // plugin gang allows as many pods as are spare, whichever come first
 	allowed := map[api.TaskID]bool{}
@@ -123,6 +188,17 @@ func (p *preemption) unitsOf(job *api.JobInfo, asker *api.TaskInfo, now time.Tim
 			u.core = whole
 		}
 		units = append(units, whole)
+	}
+	pods := 0
+	for _, u := range units {
+		u.cost.queue = of.queue
+		pods += len(u.tasks)
+	}
+	of.partial = pods < len(running)
+	if pods > 0 && (of.partial || len(core) > 0 && len(core) < len(running)) {
+		for _, u := range units {
+			u.flexible = of
+		}
 	}
 	return units
 }
@@ -210,8 +286,7 @@ func (p *preemption) newUnit(job *api.JobInfo, breaks bool, now time.Time, tasks
 	saved := savedAt(job, now)
 	for _, task := range tasks {
 		u.cost.lost += lost(task, saved, now)
-		node, _ := p.run.Index.Number(task.NodeName)
-		u.nodes = append(u.nodes, node)
+		u.nodes = append(u.nodes, p.numberOf(task))
 	}
 	return u
 }
