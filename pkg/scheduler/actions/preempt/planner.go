@@ -36,6 +36,8 @@ type planner struct {
 	// units are the pods that may be evicted, without regard to a place, and keptPods are pods of them that turned out to stay.
 	units    []*unit
 	keptPods map[api.TaskID]bool
+	// byNode has, for each node, the indices of the units with a pod there; nil before the first use.
+	byNode [][]int32
 	// budgets are the PodDisruptionBudgets beside the pods that were evicted before in the session.
 	budgets *tally
 	// refusal is why the gang's queue excludes a plan for which nodes have room; empty if it does not.
@@ -145,12 +147,20 @@ func (s *planner) tryWhole(where place) *trial {
 
 // allIn returns the units with pods in the place that may be evicted together, and the number of all their pods.
 func (s *planner) allIn(where place) (all []*unit, victims int) {
-	units, here := s.unitsIn(newRooms(s.demand, s.of.run.Index, where.set, nil)), map[*unit]bool{}
-	for _, u := range units {
-		here[u] = slices.ContainsFunc(u.nodes, where.set.Has)
-	}
-	units = s.budgets.dearLast(slices.DeleteFunc(units, func(u *unit) bool { return !here[u] && !here[u.core] }), nil)
+	units := s.unitsIn(newRooms(s.demand, s.of.run.Index, where.set, nil))
 	goes := map[*unit]bool{}
+	for _, u := range units {
+		goes[u] = true
+	}
+	for _, u := range slices.Clone(units) {
+		for _, spare := range u.spare { // those on nodes outside of the place
+			if !goes[spare] {
+				units, goes[spare] = append(units, spare), true
+			}
+		}
+	}
+	units = s.budgets.dearLast(units, nil)
+	clear(goes)
 	for _, u := range units {
 		goes[u] = true
 	}

@@ -72,7 +72,8 @@ func (s *planner) leaving() *unit {
 // not correct that.
 func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool) []*unit {
 	waits := s.refuseByQueue(chosen)
-	rest := s.budgets.dearLast(slices.DeleteFunc(slices.Clone(r.units), func(u *unit) bool { return gone[u] || !s.releases(u) }), chosen)
+	anywhere := s.unitsBeside(r)
+	rest := s.budgets.dearLast(slices.DeleteFunc(slices.Clone(anywhere), func(u *unit) bool { return gone[u] || !s.releases(u) }), chosen)
 	all := slices.Concat(chosen, rest)
 	if waits || !s.queueAdmits(all) {
 		return nil
@@ -86,7 +87,7 @@ func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool)
 		r.evict(u)
 	}
 	s.refusal = ""
-	return slices.DeleteFunc(slices.Clone(r.units), func(u *unit) bool { return !gone[u] }) // the cheapest first
+	return slices.DeleteFunc(anywhere, func(u *unit) bool { return !gone[u] }) // the cheapest first
 }
 
 // releases reports whether the unit's pods hold resources that the gang requests, other than places for pods.

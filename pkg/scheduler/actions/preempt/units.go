@@ -25,12 +25,13 @@ type unit struct {
 	flexible *flexible
 }
 
-// flexible is a job that may lose some of its pods on nodes. Which ones is chosen for each place. queue is part of the costs of
-// its units. partial reports whether the others may not go at all.
+// flexible is a job that may lose some of its pods on nodes, as others of them. Which ones is chosen for each place.
 type flexible struct {
-	job     *api.JobInfo
-	queue   int
-	partial bool
+	job *api.JobInfo
+	// queue is part of the costs of the job's units, and spare is the number of pods that are beyond the job's minimum.
+	queue, spare int
+	// partial reports whether the other pods may not go at all, and whole whether they go together.
+	partial, whole bool
 }
 
 // cost is what an eviction costs, the dearest part first: the PodDisruptionBudgets that it breaks, the position of the victims' queue among the queues that lose pods
@@ -92,52 +93,6 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 	})
 }
 
-// unitsIn returns the pods that may be evicted for the gang in the place, the cheapest first. A job that may lose some of its pods
-// loses pods of nodes that may take a member rather than others.
-func (s *planner) unitsIn(r *rooms) []*unit {
-	units := slices.Clone(s.units)
-	divided := map[*flexible]bool{}
-	for _, u := range units {
-		if of := u.flexible; of != nil && !divided[of] {
-			divided[of] = s.straddles(of.job, r)
-		}
-	}
-	for _, u := range s.units {
-		if of := u.flexible; divided[of] {
-			divided[of] = false
-			units = slices.DeleteFunc(units, func(u *unit) bool { return u.flexible == of })
-			units = append(units, s.of.unitsOf(of, s.asker, s.of.run.Now(), r)...)
-		}
-	}
-	if len(divided) > 0 {
-		slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
-	}
-	if len(s.keptPods) == 0 {
-		return units
-	}
-	return slices.DeleteFunc(units, func(u *unit) bool {
-		return slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return s.keptPods[task.UID] })
-	})
-}
-
-// dependsOnWork reports whether the pods that may be evicted depend on the work that pods would lose, which changes with time: a job
-// may lose only some of its pods.
-func (s *planner) dependsOnWork() bool {
-	return slices.ContainsFunc(s.units, func(u *unit) bool { return u.flexible != nil && u.flexible.partial })
-}
-
-// straddles reports whether the job has pods on nodes that may take a member in the place, and also on others.
-func (s *planner) straddles(job *api.JobInfo, r *rooms) bool {
-	in, out := false, false
-	for _, status := range []api.TaskStatus{api.Running, api.Bound} {
-		for _, task := range job.TaskStatusIndex[status] {
-			takes := r.takes(s.of.numberOf(task))
-			in, out = in || takes, out || !takes
-		}
-	}
-	return in && out
-}
-
 // numberOf returns the number of the task's node.
 func (p *preemption) numberOf(task *api.TaskInfo) int32 {
 	node, _ := p.run.Index.Number(task.NodeName)
@@ -194,7 +149,7 @@ func (p *preemption) unitsOf(of *flexible, asker *api.TaskInfo, now time.Time, p
 		u.cost.queue = of.queue
 		pods += len(u.tasks)
 	}
-	of.partial = pods < len(running)
+	of.spare, of.partial, of.whole = len(running)-len(core), pods < len(running), len(units) > 0 && len(units[len(units)-1].tasks) > 1
 	if pods > 0 && (of.partial || len(core) > 0 && len(core) < len(running)) {
 		for _, u := range units {
 			u.flexible = of
