@@ -30,8 +30,8 @@ type Cache interface {
 	// ReleaseIncomplete drops the open transactions in which a gang is below its minimum. It returns the tasks of the
 	// dropped transactions by gang. These tasks are Pending again, or will be soon.
 	ReleaseIncomplete() map[api.JobID][]api.TaskID
-	// EvictTogether evicts the tasks. After an error none of them is evicted. If the API server refuses to evict a protected
-	// task, the tasks that are not evicted yet stay.
+	// EvictTogether evicts the tasks. After an error none of them is evicted. If a task cannot be evicted later, the tasks whose
+	// eviction has not begun stay.
 	EvictTogether(all []Eviction) error
 }
 

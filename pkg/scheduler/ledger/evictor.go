@@ -5,6 +5,8 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -63,14 +65,14 @@ func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 }
 
 // EvictTogether sets the tasks' statuses in the books to Releasing, and evicts their pods later, on other goroutines. After an
-// error nothing has changed. The API server is asked about the protected pods first, one after the other. If it refuses one,
-// the pods that are not evicted yet stay, and their tasks get their former statuses again.
+// error nothing has changed. The API server is asked about the protected pods first, one after the other. If a pod cannot be
+// evicted, the pods whose eviction has not begun stay, and their tasks get their former statuses again.
 func (e *Evictor) EvictTogether(all []Victim) error {
 	b := &batch{of: e}
 	for _, of := range all {
 		pod, group, err := e.books.Pods.Evict(of.Task)
 		if err != nil {
-			for _, v := range append(b.protected, b.others...) {
+			for _, v := range b.all() {
 				e.books.Pods.Spare(v.pod)
 			}
 			return fmt.Errorf("evicting: %w", err)
@@ -82,7 +84,7 @@ func (e *Evictor) EvictTogether(all []Victim) error {
 			b.others = append(b.others, v)
 		}
 	}
-	b.next()
+	b.evict(b.protected)
 	return nil
 }
 
@@ -92,6 +94,8 @@ type victim struct {
 	pod              *v1.Pod
 	group, preemptor *api.PodGroup
 	reason           string
+	// begun reports whether the eviction has begun, and deleting whether it is a deletion. The batch's mutex guards begun.
+	begun, deleting bool
 }
 
 func (v *victim) evictedFor() types.UID {
@@ -105,37 +109,70 @@ func (v *victim) evictedFor() types.UID {
 type batch struct {
 	of                *Evictor
 	protected, others []*victim
+
+	mu sync.Mutex
+	// failed reports whether a pod could not be evicted. No eviction begins after that.
+	failed bool
 }
 
-// next evicts the next protected victim, or all others if there is none.
-func (b *batch) next() {
-	if len(b.protected) == 0 {
+func (b *batch) all() []*victim { return slices.Concat(b.protected, b.others) }
+
+// evict evicts these protected victims, one after the other, and then all others.
+func (b *batch) evict(protected []*victim) {
+	if len(protected) == 0 {
 		for _, v := range b.others {
-			b.of.calls.run(v.pod.Namespace, func() { b.of.delete(v) })
+			b.of.calls.run(v.pod.Namespace, func() { b.try(v, b.of.delete) })
 		}
 		return
 	}
-	v := b.protected[0]
+	v := protected[0]
 	b.of.calls.run(v.pod.Namespace, func() {
-		if err := b.of.ask(v); err != nil {
-			b.refuse(v, err)
-			return
+		if b.try(v, b.of.ask) {
+			b.evict(protected[1:])
 		}
-		b.protected = b.protected[1:]
-		b.next()
 	})
 }
 
-// refuse drops the evictions that were not sent yet.
-func (b *batch) refuse(v *victim, err error) {
-	logger().Info("The API server refuses to evict a pod; the pods that are not evicted yet stay", "pod", klog.KObj(v.pod), "reason", err.Error())
-	for _, v := range append(b.protected, b.others...) {
-		b.of.books.Pods.Spare(v.pod)
+// try evicts the pod, unless a pod of the batch could not be evicted. It reports whether the pod is evicted.
+func (b *batch) try(v *victim, evict func(*victim) error) bool {
+	if !b.begin(v) {
+		return false
 	}
-	b.of.reports.NotEvicted(v.pod, true)
-	if v.preemptor != nil {
-		b.of.reports.EvictionRefused(v.preemptor, v.pod, err)
+	err := evict(v)
+	if err != nil {
+		b.fail(v, err)
 	}
+	return err == nil
+}
+
+func (b *batch) begin(v *victim) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.failed {
+		v.begun = true
+	}
+	return v.begun
+}
+
+// fail drops the evictions that have not begun, because the pod could not be evicted.
+func (b *batch) fail(v *victim, err error) {
+	logger().Info("A pod cannot be evicted; the pods that are not evicted yet stay", "pod", klog.KObj(v.pod), "reason", err.Error())
+	b.mu.Lock()
+	first := !b.failed
+	b.failed = true // from now on, no victim's begun changes
+	b.mu.Unlock()
+	if first {
+		for _, other := range b.all() {
+			if !other.begun {
+				b.of.books.Pods.Spare(other.pod)
+			}
+		}
+		if v.preemptor != nil {
+			b.of.reports.EvictionRefused(v.preemptor, v.pod, err)
+		}
+	}
+	b.of.reports.NotEvicted(v.pod, !v.deleting)
+	b.of.books.Pods.Spare(v.pod) // last, because the next eviction of the pod may begin now, and writes the same condition
 }
 
 // ask asks the API server to evict the pod. It returns an error if the pod stays. A scheduler with upstream's permissions may not
@@ -150,8 +187,7 @@ func (e *Evictor) ask(v *victim) error {
 		return e.kube.PolicyV1().Evictions(v.pod.Namespace).Evict(ctx, eviction)
 	})
 	if apierrors.IsForbidden(err) {
-		e.delete(v)
-		return nil
+		return e.delete(v)
 	}
 	if err == nil {
 		e.reports.Evicting(v.pod, v.group, v.reason)
@@ -159,19 +195,14 @@ func (e *Evictor) ask(v *victim) error {
 	return err
 }
 
-// delete reports the cause of the eviction and deletes the pod. If the pod cannot be deleted, its task gets its former status
-// again.
-func (e *Evictor) delete(v *victim) {
+// delete reports the cause of the eviction and deletes the pod. It returns an error if the pod stays.
+func (e *Evictor) delete(v *victim) error {
+	v.deleting = true
 	e.reports.Evicting(v.pod, v.group, v.reason)
 	e.reports.Evicted(v.pod, v.evictedFor(), v.reason)
-	err := e.untilGone(v.pod, deleteTries, deleteTimeout, func(ctx context.Context) error {
+	return e.untilGone(v.pod, deleteTries, deleteTimeout, func(ctx context.Context) error {
 		return e.kube.CoreV1().Pods(v.pod.Namespace).Delete(ctx, v.pod.Name, *metav1.NewPreconditionDeleteOptions(string(v.pod.UID)))
 	})
-	if err != nil {
-		logger().Error(err, "Evicting a pod failed", "pod", klog.KObj(v.pod))
-		e.books.Pods.Spare(v.pod)
-		e.reports.NotEvicted(v.pod, false)
-	}
 }
 
 // isGone reports whether the pod, by UID, no longer exists. It returns false if the API server does not answer.

@@ -108,6 +108,29 @@ func wantStays(t *testing.T, w *harness, name string) {
 	}
 }
 
+// preemptor returns the PodGroup of a gang for which pods are evicted.
+func preemptor() *api.PodGroup {
+	high := &api.PodGroup{}
+	high.Name, high.Namespace, high.UID = "high", schedtest.Namespace, "uid-of-high"
+	return high
+}
+
+// victims adds running pods p0, p1, ... of 0.1 CPU, which are to be evicted for the preemptor.
+func (w *harness) victims(n int) (all []Victim) {
+	w.t.Helper()
+	for i := range n {
+		victim := pod(i).Req(schedtest.Resources{"cpu": "100m"}).Node("n").Phase(v1.PodRunning).Obj()
+		w.add(victim)
+		all = append(all, Victim{Task: api.NewTaskInfo(victim), Reason: "preempt", For: preemptor()})
+	}
+	return all
+}
+
+// refusals returns the events of refused evictions since the last call of Events.Take.
+func refusals(w *harness) []string {
+	return slices.DeleteFunc(w.cluster.Events.Take(), func(e string) bool { return !strings.Contains(e, "EvictionRefused") })
+}
+
 // TestEvictionsOfAPlan checks that the API server is asked about protected pods before any other pod is deleted, and that the
 // pods that are not evicted yet stay if it refuses one.
 func TestEvictionsOfAPlan(t *testing.T) {
@@ -115,7 +138,7 @@ func TestEvictionsOfAPlan(t *testing.T) {
 	refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods/eviction"}, "p1", errBroken)
 	busy := apierrors.NewTooManyRequests("the server is busy", 0)
-	told := "Warning EvictionRefused high: The API server refuses to evict pod p1: " + refusal.Error() + ". The pods that are not evicted yet stay"
+	told := "Warning EvictionRefused high: Pod p1 cannot be evicted: " + refusal.Error() + ". The pods that are not evicted yet stay"
 	tests := map[string]struct {
 		protected []string
 		// fails are the errors of successive evictions through the API, which are accepted afterwards.
@@ -132,7 +155,7 @@ func TestEvictionsOfAPlan(t *testing.T) {
 		"the server is busy":      {protected: []string{"p1"}, fails: []error{busy, busy}, asked: []string{"p1", "p1", "p1"}, gone: []string{"p0", "p1", "p2"}},
 		"the server stays busy":   {protected: []string{"p1"}, fails: slices.Repeat([]error{busy}, 10), asked: slices.Repeat([]string{"p1"}, 3), told: strings.ReplaceAll(told, refusal.Error(), busy.Error())},
 		"upstream's permissions":  {protected: []string{"p1"}, fails: slices.Repeat([]error{forbidden}, 10), asked: slices.Repeat([]string{"p1"}, 3), gone: []string{"p0", "p1", "p2"}},
-		"for another's namespace": {protected: []string{"p1"}, fails: []error{refusal}, other: true, asked: []string{"p1"}, told: "Warning EvictionRefused high: The API server refuses to evict a pod of another namespace. The pods that are not evicted yet stay"},
+		"for another's namespace": {protected: []string{"p1"}, fails: []error{refusal}, other: true, asked: []string{"p1"}, told: "Warning EvictionRefused high: A pod of another namespace cannot be evicted. The pods that are not evicted yet stay"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -160,8 +183,7 @@ func TestEvictionsOfAPlan(t *testing.T) {
 					}
 					return false, nil, nil
 				})
-				high := &api.PodGroup{}
-				high.Name, high.Namespace, high.UID = "high", schedtest.Namespace, "uid-of-high"
+				high := preemptor()
 				if tt.other {
 					high.Namespace = "other"
 				}
@@ -201,13 +223,89 @@ func TestEvictionsOfAPlan(t *testing.T) {
 				if diff := cmp.Diff(tt.gone, gone); diff != "" {
 					t.Errorf("evicted pods (-want +got):\n%s", diff)
 				}
-				events := slices.DeleteFunc(w.cluster.Events.Take(), func(e string) bool { return !strings.Contains(e, "EvictionRefused") })
-				if diff := cmp.Diff(tt.told, strings.Join(events, "; ")); diff != "" {
+				if diff := cmp.Diff(tt.told, strings.Join(refusals(w), "; ")); diff != "" {
 					t.Errorf("events of refusals (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
+}
+
+// TestAFailedDeletionStopsItsPlan checks that the pods of a plan whose deletion has not begun stay if another pod of the plan cannot
+// be deleted. The gang for which they were to be evicted is notified once.
+func TestAFailedDeletionStopsItsPlan(t *testing.T) {
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p1", nil)
+	told := "Warning EvictionRefused high: Pod p1 cannot be evicted: " + invalid.Error() + ". The pods that are not evicted yet stay"
+	for name, tt := range map[string]struct {
+		busy int // of the goroutines that evict pods of the namespace
+		// stay are the pods that stay, in any case.
+		stay []string
+	}{
+		"one after the other": {busy: callsPerNamespace - 1, stay: []string{"p1", "p2", "p39"}},
+		"many at once":        {stay: []string{"p1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, func(t *testing.T, w *harness) {
+				w.gangOf(1, 1)
+				w.cluster.Kube.PrependReactor("delete", "pods", func(action kubetesting.Action) (bool, runtime.Object, error) {
+					return action.(kubetesting.DeleteAction).GetName() == "p1", nil, invalid
+				})
+				all := w.victims(40)
+				e, idle := NewEvictor(w.cluster.Kube, w.books, w.reports), make(chan struct{})
+				for range tt.busy {
+					e.calls.run(schedtest.Namespace, func() { <-idle })
+				}
+				w.cluster.Events.Take()
+				if err := e.EvictTogether(all); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				close(idle)
+				for _, v := range all {
+					name := v.Task.Name
+					_, err := w.cluster.Kube.CoreV1().Pods(schedtest.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+					gone, status := apierrors.IsNotFound(err), w.task(name).Status
+					if gone && slices.Contains(tt.stay, name) {
+						t.Errorf("pod %s was deleted", name)
+					}
+					if want := map[bool]api.TaskStatus{true: api.Releasing, false: api.Running}[gone]; status != want {
+						t.Errorf("pod %s is %s in the books, want %s", name, status, want)
+					}
+					if !gone {
+						wantStays(t, w, name)
+					}
+				}
+				if diff := cmp.Diff([]string{told}, refusals(w)); diff != "" {
+					t.Errorf("events of refusals (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestAGangIsNotifiedOfOneFailedDeletion checks that the gang gets one event if several pods of a plan cannot be deleted.
+func TestAGangIsNotifiedOfOneFailedDeletion(t *testing.T) {
+	withHarness(t, func(t *testing.T, w *harness) {
+		w.gangOf(1, 1)
+		w.cluster.Kube.PrependReactor("delete", "pods", func(kubetesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewInternalError(errBroken)
+		})
+		all := w.victims(3)
+		w.cluster.Events.Take()
+		if err := NewEvictor(w.cluster.Kube, w.books, w.reports).EvictTogether(all); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		for _, v := range all {
+			if wantStays(t, w, v.Task.Name); w.task(v.Task.Name).Status != api.Running {
+				t.Errorf("pod %s stays, and is %s in the books", v.Task.Name, w.task(v.Task.Name).Status)
+			}
+		}
+		if events := refusals(w); len(events) != 1 {
+			t.Errorf("events of refusals: %v, want one", events)
+		}
+	})
 }
 
 // TestAPlanDoesNotWaitForABudgetThatChanges checks how long the other pods of a plan count as soon to be gone while the API server

@@ -63,14 +63,14 @@ func (r *Reporter) NotEvicted(pod *v1.Pod, asked bool) {
 	})
 }
 
-// EvictionRefused records on the PodGroup of a gang that pods are not evicted for it, because the API server has refused to
-// evict one of them. Pods of other namespaces are not named.
+// EvictionRefused records on the PodGroup of a gang that pods are not evicted for it, because one of them could not be evicted.
+// Pods of other namespaces are not named.
 func (r *Reporter) EvictionRefused(group *api.PodGroup, pod *v1.Pod, err error) {
-	what := "a pod of another namespace"
+	what := "A pod of another namespace cannot be evicted"
 	if pod.Namespace == group.Namespace {
-		what = fmt.Sprintf("pod %s: %v", pod.Name, err)
+		what = fmt.Sprintf("Pod %s cannot be evicted: %v", pod.Name, err)
 	}
-	r.outlet.gangEvent(group, v1.EventTypeWarning, refused, brief.Text("The API server refuses to evict "+what+". The pods that are not evicted yet stay"))
+	r.outlet.gangEvent(group, v1.EventTypeWarning, refused, brief.Text(what+". The pods that are not evicted yet stay"))
 }
 
 func (r *Reporter) patchPod(pod *v1.Pod, change func(status *v1.PodStatus)) {
