@@ -25,7 +25,8 @@ import (
 
 // A pod is deleted with deleteTries attempts of at most deleteTimeout each, and evicted through the API with askTries attempts of at
 // most askTimeout. The API server may ask to wait for 10 s, because a PodDisruptionBudget was just changed, and client-go does so.
-// The other pods of a plan wait meanwhile, and count as soon to be gone.
+// The other pods of a plan wait meanwhile, and count as soon to be gone. After a forbidden eviction, the API server is asked once
+// about this scheduler's permission, for at most askTimeout.
 const (
 	deleteTries   = 6
 	deleteTimeout = 15 * time.Second
@@ -37,15 +38,16 @@ const (
 // until the watch shows the pod's end, the pod's task has status Releasing in the books. Other changes that the watch
 // shows do not alter this status.
 type Evictor struct {
-	kube    kubernetes.Interface
-	books   *books.Books
-	reports *report.Reporter
-	calls   calls
+	kube       kubernetes.Interface
+	books      *books.Books
+	reports    *report.Reporter
+	calls      calls
+	permission permission
 }
 
 // NewEvictor returns an Evictor for the pods in the books.
 func NewEvictor(kube kubernetes.Interface, books *books.Books, reports *report.Reporter) *Evictor {
-	return &Evictor{kube: kube, books: books, reports: reports}
+	return &Evictor{kube: kube, books: books, reports: reports, permission: permission{kube: kube}}
 }
 
 // Victim is a task to be evicted.
@@ -175,9 +177,12 @@ func (b *batch) fail(v *victim, err error) {
 	b.of.books.Pods.Spare(v.pod) // last, because the next eviction of the pod may begin now, and writes the same condition
 }
 
-// ask asks the API server to evict the pod. It returns an error if the pod stays. A scheduler with upstream's permissions may not
-// ask, and deletes the pod.
+// ask asks the API server to evict the pod. It returns an error if the pod stays. A scheduler without permission to ask, such as
+// with upstream's role, deletes the pod, and later protected pods of the namespace without another question.
 func (e *Evictor) ask(v *victim) error {
+	if e.permission.isDenied(v.pod.Namespace) {
+		return e.delete(v)
+	}
 	e.reports.EvictionAsked(v.pod, v.evictedFor())
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Name: v.pod.Name, Namespace: v.pod.Namespace},
@@ -186,7 +191,7 @@ func (e *Evictor) ask(v *victim) error {
 	err := e.untilGone(v.pod, askTries, askTimeout, func(ctx context.Context) error {
 		return e.kube.PolicyV1().Evictions(v.pod.Namespace).Evict(ctx, eviction)
 	})
-	if apierrors.IsForbidden(err) {
+	if apierrors.IsForbidden(err) && e.permission.review(v.pod.Namespace) {
 		return e.delete(v)
 	}
 	if err == nil {
