@@ -12,8 +12,8 @@ import (
 )
 
 // A gang's claim on the resources of its victims lasts as long as the victims may take to terminate: their grace
-// period, at most longestGrace, plus graceSlack. A victim that still exists after that may never terminate, because of
-// a finalizer, a dead node or a grace period of a year.
+// period, at most longestGrace, plus graceSlack, from when the deletion of the last one began. A victim that still exists
+// after that may never terminate, because of a finalizer, a dead node or a grace period of a year.
 const (
 	defaultGrace = 30 * time.Second
 	longestGrace = 10 * time.Minute
@@ -76,10 +76,11 @@ func (p *plugin) closeClaims(ssn *framework.Session) {
 			delete(p.claims, uid)
 			continue
 		}
+		c.awaitDeletions(ssn, now)
 		if c.open && now.Before(c.until) {
 			p.promised[uid] = c.promised(ssn)
 		}
-		c.open = c.leaving(ssn)
+		c.open = len(c.leaving(ssn)) > 0
 	}
 }
 
@@ -119,14 +120,32 @@ func (c *claim) promised(ssn *framework.Session) map[api.TaskID]bool {
 	return promised
 }
 
-// leaving reports whether a victim of the claim still exists.
-func (c *claim) leaving(ssn *framework.Session) bool {
+// leaving returns the victims of the claim that still exist.
+func (c *claim) leaving(ssn *framework.Session) (victims []*api.TaskInfo) {
 	for uid, gang := range c.victims {
 		if job := ssn.Jobs[gang]; job != nil && job.Tasks[uid] != nil && job.Tasks[uid].Status == api.Releasing { // else the eviction failed
-			return true
+			victims = append(victims, job.Tasks[uid])
 		}
 	}
-	return false
+	return victims
+}
+
+// awaitDeletions moves the end of the claim in each session while the deletion of a victim has not begun, because the API server
+// is asked about pods of PodDisruptionBudgets one after the other. That ends: the evictor (package ledger) tries each pod a bounded
+// number of times, and a pod that stays is no longer Releasing.
+func (c *claim) awaitDeletions(ssn *framework.Session, now time.Time) {
+	for _, victim := range c.leaving(ssn) {
+		if victim.Pod.DeletionTimestamp == nil {
+			c.extend(victim, now)
+		}
+	}
+}
+
+// extend has the claim last as long as the victim may take to terminate if its deletion begins at the given time.
+func (c *claim) extend(victim *api.TaskInfo, begins time.Time) {
+	if until := begins.Add(graceOf(victim) + graceSlack); until.After(c.until) {
+		c.until = until
+	}
 }
 
 // recordEviction records an eviction when the eviction is sent, so that it is recorded even if the session does not
@@ -179,9 +198,7 @@ func replacing(ssn *framework.Session, e framework.Eviction) (tasks []*api.TaskI
 func (c *claim) addVictim(victim *api.TaskInfo, at time.Time) {
 	c.open = true
 	c.victims[victim.UID], c.nodes[victim.NodeName] = victim.Job, true
-	if until := at.Add(graceOf(victim) + graceSlack); until.After(c.until) {
-		c.until = until
-	}
+	c.extend(victim, at)
 }
 
 // knows reports whether all pipelined tasks of the gangs, among them the given one, are nominees already.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -25,14 +26,26 @@ func bare(action string, jobs ...*api.JobInfo) *framework.Session {
 	return ssn
 }
 
-// jobOf returns a job with one task in each status. The UID of a task is the job's name with a number.
+// jobOf returns a job with one task in each status. The UID of a task is the job's name with a number. The deletion of
+// releasing tasks has begun.
 func jobOf(namespace, name string, statuses ...api.TaskStatus) *api.JobInfo {
 	job := api.NewJobInfo(api.JobID(namespace + "/" + name))
 	job.Namespace, job.Name, job.Queue = namespace, name, api.QueueID("q-"+name)
 	for i, status := range statuses {
 		task := api.NewTaskInfo(schedtest.MakePod().Namespace(namespace).Name(name).Group(name).Obj())
 		task.UID, task.Status, task.NodeName = api.TaskID(name+string(rune('0'+i))), status, "n"
+		if status == api.Releasing {
+			task.Pod.DeletionTimestamp = new(metav1.Now())
+		}
 		job.AddTaskInfo(task)
+	}
+	return job
+}
+
+// notDeleted has the deletion of the job's tasks not begin yet.
+func notDeleted(job *api.JobInfo) *api.JobInfo {
+	for _, task := range job.Tasks {
+		task.Pod.DeletionTimestamp = nil
 	}
 	return job
 }
@@ -55,6 +68,7 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 		"its victim had left before":         {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends"), false, 1, &state{false, false, true}, 0},
 		"with its gang":                      {jobOf("ns", "wants", api.Pending), nil, true, 1, &state{true, false, true}, 0},
 		"its victim should have left":        {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 0, &state{false, true, true}, 0},
+		"its victim's deletion begins late":  {jobOf("ns", "wants", api.Pending), notDeleted(jobOf("ns", "lends", api.Releasing)), true, 0, &state{true, true, true}, 0},
 		"one of two nominees is placed":      {jobOf("ns", "wants", api.Running, api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}, 0},
 		"all nominees are placed":            {jobOf("ns", "wants", api.Running, api.Running), jobOf("ns", "lends", api.Releasing), true, 1, nil, 0},
 		"nominees are placed, others wait":   {jobOf("ns", "wants", api.Running, api.Running, api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, nil, 0},
@@ -100,6 +114,55 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 				}
 				if p.claims["ns/other"] != nil {
 					t.Error("the claim of a deleted gang still exists")
+				}
+			})
+		})
+	}
+}
+
+// TestAClaimAwaitsTheDeletionOfItsVictims: pods of PodDisruptionBudgets are evicted one after the other. The claim ends
+// only when the last victim should have terminated, counted from the last session before its deletion began. It does not wait
+// for a victim that was not evicted after all.
+func TestAClaimAwaitsTheDeletionOfItsVictims(t *testing.T) {
+	const begins, terminates = 5 * time.Minute, defaultGrace + graceSlack
+	for name, tt := range map[string]struct {
+		later func(victim *api.TaskInfo) // what happens to the second victim at time begins
+		want  time.Duration
+	}{
+		"its deletion begins late": {
+			later: func(victim *api.TaskInfo) { victim.Pod.DeletionTimestamp = new(metav1.Now()) }, want: begins + terminates - time.Second,
+		},
+		"it is refused": {
+			later: func(victim *api.TaskInfo) { victim.Status = api.Running }, want: begins + terminates - time.Second,
+		},
+		"its deletion has begun with the eviction": {want: terminates},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, c, wants, lends := newPlugin(), newClaim(), jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing, api.Releasing)
+				for uid, task := range wants.Tasks {
+					c.nominees[uid] = nomineeOf(task)
+				}
+				for _, victim := range lends.Tasks {
+					c.addVictim(victim, time.Now())
+				}
+				p.claims["ns/wants"] = c
+				last := lends.Tasks["lends1"]
+				if tt.later != nil {
+					last.Pod.DeletionTimestamp = nil
+				}
+				var ended time.Duration
+				for start := time.Now(); ended == 0 && time.Since(start) < 20*time.Minute; time.Sleep(time.Second) {
+					if tt.later != nil && time.Since(start) == begins {
+						tt.later(last)
+					}
+					p.openClaims(bare("", wants, lends))
+					if p.promised["ns/wants"] == nil {
+						ended = time.Since(start)
+					}
+				}
+				if ended != tt.want {
+					t.Errorf("the gang is placed first for %s, want %s", ended, tt.want)
 				}
 			})
 		})
