@@ -306,7 +306,7 @@ func (p *preemption) tryDemand(r *state.Attempt) (t *trial, found *refusal) {
 		return nil, known
 	}
 	first := r.Pending.First()
-	if err := p.run.Finder.PrePredicate(first); err != nil { // may be the turn of other gangs (plugin evictionbackoff)
+	if err := p.run.Finder.PrePredicate(first); err != nil { // a plugin excludes all nodes
 		return nil, &refusal{why: err.Error()}
 	}
 	shared := key != "" && len(p.together) == 1 // other gangs of its group may hold resources only for now

@@ -250,11 +250,11 @@ func TestWhichEvictionsAreNoted(t *testing.T) {
 	}
 }
 
-// TestSearchesOfNamespaces: an action searches for the gangs of each namespace for a limited time per cycle. The next
-// cycle continues with the remaining gangs.
+// TestSearchesOfNamespaces: one of upstream's actions searches for the gangs of each namespace for a limited time per
+// cycle. The next cycle continues with the remaining gangs.
 func TestSearchesOfNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ssn, turns, gangs := bare(preempt), newTurns(), map[string]*api.JobInfo{}
+		ssn, turns, gangs := bare(upstreamsPreempt), newTurns(), map[string]*api.JobInfo{}
 		for _, name := range []string{"a1", "a2", "a3", "a4", "b1", "b2"} {
 			gangs[name] = jobOf(name[:1], name, api.Pending)
 			ssn.Jobs[gangs[name].UID] = gangs[name]
@@ -285,27 +285,27 @@ func TestSearchesOfNamespaces(t *testing.T) {
 			}
 		}
 		s := newSearches(ssn, turns)
-		step(s, preempt, "a1", searchTime/2, true)
-		step(s, preempt, "b1", searchTime, true)
-		step(s, preempt, "a2", searchTime/2-1, true)
-		step(s, preempt, "a3", 1, true)
-		step(s, preempt, "a4", time.Hour, false) // this time counts for the namespace
-		step(s, preempt, "a3", 0, true)          // the next member of the same gang
-		step(s, preempt, "b2", 0, false)
+		step(s, upstreamsPreempt, "a1", searchTime/2, true)
+		step(s, upstreamsPreempt, "b1", searchTime, true)
+		step(s, upstreamsPreempt, "a2", searchTime/2-1, true)
+		step(s, upstreamsPreempt, "a3", 1, true)
+		step(s, upstreamsPreempt, "a4", time.Hour, false) // this time counts for the namespace
+		step(s, upstreamsPreempt, "a3", 0, true)          // the next member of the same gang
+		step(s, upstreamsPreempt, "b2", 0, false)
 		step(s, "allocate", "a4", 0, true)
-		step(s, preempt, "x1", 0, true) // the session has no such gang
+		step(s, upstreamsPreempt, "x1", 0, true) // the session has no such gang
 		time.Sleep(time.Hour)
-		step(s, reclaim, "a4", searchTime, true) // another action has its own time, which begins with it
-		step(s, reclaim, "b1", searchTime, true)
+		step(s, upstreamsReclaim, "a4", searchTime, true) // another action has its own time, which begins with it
+		step(s, upstreamsReclaim, "b1", searchTime, true)
 		s.end()
-		had(preempt, "a1 a2 a3 b1 ")
-		had(reclaim, "")
+		had(upstreamsPreempt, "a1 a2 a3 b1 ")
+		had(upstreamsReclaim, "")
 
 		s = newSearches(ssn, turns)
-		step(s, preempt, "a4", searchTime, true)
-		step(s, preempt, "a1", 0, false)
+		step(s, upstreamsPreempt, "a4", searchTime, true)
+		step(s, upstreamsPreempt, "a1", 0, false)
 		s.end()
-		had(preempt, "a1 a2 a3 a4 ")
+		had(upstreamsPreempt, "a1 a2 a3 a4 ")
 
 		for id := range ssn.Jobs {
 			if ssn.Jobs[id].Namespace == "b" {
@@ -314,10 +314,10 @@ func TestSearchesOfNamespaces(t *testing.T) {
 		}
 		s = newSearches(ssn, turns)
 		for _, name := range []string{"a1", "a2", "a3"} {
-			step(s, preempt, name, time.Hour, true) // no other namespace exists
+			step(s, upstreamsPreempt, name, time.Hour, true) // no other namespace exists
 		}
 		s.end()
-		had(preempt, "")
+		had(upstreamsPreempt, "")
 	})
 }
 

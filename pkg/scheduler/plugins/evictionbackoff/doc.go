@@ -12,8 +12,8 @@
 //   - A queue that lost pods pauses in the same way before it reclaims from other queues.
 //   - For all gangs except the one that evicted them, victims count in their queue until they have terminated: see [rooms].
 //
-// In a cycle, an action searches for victims for the gangs of one namespace for at most a tenth of a second, plus one
-// gang's search. The gangs of a namespace take turns: see [turns].
+// In a cycle, each of upstream's actions searches for victims for the gangs of one namespace for at most a tenth of a second,
+// plus one gang's search. The gangs of a namespace take turns: see [turns].
 //
 // The first eviction for a gang is never delayed.
 package evictionbackoff

@@ -18,16 +18,27 @@ func TestWhyNoPodsAreEvictedForAGang(t *testing.T) {
 	waits := func(reason, message string) *api.ValidateResult {
 		return &api.ValidateResult{Reason: reason, Message: message}
 	}
+	evicted := waits("WaitingAfterEviction", "why")
 	for name, tt := range map[string]struct {
-		wait             func(p *plugin)
-		preempt, reclaim *api.ValidateResult
+		wait func(p *plugin)
+		want map[string]*api.ValidateResult
 	}{
-		"nothing":         {wait: func(*plugin) {}},
-		"it has evicted":  {func(p *plugin) { p.gangs.Failed("ns/gang", "why") }, waits("WaitingAfterEviction", "why"), waits("WaitingAfterEviction", "why")},
-		"its queue lends": {func(p *plugin) { p.queues.Failed(schedtest.Queue, "why") }, nil, waits("WaitingAfterEviction", "why")},
-		"its turn comes later": {func(p *plugin) {
-			setIn(p.turns.searched, round{preempt, schedtest.Namespace}, "ns/gang", true)
-		}, waits(waitsForTurn, "the search budget of this cycle for pods to evict is exhausted by other gangs of the namespace; retrying in a later cycle"), nil},
+		"nothing": {wait: func(*plugin) {}},
+		"it has evicted": {
+			func(p *plugin) { p.gangs.Failed("ns/gang", "why") },
+			map[string]*api.ValidateResult{preempt: evicted, reclaim: evicted, upstreamsPreempt: evicted, upstreamsReclaim: evicted},
+		},
+		"its queue lends": {
+			func(p *plugin) { p.queues.Failed(schedtest.Queue, "why") },
+			map[string]*api.ValidateResult{reclaim: evicted, upstreamsReclaim: evicted},
+		},
+		"its turn comes later": {
+			func(p *plugin) {
+				setIn(p.turns.searched, round{upstreamsPreempt, schedtest.Namespace}, "ns/gang", true)
+			},
+			map[string]*api.ValidateResult{upstreamsPreempt: waits(waitsForTurn,
+				"the search budget of this cycle for pods to evict is exhausted by other gangs of the namespace; retrying in a later cycle")},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRepeatedEvictions(t, evicting(map[string]string{"n1": "2"}, []runs{{"n1", "a", 10, "2"}}, 100, []wants{{"", "2"}}), victimTiers)
@@ -35,9 +46,9 @@ func TestWhyNoPodsAreEvictedForAGang(t *testing.T) {
 				ssn := s.cluster.Open(s.registry, s.conf)
 				defer ssn.Close()
 				tt.wait(s.plugin)
-				for action, want := range map[string]*api.ValidateResult{preempt: tt.preempt, reclaim: tt.reclaim, "allocate": nil} {
+				for _, action := range []string{preempt, reclaim, upstreamsPreempt, upstreamsReclaim, "allocate"} {
 					ssn.Action = action
-					if diff := cmp.Diff(want, ssn.JobValid(ssn.Jobs["ns/gang"])); diff != "" {
+					if diff := cmp.Diff(tt.want[action], ssn.JobValid(ssn.Jobs["ns/gang"])); diff != "" {
 						t.Errorf("%s: the verdict (-want +got):\n%s", action, diff)
 					}
 				}

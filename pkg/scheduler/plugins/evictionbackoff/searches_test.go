@@ -13,12 +13,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// TestOnlyActionsThatEvictTakeTurns checks that the limit on search time applies only to actions that evict. allocate
-// and backfill call the same function before they place a task.
-func TestOnlyActionsThatEvictTakeTurns(t *testing.T) {
+// TestOnlyUpstreamsActionsTakeTurns checks that the limit on search time applies only to upstream's actions that evict.
+// preempt and reclaim limit their steps. allocate and backfill call the same function before they place a task.
+func TestOnlyUpstreamsActionsTakeTurns(t *testing.T) {
 	job := &api.JobInfo{UID: "ns/gang", Namespace: "ns"}
 	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{job.UID: job, "other/gang": {UID: "other/gang", Namespace: "other"}}}}
-	for action, waits := range map[string]bool{preempt: true, reclaim: true, upstreamsPreempt: true, upstreamsReclaim: true, "allocate": false, "backfill": false} {
+	for action, waits := range map[string]bool{
+		preempt: false, reclaim: false, upstreamsPreempt: true, upstreamsReclaim: true, "allocate": false, "backfill": false,
+	} {
 		ssn.Action = action
 		s := newSearches(ssn, newTurns())
 		s.spent[round{action, "ns"}] = searchTime
@@ -31,9 +33,9 @@ func TestOnlyActionsThatEvictTakeTurns(t *testing.T) {
 // TestDeletedGangsLeaveARound: deleted gangs are dropped from a round. A namespace that gets new gangs in each session
 // would otherwise never finish its round.
 func TestDeletedGangsLeaveARound(t *testing.T) {
-	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{"other/gang": {UID: "other/gang", Namespace: "other"}}}, Action: preempt}
+	ssn := bare(upstreamsPreempt, &api.JobInfo{UID: "other/gang", Namespace: "other"})
 	turns := newTurns()
-	r := round{preempt, "ns"}
+	r := round{upstreamsPreempt, "ns"}
 	for i := range 3 {
 		id := api.JobID(fmt.Sprint("ns/new-", i))
 		ssn.Jobs[id], ssn.Jobs["ns/late"] = &api.JobInfo{UID: id, Namespace: "ns"}, &api.JobInfo{UID: "ns/late", Namespace: "ns"}
@@ -46,7 +48,7 @@ func TestDeletedGangsLeaveARound(t *testing.T) {
 			t.Fatal("a gang may search although its namespace has used up its time")
 		}
 		s.end()
-		if diff := cmp.Diff(map[round]map[string]bool{r: {string(id): true}}, turns.searched); diff != "" {
+		if diff := cmp.Diff(map[round]map[api.JobID]bool{r: {id: true}}, turns.searched); diff != "" {
 			t.Errorf("gangs that were searched for (-want +got):\n%s", diff)
 		}
 		delete(ssn.Jobs, id)
@@ -65,13 +67,13 @@ func TestAnUntriedGangKeepsItsRoundOpen(t *testing.T) {
 		for _, id := range []api.JobID{"ns/first", "ns/late"} {
 			jobs[id] = &api.JobInfo{UID: id, Namespace: "ns"}
 		}
-		ssn := &framework.Session{Session: &vcframework.Session{Jobs: jobs}, Action: preempt}
+		ssn := &framework.Session{Session: &vcframework.Session{Jobs: jobs}, Action: upstreamsPreempt}
 		turns := newTurns()
 		s := newSearches(ssn, turns)
 		if err := s.admit(&api.TaskInfo{Job: "ns/first", Namespace: "ns"}); err != nil {
 			t.Fatal(err)
 		}
-		s.spent[round{preempt, "ns"}] = searchTime
+		s.spent[round{upstreamsPreempt, "ns"}] = searchTime
 		if err := s.admit(&api.TaskInfo{Job: "ns/late", Namespace: "ns"}); err == nil {
 			t.Fatal("a gang may search although its namespace has used up its time")
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// searchTime limits how long an action searches for victims for the gangs of one namespace in a cycle. It applies
-// only if the session has gangs of several namespaces. A search that has begun for a gang or a gang group is not
-// ended early.
+// searchTime limits how long one of upstream's actions searches for victims for the gangs of one namespace in a cycle. It
+// applies only if the session has gangs of several namespaces. A search that has begun for a gang is not ended early. This
+// project's actions limit their searches themselves, in steps.
 const searchTime = 100 * time.Millisecond
 
 const waitsForTurn = "WaitingForTurnToEvict"
@@ -28,26 +28,17 @@ type round struct{ action, namespace string }
 // turns lets the gangs of a namespace take turns. A gang whose search was postponed to the next cycle searches before
 // gangs that have already had their search in the same round, which has one search for each gang.
 type turns struct {
-	// searched has, for each unfinished round, the keys (searchKey) of the gangs that have had their search for
-	// victims. postponed has the keys of gangs that still wait for their search in the round.
-	searched, postponed map[round]map[string]bool
+	// searched has, for each unfinished round, the gangs that have had their search for victims. postponed has the gangs that
+	// still wait for their search in the round.
+	searched, postponed map[round]map[api.JobID]bool
 }
 
-func newTurns() *turns { return &turns{searched: map[round]map[string]bool{}} }
+func newTurns() *turns { return &turns{searched: map[round]map[api.JobID]bool{}} }
 
 // had reports whether the running action has already searched for victims for the gang, and still has to search for
 // other gangs of the namespace.
 func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
-	return t.searched[round{ssn.Action, job.Namespace}][searchKey(ssn, job)]
-}
-
-// searchKey returns the key under which the gang's search for victims is recorded. Gangs that are placed together
-// share one key.
-func searchKey(ssn *framework.Session, job *api.JobInfo) string {
-	if gangGroup := ssn.Placements.GangGroup(job); gangGroup != nil {
-		return gangGroup.ID
-	}
-	return string(job.UID)
+	return t.searched[round{ssn.Action, job.Namespace}][job.UID]
 }
 
 // searches limits the time of searches for victims in one session. Gangs that do not get a search in this session get
@@ -62,14 +53,14 @@ type searches struct {
 	spent   map[round]time.Duration
 	running round
 	since   time.Time
-	// admitted has, for each round and searchKey, whether the gang may search for victims in this session.
-	admitted map[round]map[string]bool
+	// admitted has, for each round and gang, whether the gang may search for victims in this session.
+	admitted map[round]map[api.JobID]bool
 }
 
 func newSearches(ssn *framework.Session, t *turns) *searches {
 	return &searches{
 		ssn: ssn, turns: t, alone: inOneNamespace(ssn), spent: map[round]time.Duration{},
-		admitted: map[round]map[string]bool{},
+		admitted: map[round]map[api.JobID]bool{},
 	}
 }
 
@@ -86,11 +77,11 @@ func inOneNamespace(ssn *framework.Session) bool {
 	return true
 }
 
-// admit is called before each search for victims. It returns an error if the namespace of the task's gang has used up
-// its time in this cycle.
+// admit is called before each search for victims. It returns an error if one of upstream's actions searches, and the namespace
+// of the task's gang has used up its time in this cycle.
 func (s *searches) admit(task *api.TaskInfo) error {
 	job := s.ssn.Jobs[task.Job]
-	if s.alone || job == nil || !evicts(s.ssn.Action) {
+	if s.alone || job == nil || !evicts(s.ssn.Action) || framework.MakesRoom(s.ssn) {
 		return nil
 	}
 	r, now := round{s.ssn.Action, task.Namespace}, time.Now()
@@ -98,16 +89,15 @@ func (s *searches) admit(task *api.TaskInfo) error {
 		s.spent[s.running] += now.Sub(s.since)
 	}
 	s.running, s.since = r, now
-	key := searchKey(s.ssn, job)
-	admitted, known := s.admitted[r][key]
+	admitted, known := s.admitted[r][job.UID]
 	if !known {
 		admitted = s.spent[r] < searchTime
-		setIn(s.admitted, r, key, admitted)
+		setIn(s.admitted, r, job.UID, admitted)
 	}
 	if !admitted {
 		return errWaitsForTurn
 	}
-	setIn(s.turns.searched, r, key, true)
+	setIn(s.turns.searched, r, job.UID, true)
 	return nil
 }
 
@@ -116,37 +106,31 @@ func (s *searches) admit(task *api.TaskInfo) error {
 // gangs that no longer exist from the other rounds. Otherwise a namespace that always gets new gangs would never finish
 // its round.
 func (s *searches) end() {
-	exists, untried := map[string]bool{}, map[string]bool{}
-	for _, job := range s.ssn.Jobs {
-		key := searchKey(s.ssn, job)
-		exists[key] = true
-		untried[key] = untried[key] || s.ssn.Placements.IsUntried(job.UID)
-	}
-	postponed := map[round]map[string]bool{}
-	for r, keys := range s.admitted {
-		for key, admitted := range keys {
+	postponed := map[round]map[api.JobID]bool{}
+	for r, gangs := range s.admitted {
+		for gang, admitted := range gangs {
 			if !admitted {
-				setIn(postponed, r, key, true)
+				setIn(postponed, r, gang, true)
 			}
 		}
 	}
-	for r, keys := range s.turns.postponed {
-		for key := range keys {
-			if untried[key] {
-				setIn(postponed, r, key, true)
+	for r, gangs := range s.turns.postponed {
+		for gang := range gangs {
+			if s.ssn.Placements.IsUntried(gang) {
+				setIn(postponed, r, gang, true)
 			}
 		}
 	}
 	s.turns.postponed = postponed
-	maps.DeleteFunc(s.turns.searched, func(r round, _ map[string]bool) bool { return len(postponed[r]) == 0 })
-	for _, keys := range s.turns.searched {
-		maps.DeleteFunc(keys, func(key string, _ bool) bool { return !exists[key] })
+	maps.DeleteFunc(s.turns.searched, func(r round, _ map[api.JobID]bool) bool { return len(postponed[r]) == 0 })
+	for _, gangs := range s.turns.searched {
+		maps.DeleteFunc(gangs, func(gang api.JobID, _ bool) bool { return s.ssn.Jobs[gang] == nil })
 	}
 }
 
-func setIn(of map[round]map[string]bool, r round, key string, value bool) {
+func setIn(of map[round]map[api.JobID]bool, r round, gang api.JobID, value bool) {
 	if of[r] == nil {
-		of[r] = map[string]bool{}
+		of[r] = map[api.JobID]bool{}
 	}
-	of[r][key] = value
+	of[r][gang] = value
 }

@@ -15,49 +15,48 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	evictions "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/preempt"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// TestNamespacesTakeTurnsToEvict checks for which gangs each cycle searches, in the order of their priority. The search
-// for one gang takes 60 ms, so a namespace has time for two gangs in a cycle, and its other gangs come first in the
-// next cycle.
+// TestNamespacesTakeTurnsToEvict checks for which gangs upstream's actions search in each cycle, in the order of their
+// priority. The search for one gang takes 60 ms, so a namespace has time for two gangs in a cycle, and its other gangs
+// come first in the next cycle. This project's actions search for all gangs.
 func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 	const search = 60 * time.Millisecond
 	tests := map[string]struct {
 		// others are gangs of the other namespace.
-		others    []string
-		gangGroup []string
-		want      [][]string
+		others  []string
+		actions []string
+		want    [][]string
 	}{
 		"two gangs of a namespace in a cycle": {
-			others: []string{"other"},
-			want:   [][]string{{"a", "b", "other"}, {"c", "d", "other"}, {"e", "other"}, {"a", "b", "other"}},
-		},
-		"gangs of a group together": {
-			others:    []string{"other"},
-			gangGroup: []string{"b", "c"},
-			want:      [][]string{{"a", "b", "c", "other"}, {"d", "e", "other"}, {"a", "b", "c", "other"}},
+			others: []string{"other"}, actions: []string{upstreamsPreempt, upstreamsReclaim},
+			want: [][]string{{"a", "b", "other"}, {"c", "d", "other"}, {"e", "other"}, {"a", "b", "other"}},
 		},
 		"all gangs where there is no other namespace": {
-			want: [][]string{{"a", "b", "c", "d", "e"}, {"a", "b", "c", "d", "e"}},
+			actions: []string{upstreamsPreempt, upstreamsReclaim},
+			want:    [][]string{{"a", "b", "c", "d", "e"}, {"a", "b", "c", "d", "e"}},
+		},
+		"all gangs by this project's actions": {
+			others: []string{"other"}, actions: []string{preempt, reclaim},
+			want: [][]string{{"a", "b", "c", "d", "e", "other"}, {"a", "b", "c", "d", "e", "other"}},
 		},
 	}
 	for name, tt := range tests {
-		for _, action := range []string{preempt, reclaim} {
+		for _, action := range tt.actions {
 			t.Run(name+" in "+action, func(t *testing.T) {
 				var w specBuilder
 				w.node("n")
-				w.gang("runs", map[string]string{preempt: "q", reclaim: "lender"}[action], "1", 0, 2, "n", "n")
+				w.gang("runs", map[bool]string{false: "q", true: "lender"}[reclaims(action)], "1", 0, 2, "n", "n")
 				for i, gang := range []string{"a", "b", "c", "d", "e"} {
 					w.waits(schedtest.Namespace, gang, int32(100-i))
 				}
 				for _, gang := range tt.others {
 					w.waits("elsewhere", gang, 1)
 				}
-				if action == reclaim {
+				if reclaims(action) {
 					w.Queues = append(w.Queues, schedtest.MakeQueue().Name("q").Obj())
 				}
 				s := newRepeatedEvictions(t, w.ClusterSpec, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: predicates", "- name: predicates\n  - name: helper", 1))
@@ -71,23 +70,10 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 							searched = append(searched, name)
 							time.Sleep(search)
 						}
-						if len(tt.gangGroup) > 0 && task.Job == api.JobID(schedtest.Namespace+"/"+tt.gangGroup[0]) {
-							return nil // so that the next gang of its group is searched for, too
-						}
 						return api.NewFitError(task, node, "no")
 					})
-				}, Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
-					gangGroup := &binding.GangGroup{ID: "ns/group"}
-					member := false
-					for _, name := range tt.gangGroup {
-						gangGroup.Gangs = append(gangGroup.Gangs, binding.GangTerms{Gang: api.JobID(schedtest.Namespace + "/" + name)})
-						member = member || job.Name == name
-					}
-					if !member {
-						return nil
-					}
-					return gangGroup
-				})}.spec())
+				}}.spec())
+				s.actions = append(s.actions, registered(s.registry, evictions.Upstreams()...)...)
 				synctest.Test(t, func(t *testing.T) {
 					var got [][]string
 					for range tt.want {
