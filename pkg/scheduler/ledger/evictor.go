@@ -54,7 +54,7 @@ func NewEvictor(kube kubernetes.Interface, books *books.Books, reports *report.R
 type Victim struct {
 	Task   *api.TaskInfo
 	Reason string
-	// For is the PodGroup of the gang for which the task is evicted; nil if it is not known.
+	// For is the PodGroup of the gang that takes the task's place; nil if it is not known.
 	For *api.PodGroup
 	// Protected reports whether the API server is asked about the eviction, because of a PodDisruptionBudget.
 	Protected bool
@@ -90,8 +90,8 @@ func (e *Evictor) EvictTogether(all []Victim) error {
 	return nil
 }
 
-// victim is a pod that is being evicted, with the PodGroup of its gang and of the gang for which it is evicted. Both are nil if
-// they are not known.
+// victim is a pod that is being evicted, with the PodGroup of its gang and of the gang that takes its place. Both are nil if they
+// are not known.
 type victim struct {
 	pod              *v1.Pod
 	group, preemptor *api.PodGroup

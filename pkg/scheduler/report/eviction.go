@@ -17,7 +17,7 @@ import (
 )
 
 // The reasons of the events and conditions that report an eviction: the pod is evicted, or it stays after all. refused is
-// the reason of the event on the gang for which pods were to be evicted.
+// the reason of the event on the gang that was to take the place of evicted pods.
 const (
 	evicted = "Evict"
 	stays   = "EvictionFailed"
@@ -34,7 +34,7 @@ func (r *Reporter) Evicting(pod *v1.Pod, group *api.PodGroup, reason string) {
 
 func evictedFor(reason string) string { return brief.Text("Evicted: " + reason) }
 
-// Evicted sets the pod's conditions by which users, controllers and the next leader distinguish an evicted pod from a failed
+// Evicted sets the pod's conditions, so that users, controllers and the next leader can distinguish an evicted pod from a failed
 // one. podGroup is the UID of the PodGroup of the gang for which it is evicted; empty if it is not known. Evicted returns once
 // the conditions are written, or could not be written, because the caller then deletes the pod.
 func (r *Reporter) Evicted(pod *v1.Pod, podGroup types.UID, reason string) {
@@ -44,7 +44,7 @@ func (r *Reporter) Evicted(pod *v1.Pod, podGroup types.UID, reason string) {
 	})
 }
 
-// EvictionAsked notes on the pod that the API server is asked to evict it. The arguments are those of Evicted.
+// EvictionAsked notes on the pod that the API server is asked to evict it. The arguments are as for Evicted.
 func (r *Reporter) EvictionAsked(pod *v1.Pod, podGroup types.UID) {
 	r.patchPod(pod, func(status *v1.PodStatus) { conditions.SetEvicted(status, evicted, podGroup) })
 }
@@ -53,7 +53,7 @@ func (r *Reporter) EvictionAsked(pod *v1.Pod, podGroup types.UID) {
 // evicted.
 func (r *Reporter) NotEvicted(pod *v1.Pod, asked bool) {
 	noted := *pod
-	noted.Status.Conditions = nil // those that the watch has shown may be older than what was noted
+	noted.Status.Conditions = nil // the watch may not have shown yet the conditions that were noted
 	r.patchPod(&noted, func(status *v1.PodStatus) {
 		conditions.SetNotEvicted(status, stays)
 		if asked {
