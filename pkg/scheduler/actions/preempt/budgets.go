@@ -134,7 +134,7 @@ type tally struct {
 	used map[*budget]int
 }
 
-// beside returns a tally of the tasks' evictions, and of those that are underway.
+// beside returns a tally of the tasks' evictions and the evictions that are underway.
 func (b *budgets) beside(evicted []*api.TaskInfo) *tally {
 	t := &tally{b, map[*budget]int{}}
 	t.add(b.underway)
@@ -163,7 +163,7 @@ func (t *tally) count(pod *v1.Pod, n int) (breaks bool) {
 	return breaks || len(t.all[pod.Namespace]) > maxBudgets
 }
 
-// breaking returns how many of the tasks' evictions, in their order, break a budget beside those that are counted. dear is how many
+// breaking returns how many of the tasks' evictions, in their order, break a budget beside the counted evictions. dear is how many
 // break one or may fail: the pod's eviction has just failed, or that of another pod under a budget in its namespace.
 func (t *tally) breaking(tasks []*api.TaskInfo) (breaking, dear int) {
 	for _, task := range tasks {
@@ -191,8 +191,8 @@ func (t *tally) admits(tasks []*api.TaskInfo, dear bool) bool {
 	return breaking == 0 && (dear || failing == 0)
 }
 
-// dearLast returns the units with those last whose evictions break budgets or may fail, beside the pods of the units before them, and
-// beside those of the chosen units. If budgets are strict, units that break budgets are left out.
+// dearLast returns the units with those last whose evictions break budgets or may fail, beside the pods of the units before them
+// and of the chosen units. If budgets are strict, units that break budgets are left out.
 func (t *tally) dearLast(units, chosen []*unit) []*unit {
 	left := t.clone()
 	left.add(tasksOf(chosen))

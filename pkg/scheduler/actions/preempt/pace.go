@@ -34,8 +34,8 @@ type pace struct {
 	pauses map[api.JobID]*pause
 	// had are the gangs whose search has failed in this round, and owed are the gangs that were postponed when the round began. The
 	// round ends when no gang is owed a search. Every second session of a round searches only for these, because gangs that come
-	// later could use up all looks otherwise. next are the gangs that this session has postponed, and asked those that came to their
-	// turn.
+	// later could use up all looks otherwise. next are the gangs that this session has postponed, and asked all gangs that came to
+	// their turn.
 	had, owed, next, asked map[api.JobID]bool
 	owedOnly               bool
 	// looks are those of this session.

@@ -10,8 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// This file has the choice among the pods of a job of which only some may go, or of which some may go without others. For each place,
-// pods on nodes that may take a member go rather than others.
+// Some jobs may lose only some of their pods, or some without the others. This file chooses among the pods of such a job. For each
+// place, pods on nodes that may take a member go rather than others.
 
 // unitsIn returns the units with pods in the place, the cheapest first.
 func (s *planner) unitsIn(r *rooms) []*unit {
@@ -112,7 +112,7 @@ func (s *planner) straddles(job *api.JobInfo, r *rooms) bool {
 	return in && out
 }
 
-// unitsBeside returns all units, the cheapest first: those of the place, and the others without regard to a place.
+// unitsBeside returns all units, the cheapest first: the units of the place, and the others without regard to a place.
 func (s *planner) unitsBeside(r *rooms) []*unit {
 	known := map[api.TaskID]bool{}
 	for _, task := range tasksOf(r.units) {
