@@ -52,7 +52,7 @@ func delayed(job *api.JobInfo, pending *state.Pending, least time.Duration, now 
 // savedAt returns when the job last saved its work; zero if that is unknown. A time in the future, or a text that is no
 // time, counts as unknown.
 func savedAt(job *api.JobInfo, now time.Time) time.Time {
-	if job.PodGroup == nil {
+	if job.PodGroup == nil || job.PodGroup.Annotations[CheckpointAnnotation] == "" {
 		return time.Time{}
 	}
 	saved, err := time.Parse(time.RFC3339, job.PodGroup.Annotations[CheckpointAnnotation])

@@ -227,15 +227,19 @@ func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough 
 	gone, enough = map[*unit]bool{}, r.fits()
 	left, next := s.budgets.clone(), 0
 	for _, dear := range []bool{false, true} {
-		for _, u := range r.units {
+		for i, u := range r.units {
 			if enough {
 				return chosen, gone, true
 			}
 			if gone[u] || !r.concerns(u) {
 				continue
 			}
-			together := slices.DeleteFunc(append(slices.Clone(u.spare), u), func(u *unit) bool { return gone[u] || !api.PreemptableStatus(u.tasks[0].Status) })
-			if !left.admits(tasksOf(together), dear) {
+			together, tasks := r.units[i:i+1:i+1], u.tasks
+			if len(u.spare) > 0 {
+				together = slices.DeleteFunc(append(slices.Clone(u.spare), u), func(u *unit) bool { return gone[u] || !api.PreemptableStatus(u.tasks[0].Status) })
+				tasks = tasksOf(together)
+			}
+			if !left.admits(tasks, dear) {
 				continue
 			}
 			for _, one := range together { // the spare pods of a core may be outside of the place
@@ -243,7 +247,7 @@ func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough 
 				gone[one] = true
 			}
 			chosen = append(chosen, together...)
-			left.add(tasksOf(together))
+			left.add(tasks)
 			if len(chosen) >= next && r.mayFit() {
 				enough = r.fits()
 				next = len(chosen) * 9 / 8 // the check of unlike members reads all nodes

@@ -121,11 +121,23 @@ func (p *preemption) unitsOf(of *flexible, asker *api.TaskInfo, now time.Time, p
 	var units []*unit
 	var core []*api.TaskInfo
 	spare, breaks := spareOf(job), job.ReadyTaskNum() >= job.MinAvailable
-	for _, task := range running {
+	saved := savedAt(job, now)
+	newUnit := func(breaks bool, tasks []*api.TaskInfo) *unit {
+		u := &unit{tasks: tasks, nodes: make([]int32, len(tasks)), cost: cost{queue: of.queue, priority: job.Priority, pods: len(tasks)}}
+		if breaks {
+			u.cost.broken = 1
+		}
+		for i, task := range tasks {
+			u.cost.lost += lost(task, saved, now)
+			u.nodes[i] = p.numberOf(task)
+		}
+		return u
+	}
+	for i, task := range running {
 		switch {
 		case !allowed[task.UID]:
 		case spare.take(task):
-			units = append(units, p.newUnit(job, false, now, task))
+			units = append(units, newUnit(false, running[i:i+1:i+1]))
 			allocated--
 		default:
 			core = append(core, task)
@@ -133,11 +145,11 @@ func (p *preemption) unitsOf(of *flexible, asker *api.TaskInfo, now time.Time, p
 	}
 	switch {
 	case p.candidates.podByPod || job.MinAvailable <= 1:
-		for _, task := range core {
-			units = append(units, p.newUnit(job, breaks, now, task))
+		for i := range core {
+			units = append(units, newUnit(breaks, core[i:i+1:i+1]))
 		}
 	case len(core) > 0 && len(core) == allocated:
-		whole := p.newUnit(job, breaks, now, core...)
+		whole := newUnit(breaks, core)
 		whole.spare = slices.Clone(units)
 		for _, u := range units {
 			u.core = whole
@@ -146,7 +158,6 @@ func (p *preemption) unitsOf(of *flexible, asker *api.TaskInfo, now time.Time, p
 	}
 	pods := 0
 	for _, u := range units {
-		u.cost.queue = of.queue
 		pods += len(u.tasks)
 	}
 	of.spare, of.partial, of.whole = len(running)-len(core), pods < len(running), len(units) > 0 && len(units[len(units)-1].tasks) > 1
@@ -231,17 +242,4 @@ func (s *spare) take(task *api.TaskInfo) bool {
 		s.ofRoles[task.TaskRole]--
 	}
 	return true
-}
-
-func (p *preemption) newUnit(job *api.JobInfo, breaks bool, now time.Time, tasks ...*api.TaskInfo) *unit {
-	u := &unit{tasks: tasks, cost: cost{priority: job.Priority, pods: len(tasks)}}
-	if breaks {
-		u.cost.broken = 1
-	}
-	saved := savedAt(job, now)
-	for _, task := range tasks {
-		u.cost.lost += lost(task, saved, now)
-		u.nodes = append(u.nodes, p.numberOf(task))
-	}
-	return u
 }
