@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
@@ -40,11 +41,14 @@ type cycler interface {
 // cycle of a period is skipped if nothing has changed since the last cycle, and that cycle left nothing to do. While
 // any task or PodGroup waits, a cycle still runs at every heartbeat.
 //
-// During a stream of changes, the loop pauses after each cycle for as long as the cycle took, so that it uses at most
-// half of one core. After a quiet time the pause is short: a second cycle may follow the first almost at once.
+// During a stream of changes, the loop pauses after each cycle for as long as the cycle took, or for the processor time that the
+// process used meanwhile if that is less: other processes may have kept it waiting. So the loop uses at most half of one core.
+// After a quiet time the pause is short: a second cycle may follow the first almost at once.
 type loop struct {
 	cycler cycler
 	period time.Duration
+	// used returns the processor time that the process has used.
+	used func() time.Duration
 
 	mu      sync.Mutex
 	urgent  bool
@@ -53,7 +57,14 @@ type loop struct {
 }
 
 func newLoop(c cycler, period time.Duration) *loop {
-	return &loop{cycler: c, period: period, signal: make(chan struct{}, 1)}
+	return &loop{cycler: c, period: period, used: processorTime, signal: make(chan struct{}, 1)}
+}
+
+// processorTime returns the processor time that the process has used.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // cannot fail with these arguments
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // wake requests a cycle. It never blocks.
@@ -93,12 +104,12 @@ func (l *loop) run(ctx context.Context) {
 			looked = time.Now()
 		}
 		if changed || unsettled || beat && l.cycler.waiting() {
-			start := time.Now()
+			start, used := time.Now(), l.used()
 			looked = start
 			unsettled = l.cycler.cycle()
 			rest := burstDelay
 			if start.Sub(last) < idleBefore {
-				rest = max(rest, time.Since(start))
+				rest = max(rest, min(time.Since(start), l.used()-used))
 			}
 			rested = l.restAfterCycle(ctx, rest)
 			last = time.Now()

@@ -21,6 +21,8 @@ type script struct {
 	// takes is the duration of each cycle, and unsettled is its result.
 	takes     time.Duration
 	unsettled bool
+	// waitsForCPU is the part of takes in which the process does not run, and used the processor time that it has used.
+	waitsForCPU, used time.Duration
 	// waits is the result of waiting.
 	waits bool
 
@@ -31,6 +33,7 @@ type script struct {
 func (s *script) cycle() bool {
 	s.cycles = append(s.cycles, time.Since(s.begin).Truncate(ms))
 	time.Sleep(s.takes)
+	s.used += s.takes - s.waitsForCPU
 	return s.unsettled
 }
 
@@ -87,6 +90,10 @@ func TestWhenCyclesRun(t *testing.T) {
 			script: script{takes: 50 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.WakeNow, 70 * ms: cache.WakeNow, 200 * ms: cache.WakeNow},
 			runs: 900 * ms, want: []time.Duration{0, 60 * ms, 165 * ms, 270 * ms},
 		},
+		"it rests for less if it could not work all the time": {
+			script: script{takes: 50 * ms, waitsForCPU: 40 * ms}, wakes: map[time.Duration]cache.Urgency{20 * ms: cache.WakeNow, 70 * ms: cache.WakeNow, 200 * ms: cache.WakeNow},
+			runs: 900 * ms, want: []time.Duration{0, 60 * ms, 125 * ms, 205 * ms},
+		},
 		"it rests also if cycles take longer than a quiet time": {
 			script: script{takes: 700 * ms}, runs: 4 * time.Second, want: []time.Duration{0, 710 * ms, 2115 * ms, 3520 * ms},
 			wakes: map[time.Duration]cache.Urgency{100 * ms: cache.WakeNow, 800 * ms: cache.WakeNow, 1500 * ms: cache.WakeNow, 2200 * ms: cache.WakeNow, 2900 * ms: cache.WakeNow, 3200 * ms: cache.WakeNow},
@@ -119,6 +126,7 @@ func TestWhenCyclesRun(t *testing.T) {
 					tt.period = time.Second
 				}
 				l := newLoop(s, tt.period)
+				l.used = func() time.Duration { return s.used }
 				for at, urgency := range tt.wakes {
 					time.AfterFunc(at, func() { l.wake(urgency) })
 				}
