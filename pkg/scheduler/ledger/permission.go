@@ -6,12 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
+
+// denialLasts is how long a denial counts.
+const denialLasts = 10 * time.Minute
 
 // permission is whether this scheduler may use the Eviction API, which upstream's role does not allow. An eviction that is
 // forbidden does not show that. Admission webhooks also forbid, as do budgets that the API server cannot count down, and a server
@@ -20,16 +25,16 @@ type permission struct {
 	kube kubernetes.Interface
 
 	mu sync.Mutex
-	// denied are the namespaces where this scheduler may not use the Eviction API. An entry lasts as long as the process: roles
-	// rarely change, and each question costs the retries of a forbidden eviction.
-	denied map[string]bool
+	// denied has, for each namespace where this scheduler may not use the Eviction API, until when that counts: roles rarely change,
+	// and each question costs the retries of a forbidden eviction.
+	denied map[string]time.Time
 }
 
 // isDenied reports whether the API server has denied the permission for the namespace.
 func (p *permission) isDenied(namespace string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.denied[namespace]
+	return time.Now().Before(p.denied[namespace])
 }
 
 // review asks the API server whether this scheduler may create evictions in the namespace. It remembers a denial, and reports
@@ -44,14 +49,13 @@ func (p *permission) review(namespace string) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.denied[namespace] {
-		logger().Info("This scheduler may not create pods/eviction; until it restarts, it deletes pods that have a PodDisruptionBudget",
-			"namespace", namespace)
+	if p.denied[namespace].IsZero() {
+		logger().Info("This scheduler may not create pods/eviction; it deletes pods that have a PodDisruptionBudget", "namespace", namespace)
 	}
 	if p.denied == nil {
-		p.denied = map[string]bool{}
+		p.denied = map[string]time.Time{}
 	}
-	p.denied[namespace] = true
+	p.denied[namespace] = time.Now().Add(denialLasts)
 	return true
 }
 
@@ -67,6 +71,8 @@ func (p *permission) ask(namespace string) (denial bool, err error) {
 		return false, fmt.Errorf("creating a SelfSubjectAccessReview: %w", err)
 	case !answer.Status.Allowed && answer.Status.EvaluationError != "":
 		return false, errors.New(answer.Status.EvaluationError)
+	case !answer.Status.Allowed && strings.HasPrefix(answer.Status.Reason, "RBAC: "): // it could not resolve all roles
+		return false, errors.New(answer.Status.Reason)
 	}
 	return !answer.Status.Allowed, nil
 }

@@ -78,7 +78,7 @@ func TestForbiddenEvictions(t *testing.T) {
 		},
 		"by a server that knows some roles": {
 			why:      "User cannot create resource",
-			reviews:  reviews{answer: authorizationv1.SubjectAccessReviewStatus{EvaluationError: "clusterrole not found"}},
+			reviews:  reviews{answer: authorizationv1.SubjectAccessReviewStatus{Reason: `RBAC: clusterrole.rbac.authorization.k8s.io "evict" not found`}},
 			reviewed: reviewed, refused: true,
 		},
 	}
@@ -121,7 +121,8 @@ func TestForbiddenEvictions(t *testing.T) {
 	}
 }
 
-// TestADenialIsRemembered checks that the API server is asked once for each namespace where this scheduler may not create evictions.
+// TestADenialIsRemembered checks that the API server is asked once in ten minutes for each namespace where this scheduler may not create
+// evictions.
 func TestADenialIsRemembered(t *testing.T) {
 	withHarness(t, func(t *testing.T, w *harness) {
 		var denies reviews
@@ -133,7 +134,11 @@ func TestADenialIsRemembered(t *testing.T) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods/eviction"}, eviction.Name, errBroken)
 		})
 		e := NewEvictor(w.cluster.Kube, w.books, w.reports)
-		for _, at := range []struct{ namespace, name string }{{"a", "first"}, {"a", "second"}, {"b", "first"}} {
+		for _, at := range []struct {
+			namespace, name string
+			later           time.Duration
+		}{{"a", "first", 0}, {"a", "second", 0}, {"b", "first", 0}, {"a", "third", denialLasts}} {
+			time.Sleep(at.later)
 			victim := schedtest.MakePod().Namespace(at.namespace).Name(at.name).Group("g").Node("n").Phase(v1.PodRunning).Obj()
 			w.add(victim)
 			if err := e.EvictTogether([]Victim{{Task: api.NewTaskInfo(victim), Reason: "preempt", Protected: true}}); err != nil {
@@ -148,10 +153,10 @@ func TestADenialIsRemembered(t *testing.T) {
 		for _, attributes := range denies.asked {
 			reviewed = append(reviewed, attributes.Namespace)
 		}
-		if diff := cmp.Diff([]string{"a", "b"}, reviewed); diff != "" {
+		if diff := cmp.Diff([]string{"a", "b", "a"}, reviewed); diff != "" {
 			t.Errorf("namespaces of questions about permissions (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"a/first", "b/first"}, slices.Compact(evictions)); diff != "" {
+		if diff := cmp.Diff([]string{"a/first", "b/first", "a/third"}, slices.Compact(evictions)); diff != "" {
 			t.Errorf("evictions through the API (-want +got):\n%s", diff)
 		}
 	})

@@ -191,11 +191,10 @@ func (t *tally) admits(tasks []*api.TaskInfo, dear bool) bool {
 	return breaking == 0 && (dear || failing == 0)
 }
 
-// dearLast returns the units with those last whose evictions break budgets or may fail, beside the pods of the units before them
-// and of the chosen units. If budgets are strict, units that break budgets are left out.
-func (t *tally) dearLast(units, chosen []*unit) []*unit {
+// dearLast returns the units with those last whose evictions break budgets or may fail, beside the pods of the units before them. If
+// budgets are strict, units that break budgets are left out.
+func (t *tally) dearLast(units []*unit) []*unit {
 	left := t.clone()
-	left.add(tasksOf(chosen))
 	var cheap, dear []*unit
 	for _, u := range units {
 		switch {

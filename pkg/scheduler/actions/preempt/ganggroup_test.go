@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -136,19 +134,5 @@ func TestAGroupWithoutRoomLeavesItsVictimsToOthers(t *testing.T) {
 	got := runWith(t, w, groupTiers)
 	if want := []string{"old-0", "old-1", "old-2"}; !slices.Equal(got.evicted, want) || len(got.pipelined) != 3 {
 		t.Errorf("evicted %v for %v, want %v for three members of new; reason: %s", got.evicted, got.pipelined, want, got.reasons["new"])
-	}
-}
-
-// TestAGangGroupEvictsNoMoreThanNeeded checks a gang group for whose first gang x is evicted, and for whose second gang a gang of two
-// pods has to go whole. Its pods make room for both.
-func TestAGangGroupEvictsNoMoreThanNeeded(t *testing.T) {
-	w := groupWorld(nodesOf(3, "4"),
-		gang{name: "x", min: 0, priority: 1, cpu: "4", on: each(1)},
-		gang{name: "core", min: 2, priority: 2, cpu: "4", on: []string{"n1", "n2"}},
-		gang{name: "a", min: 1, priority: 9, cpu: "4", pending: 1},
-		gang{name: "b", min: 1, priority: 9, cpu: "4", pending: 1, pod: on("name", "n1")})
-	got := runWith(t, w, groupTiers)
-	if !cmp.Equal(got.evicted, []string{"core-0", "core-1"}) {
-		t.Errorf("evicted %v, but x-0 can be put back: core's pods make room for both; pipelined %v", got.evicted, got.pipelined)
 	}
 }

@@ -331,3 +331,23 @@ func TestAVictimsDeviceIsKeptForTheGang(t *testing.T) {
 		t.Errorf("evicted %v, bound %v, and %v wait for resources, want neither and %v; reasons: %v", got.evicted, got.bound, got.pipelined, want, got.reasons)
 	}
 }
+
+// TestADeviceInUseIsNotBound checks two pods with one claim, of which one waits for a pod that terminates and has the only device. The
+// other fits into the idle resources, and is not bound before the device is free.
+func TestADeviceInUseIsNotBound(t *testing.T) {
+	w := world(map[string]string{"n0": "6"},
+		gang{name: "old", min: 1, priority: 1, cpu: "4", on: []string{"n0"}},
+		gang{name: "big", min: 1, priority: 9, cpu: "5", pending: 1},
+		gang{name: "small", min: 1, priority: 5, cpu: "1", pending: 1})
+	asks(&w, "old-0")
+	change(&w, func(pod *v1.Pod) {
+		one := schedtest.MakePod().ResourceClaim("shared").Obj()
+		pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = one.Spec.ResourceClaims, one.Spec.Containers[0].Resources.Claims
+	}, "big-0", "small-0")
+	change(&w, leaves, "old-0")
+	w.Objects = []runtime.Object{schedtest.DeviceClass("gpu"), schedtest.NodeDevices("n0", "gpu-0"), allocatedTo(ownClaim("old-0"), "old-0", "n0", "gpu-0"), ownClaim("shared")}
+	got := runWith(t, w, withPlugin("dynamicresources"))
+	if len(got.bound) > 0 {
+		t.Errorf("bound %v, though the only device is in use by old-0; pipelined %v %v", got.bound, got.pipelined, got.reasons)
+	}
+}

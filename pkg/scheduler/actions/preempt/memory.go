@@ -39,6 +39,8 @@ type refusal struct {
 	// arithmetic reports whether arithmetic excludes that the gang gets room, and everything that this depends on can be
 	// compared between sessions.
 	arithmetic bool
+	// ofPace reports whether the gang has no search in this session (pace.refuse). Others may have one.
+	ofPace bool
 }
 
 // beginSession begins a session with these jobs. It drops the reasons that the last session did not use.

@@ -35,7 +35,7 @@ type plan struct {
 type rooms struct {
 	demand *state.Demand
 	set    *nodeset.Set
-	// units are the units that may be evicted for this place, the cheapest first (planner.unitsIn).
+	// units are those with pods in the place, the cheapest first.
 	units []*unit
 	free  []*api.Resource // nil for nodes that are left out
 	// needed is how many tasks of the known classes must fit.
@@ -201,7 +201,7 @@ func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *pl
 	if len(d.Classes) > 1 {
 		check = len(where.set.Nodes) * len(d.Classes)
 	}
-	r.units = s.unitsIn(r)
+	r.units = s.unitsOn(where.set)
 	chosen, gone, enough := s.choose(r)
 	if !enough && !r.fits() {
 		return nil, r.most()
@@ -236,7 +236,7 @@ func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough 
 			}
 			together, tasks := r.units[i:i+1:i+1], u.tasks
 			if len(u.spare) > 0 {
-				together = slices.DeleteFunc(append(slices.Clone(u.spare), u), func(u *unit) bool { return gone[u] || !api.PreemptableStatus(u.tasks[0].Status) })
+				together = u.withSpare(gone)
 				tasks = tasksOf(together)
 			}
 			if !left.admits(tasks, dear) {

@@ -33,9 +33,7 @@ type planner struct {
 	// members are as many of the gang's pending tasks as its minimum needs, and request is the sum of their requests.
 	members []*api.TaskInfo
 	request *api.Resource
-	// units are the pods that may be evicted, without regard to a place, and keptPods are pods of them that turned out to stay.
-	units    []*unit
-	keptPods map[api.TaskID]bool
+	units   []*unit
 	// byNode has, for each node, the indices of the units with a pod there; nil before the first use.
 	byNode [][]int32
 	// budgets are the PodDisruptionBudgets beside the pods that were evicted before in the session.
@@ -51,7 +49,7 @@ type planner struct {
 func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker *api.TaskInfo, members []*api.TaskInfo) *planner {
 	return &planner{
 		of: p, attempt: r, demand: d, asker: asker, members: members, request: together(members).Resreq,
-		units: p.units(asker), keptPods: map[api.TaskID]bool{}, budgets: p.budgetsBeside(p.sent),
+		units: p.units(asker), budgets: p.budgetsBeside(p.sent),
 	}
 }
 
@@ -119,7 +117,8 @@ func (s *planner) tryPlace(found *plan) *trial {
 	for tries := 0; found != nil && tries < maxPlansInPlace && s.trials < maxPlans && !s.exhausted(); tries++ {
 		s.trials++
 		if kept := s.kept(found.units); len(kept) > 0 {
-			s.keep(kept)
+			s.units = slices.DeleteFunc(s.units, func(u *unit) bool { return kept[u] || kept[u.core] })
+			s.byNode = nil
 		} else {
 			t, refused := s.try(found)
 			if t != nil || len(refused) == 0 {
@@ -147,42 +146,28 @@ func (s *planner) tryWhole(where place) *trial {
 
 // allIn returns the units with pods in the place that may be evicted together, and the number of all their pods.
 func (s *planner) allIn(where place) (all []*unit, victims int) {
-	units := s.unitsIn(newRooms(s.demand, s.of.run.Index, where.set, nil))
-	goes := map[*unit]bool{}
+	units, goes := slices.Clone(s.unitsOn(where.set)), map[*unit]bool{}
 	for _, u := range units {
 		goes[u] = true
 	}
 	for _, u := range slices.Clone(units) {
-		for _, spare := range u.spare { // those on nodes outside of the place
-			if !goes[spare] {
-				units, goes[spare] = append(units, spare), true
-			}
+		for _, one := range u.withSpare(goes) { // spare pods on nodes outside of the place
+			units, goes[one] = append(units, one), true
 		}
 	}
-	units = s.budgets.dearLast(units, nil)
+	units = s.budgets.dearLast(units)
 	clear(goes)
 	for _, u := range units {
 		goes[u] = true
 	}
 	for _, u := range units {
-		if slices.ContainsFunc(u.spare, func(spare *unit) bool { return !goes[spare] }) {
+		if slices.ContainsFunc(u.spare, func(spare *unit) bool { return !goes[spare] && !spare.isEvicted() }) {
 			continue // a budget keeps a spare pod of the core
 		}
 		all = append(all, u)
 		victims += len(u.tasks)
 	}
 	return all, victims
-}
-
-// keep leaves out the units, and the spare pods of cores among them, from now on.
-func (s *planner) keep(kept map[*unit]bool) {
-	for u := range kept {
-		for _, one := range append(slices.Clone(u.spare), u) {
-			for _, task := range one.tasks {
-				s.keptPods[task.UID] = true
-			}
-		}
-	}
 }
 
 // kept returns the units that plugins do not allow to evict together with the others. An example is two pods of a queue that may

@@ -156,10 +156,6 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 			trials = append(trials, t)
 		}
 	}
-	if why := p.putBackLater(trials, sent); why != "" {
-		revert()
-		return why
-	}
 	if len(p.sent) == sent {
 		revert()
 		p.observed(Try{Result: NotNeeded}, gangs)
@@ -171,22 +167,6 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 		return err.Error()
 	}
 	p.observed(done, gangs)
-	return ""
-}
-
-// putBackLater puts back pods that were evicted for the first gangs of a gang group and are not needed, because of pods that were
-// evicted for the others. sent is the number of pods that were evicted before the trials. why is the reason if that takes too long.
-func (p *preemption) putBackLater(trials []*trial, sent int) (why string) {
-	if len(trials) < 2 {
-		return ""
-	}
-	p.sent = p.sent[:sent]
-	for i, t := range trials {
-		if i < len(trials)-1 && len(t.evicted) > 0 && !t.putBackLater() {
-			return givenUp
-		}
-		p.sent = append(p.sent, tasksOf(t.units())...)
-	}
 	return ""
 }
 
@@ -232,6 +212,12 @@ func (p *preemption) budgetsBeside(evicted []*api.TaskInfo) *tally {
 		p.budgets = newBudgets(p.ssn, p.run.Now(), p.sent)
 	}
 	return p.budgets.beside(evicted)
+}
+
+// boundByBudgets reports whether PodDisruptionBudgets keep pods from being evicted.
+func (p *preemption) boundByBudgets() bool {
+	b := p.budgetsBeside(nil)
+	return b.strict && len(b.all) > 0
 }
 
 // undo undoes the trials, the last one first.
@@ -311,11 +297,11 @@ func (p *preemption) tryDemand(r *state.Attempt) (t *trial, found *refusal) {
 	}
 	shared := key != "" && len(p.together) == 1 // other gangs of its group may hold resources only for now
 	var fingerprint uint64
-	if shared && p.candidates.action == Name { // what reclaim may evict also depends on the shares of queues
+	if shared && p.candidates.action == Name && !p.boundByBudgets() { // what reclaim may evict also depends on the shares of queues
 		fingerprint = p.fingerprint(r)
 	}
 	t, found = p.search(fingerprint, func() *planner { return newPlanner(p, r, d, p.candidates.askerOf(r.Pending, minimum), members) })
-	if found.shared = shared && found.why != ""; found.shared {
+	if found.shared = shared && found.why != "" && !found.ofPace; found.shared {
 		p.memory.asked[key] = found
 		p.noteExcluded(r, found)
 	}
@@ -330,7 +316,7 @@ func (p *preemption) search(fingerprint uint64, planner func() *planner) (*trial
 	s := planner()
 	job, pace := s.attempt.Job.UID, &p.memory.pace
 	if why := pace.refuse(job); why != "" {
-		return nil, &refusal{why: why}
+		return nil, &refusal{why: why, ofPace: true}
 	}
 	plans, why := s.plans()
 	if why == "" {

@@ -4,6 +4,7 @@ package preempt
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -72,8 +73,7 @@ func (s *planner) leaving() *unit {
 // not correct that.
 func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool) []*unit {
 	waits := s.refuseByQueue(chosen)
-	anywhere := s.unitsBeside(r)
-	rest := s.budgets.dearLast(slices.DeleteFunc(slices.Clone(anywhere), func(u *unit) bool { return gone[u] || !s.releases(u) }), chosen)
+	rest := s.releasing(chosen, gone)
 	all := slices.Concat(chosen, rest)
 	if waits || !s.queueAdmits(all) {
 		return nil
@@ -87,7 +87,32 @@ func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool)
 		r.evict(u)
 	}
 	s.refusal = ""
-	return slices.DeleteFunc(anywhere, func(u *unit) bool { return !gone[u] }) // the cheapest first
+	return slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return !gone[u] }) // the cheapest first
+}
+
+// releasing returns the units that release resources that the gang requests, other than the chosen ones: first the cheapest that break
+// no PodDisruptionBudget and whose eviction has not just failed. The spare pods of a core come before it. gone is the set of the
+// chosen units.
+func (s *planner) releasing(chosen []*unit, gone map[*unit]bool) (units []*unit) {
+	taken, left := maps.Clone(gone), s.budgets.clone()
+	left.add(tasksOf(chosen))
+	for _, dear := range []bool{false, true} {
+		for _, u := range s.units {
+			if taken[u] || !s.releases(u) {
+				continue
+			}
+			together := u.withSpare(taken)
+			if !left.admits(tasksOf(together), dear) {
+				continue
+			}
+			left.add(tasksOf(together))
+			for _, one := range together {
+				taken[one] = true
+			}
+			units = append(units, together...)
+		}
+	}
+	return units
 }
 
 // releases reports whether the unit's pods hold resources that the gang requests, other than places for pods.

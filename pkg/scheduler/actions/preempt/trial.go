@@ -89,7 +89,7 @@ func (t *trial) units() (evicted []*unit) {
 }
 
 func (t *trial) evict(u *unit) {
-	if t.evicted[u] != nil {
+	if t.evicted[u] != nil || u.isEvicted() {
 		return
 	}
 	t.of.run.Failed.NotePlaced() // gangs that fitted nowhere may fit now
@@ -190,7 +190,7 @@ func (t *trial) undo() {
 // putBack puts back the units that are not needed, first those whose eviction breaks a PodDisruptionBudget. It reports false if the
 // members can no longer be placed, or if that takes too many trials.
 func (t *trial) putBack() bool {
-	left := t.planner.budgets.dearLast(t.units(), nil)
+	left := t.planner.budgets.dearLast(t.units())
 	slices.Reverse(left)
 	for {
 		back := t.restoreSpare(left)
@@ -198,7 +198,7 @@ func (t *trial) putBack() bool {
 		case len(back) == 0:
 			return true
 		case t.placeAgain():
-		case !t.evictAgain(back) || !t.putBackHalves(back, false):
+		case !t.evictAgain(back) || !t.putBackHalves(back):
 			return false
 		default: // the others had no room beside them
 			left = slices.DeleteFunc(left, func(u *unit) bool { return slices.Contains(back, u) })
@@ -206,31 +206,17 @@ func (t *trial) putBack() bool {
 	}
 }
 
-// putBackLater puts back the units that are not needed any more, since pods were evicted for other gangs, too. Members may then be
-// placed on other nodes. The result is that of putBack.
-func (t *trial) putBackLater() bool {
-	left := t.planner.budgets.dearLast(t.units(), nil)
-	slices.Reverse(left)
-	t.placed.Discard(t.planner.attempt.Job)
-	back := t.restoreSpare(left)
-	return t.place() || t.evictAgain(back) && t.putBackHalves(back, true)
-}
-
-// putBackHalves puts back those of the units that are not needed. They are evicted now, and cannot all be put back. If elsewhere is
-// not set, only units are put back that fit beside the placed members.
-func (t *trial) putBackHalves(units []*unit, elsewhere bool) bool {
-	if len(units) <= 1 {
+// putBackHalves puts back those of the units that are not needed. They are evicted now, and cannot all be put back.
+func (t *trial) putBackHalves(units []*unit) bool {
+	if len(units) == 1 {
 		return true
 	}
 	for _, half := range [][]*unit{units[:len(units)/2], units[len(units)/2:]} {
-		if elsewhere {
-			t.placed.Discard(t.planner.attempt.Job)
-		}
 		back := t.restoreSpare(half)
-		if len(back) == 0 && !elsewhere || t.placeAgain() {
+		if len(back) == 0 || t.placeAgain() {
 			continue
 		}
-		if !t.evictAgain(back) || !t.putBackHalves(back, elsewhere) {
+		if !t.evictAgain(back) || !t.putBackHalves(back) {
 			return false
 		}
 	}

@@ -21,17 +21,8 @@ type unit struct {
 	// the gang of a spare pod; nil for other units.
 	spare []*unit
 	core  *unit
-	// flexible is the job of the pods, if it may lose some of its pods on nodes, and which ones depends on the place.
-	flexible *flexible
-}
-
-// flexible is a job that may lose some of its pods on nodes, as others of them. Which ones is chosen for each place.
-type flexible struct {
-	job *api.JobInfo
-	// queue is part of the costs of the job's units, and spare is the number of pods that are beyond the job's minimum.
-	queue, spare int
-	// partial reports whether the other pods may not go at all, and whole whether they go together.
-	partial, whole bool
+	// partial reports whether the job has other pods on nodes that may not go.
+	partial bool
 }
 
 // cost is what an eviction costs, the dearest part first: the PodDisruptionBudgets that it breaks, the position of the victims' queue among the queues that lose pods
@@ -81,7 +72,7 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 			if other.Queue != queue {
 				queue, position = other.Queue, position+1
 			}
-			units = append(units, p.unitsOf(&flexible{job: other, queue: position}, asker, now, nil)...)
+			units = append(units, p.unitsOf(other, position, asker, now)...)
 		}
 		slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
 		if c.alike && !own { // others with the key may evict pods of the asker's gang
@@ -89,7 +80,7 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool {
-		return p.together[u.tasks[0].Job] || slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !api.PreemptableStatus(task.Status) })
+		return p.together[u.tasks[0].Job] || u.isEvicted()
 	})
 }
 
@@ -100,18 +91,12 @@ func (p *preemption) numberOf(task *api.TaskInfo) int32 {
 }
 
 // unitsOf returns the pods of the job that may be evicted. Pods beyond the job's minimum are units of their own, the
-// youngest first; if a place is given, those on nodes that may take a member first. The others are one unit, if all of them may
-// be evicted; or units of their own, if pods are evicted one by one.
-func (p *preemption) unitsOf(of *flexible, asker *api.TaskInfo, now time.Time, place *rooms) []*unit {
-	job := of.job
+// youngest first. The others are one unit, if all of them may be evicted; or units of their own, if pods are evicted one
+// by one. queue is part of their costs.
+func (p *preemption) unitsOf(job *api.JobInfo, queue int, asker *api.TaskInfo, now time.Time) []*unit {
 	running, allocated := p.running(job, now)
 	if len(running) == 0 {
 		return nil
-	}
-	if place != nil {
-		takes := func(task *api.TaskInfo) bool { return place.takes(p.numberOf(task)) }
-		others := slices.DeleteFunc(slices.Clone(running), takes)
-		running = append(slices.DeleteFunc(running, func(task *api.TaskInfo) bool { return !takes(task) }), others...)
 	}
 	running = spareFirst(job, running) // plugin gang allows as many pods as are spare, whichever come first
 	allowed := map[api.TaskID]bool{}
@@ -123,7 +108,7 @@ func (p *preemption) unitsOf(of *flexible, asker *api.TaskInfo, now time.Time, p
 	spare, breaks := spareOf(job), job.ReadyTaskNum() >= job.MinAvailable
 	saved := savedAt(job, now)
 	newUnit := func(breaks bool, tasks []*api.TaskInfo) *unit {
-		u := &unit{tasks: tasks, nodes: make([]int32, len(tasks)), cost: cost{queue: of.queue, priority: job.Priority, pods: len(tasks)}}
+		u := &unit{tasks: tasks, nodes: make([]int32, len(tasks)), cost: cost{queue: queue, priority: job.Priority, pods: len(tasks)}}
 		if breaks {
 			u.cost.broken = 1
 		}
@@ -160,11 +145,8 @@ func (p *preemption) unitsOf(of *flexible, asker *api.TaskInfo, now time.Time, p
 	for _, u := range units {
 		pods += len(u.tasks)
 	}
-	of.spare, of.partial, of.whole = len(running)-len(core), pods < len(running), len(units) > 0 && len(units[len(units)-1].tasks) > 1
-	if pods > 0 && (of.partial || len(core) > 0 && len(core) < len(running)) {
-		for _, u := range units {
-			u.flexible = of
-		}
+	for _, u := range units {
+		u.partial = pods < len(running)
 	}
 	return units
 }

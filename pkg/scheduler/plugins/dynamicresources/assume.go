@@ -40,6 +40,8 @@ type assumedClaim struct {
 	// claim has begun its pre-bind step.
 	round int64
 	begun bool
+	// waits reports whether the claim's devices are still in use by pods that leave the node.
+	waits bool
 
 	writes
 }
@@ -100,8 +102,10 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	for _, claim := range p.claims {
 		held := d.held[claim.UID]
 		if held == nil {
-			held = d.assumeClaim(pod, claim.ResourceClaim, p.allocations[claim.UID], p.node)
-			held.round = round
+			chosen := p.allocations[claim.UID]
+			waits := chosen != nil && len(p.leaving) > 0 && (d.countsParts() || !d.ledger.free(chosen))
+			held = d.assumeClaim(pod, claim.ResourceClaim, chosen, p.node)
+			held.round, held.waits = round, waits
 		}
 		held.holders[pod.UID] = &holder{node: p.node}
 		a.held = append(a.held, held)
@@ -156,7 +160,7 @@ func (d *devices) takes(p *plan) bool {
 	for _, claim := range p.claims {
 		allocation, held := p.allocations[claim.UID], d.held[claim.UID]
 		switch {
-		case held != p.shared[claim.UID], held != nil && held.allLeave(), allocation != nil && !d.ledger.free(allocation):
+		case held != p.shared[claim.UID], held != nil && (held.allLeave() || held.waits && p.leaving == nil), allocation != nil && !d.ledger.free(allocation):
 			return false
 		}
 	}

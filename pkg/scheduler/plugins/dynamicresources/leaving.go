@@ -13,12 +13,14 @@ import (
 )
 
 // leavingOn returns the claims that only pods use that are leaving the node: pods that are being deleted, or that the session has
-// evicted. Kubernetes deallocates these claims once the pods are gone. waits reports whether the task waits for that; if not,
-// leavingOn returns no claims. Claims of the task itself are not returned.
-func (d *devices) leavingOn(node *api.NodeInfo, state *taskState, waits bool) (claims []types.UID) {
+// evicted. Kubernetes deallocates these claims once the pods are gone. They count as free only for a task that waits for that: no claim
+// is written for such a task. For other tasks leavingOn returns nil, and otherwise a slice, if only an empty one. Claims of the
+// task itself are not returned.
+func (s *session) leavingOn(node *api.NodeInfo, state *taskState, waits bool) []types.UID {
 	if !waits {
 		return nil
 	}
+	claims := []types.UID{}
 	leaving := map[types.UID]*v1.Pod{}
 	for _, task := range node.Tasks {
 		if task.Status == api.Releasing && len(task.Pod.Spec.ResourceClaims) > 0 && !tooMany(task.Pod) {
@@ -28,7 +30,7 @@ func (d *devices) leavingOn(node *api.NodeInfo, state *taskState, waits bool) (c
 	stays := func(user resourceapi.ResourceClaimConsumerReference) bool { return leaving[user.UID] == nil }
 	for _, pod := range leaving {
 		for i := range pod.Spec.ResourceClaims {
-			claim := d.usedBy(pod, &pod.Spec.ResourceClaims[i])
+			claim := s.devices.usedBy(pod, &pod.Spec.ResourceClaims[i])
 			switch {
 			case claim == nil, len(claim.Status.ReservedFor) == 0, slices.ContainsFunc(claim.Status.ReservedFor, stays), slices.Contains(claims, claim.UID):
 			case slices.ContainsFunc(state.claims, func(own podClaim) bool { return own.UID == claim.UID }):

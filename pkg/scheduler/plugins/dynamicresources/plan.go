@@ -29,7 +29,8 @@ type plan struct {
 	// moves are claims of other pods on the node, and other devices for them. The plan exchanges the devices of these claims, so
 	// that it finds devices for the pod's claims.
 	moves map[*assumedClaim]move
-	// leaving are the claims whose devices the plan takes to be free, because they are used only by pods that leave the node.
+	// leaving are the claims whose devices the plan takes to be free, because they are used only by pods that leave the node. It is
+	// nil if the pod does not wait for that.
 	leaving []types.UID
 	// of is the value of the counter ledger.changes when the plan was made. A higher value now means that devices were
 	// allocated or released since.
@@ -51,7 +52,7 @@ func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node, leaving 
 	p := &plan{node: node.Name, claims: state.claims, leaving: leaving, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*assumedClaim{}}
 	var open []*resourceapi.ResourceClaim
 	for i, claim := range state.claims {
-		held, status := s.reaches(pod, claim, state.selectors[i], node)
+		held, status := s.reaches(pod, claim, state.selectors[i], node, leaving != nil)
 		switch {
 		case status != nil:
 			return nil, status
@@ -123,6 +124,9 @@ func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alon
 	needs, err := s.devices.catalog.needsOf(claims)
 	if err != nil {
 		return failed(open, err)
+	}
+	if p.leaving != nil { // a claim that moves may be written before such devices are free
+		p.leaving = []types.UID{}
 	}
 	both, err := s.solve(ctx, p, node, claims, needs, movable)
 	switch {

@@ -50,12 +50,12 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 }
 
 // beginPreBind records that the pod's pre-bind step has begun, so that the devices of the pod's claims no longer
-// change. It returns the claims that the pod holds on the node; nil if the pod holds none.
+// change. It returns the claims that the pod holds on the node; nil if the pod holds none, or waits for devices that are in use.
 func (d *devices) beginPreBind(pod types.UID, node string) *assumedPod {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.assumed[pod]
-	if a == nil || a.node != node {
+	if a == nil || a.node != node || slices.ContainsFunc(a.held, func(held *assumedClaim) bool { return held.waits }) {
 		return nil
 	}
 	for _, held := range a.held {

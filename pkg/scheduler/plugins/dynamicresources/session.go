@@ -99,7 +99,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if err != nil {
 		status = unresolvable("%s", err)
 	} else {
-		_, status = s.planFor(task.Pod, state, node.Node, s.devices.leavingOn(node, state, s.waits(task, node)))
+		_, status = s.planFor(task.Pod, state, node.Node, s.leavingOn(node, state, s.waits(task, node)))
 	}
 	if status == nil {
 		return nil
@@ -172,15 +172,16 @@ func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 }
 
 // reaches checks whether the node reaches the devices of the claim. selector matches the nodes that reach the devices; nil if all
-// nodes reach them. If the node does not reach them, or the claim is being released, reaches returns a status with the reason.
-// Otherwise it returns the claim's entry in devices.held; nil if no other pod holds the claim.
-func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node) (*assumedClaim, *api.Status) {
+// nodes reach them. If the node does not reach them, or the claim is being released, reaches returns a status with the reason. waits
+// reports whether the pod waits for devices that are in use. Otherwise it returns the claim's entry in devices.held; nil if no
+// other pod holds the claim.
+func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node, waits bool) (*assumedClaim, *api.Status) {
 	s.devices.mu.Lock()
 	held := s.devices.held[claim.UID]
 	if held != nil && len(held.holders) == 1 && held.holders[pod.UID] != nil && !held.holders[pod.UID].leaving {
 		held = nil
 	}
-	leaves := held != nil && held.allLeave()
+	leaves, inUse := held != nil && held.allLeave(), held != nil && held.waits && !waits
 	// Placed pods hold the claim with the allocation that the entry held records. Only nodes that reach its devices fit the
 	// claim, even if informers now show another allocation.
 	if held != nil {
@@ -190,6 +191,8 @@ func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.No
 	switch {
 	case leaves:
 		return nil, unresolvable("claim %s is used only by pods being deleted; retrying once they are deleted", brief.Value(claim.Name))
+	case inUse:
+		return nil, unresolvable("claim %s waits for devices that are still in use", brief.Value(claim.Name))
 	case selector != nil && !selector.Match(node):
 		return nil, unresolvable("%s: node(s) cannot access its devices", describeFirst(claim.ResourceClaim))
 	}
@@ -214,7 +217,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		if err != nil {
 			return err
 		}
-		p, status := s.planFor(task.Pod, state, node.Node, s.devices.leavingOn(node, state, task.Status == api.Pipelined))
+		p, status := s.planFor(task.Pod, state, node.Node, s.leavingOn(node, state, task.Status == api.Pipelined))
 		if status != nil {
 			return errors.New(status.Reason)
 		}
