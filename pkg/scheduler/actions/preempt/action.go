@@ -63,8 +63,8 @@ type Try struct {
 	Took time.Duration
 }
 
-// Observer receives each try; nil if nothing observes them. Gangs that are known to get no room, because nothing has changed since they were last tried, are not
-// tried again.
+// Observer receives each try; nil if nothing observes them. Gangs that are known to get no room, because nothing has changed since
+// they were last tried, are not tried again.
 type Observer func(Try)
 
 // The results of tries. With NotNeeded, the gang fits without evictions.

@@ -139,8 +139,6 @@ func TestABudgetCountsAllPodsOfAGang(t *testing.T) {
 		gang{name: "second", min: 1, priority: 8, cpu: "4", pending: 1})
 	changePods(&w, "old-", labelA)
 	changePods(&w, "b-0", labelA)
-	// The first must take the gang of two: b and c would be cheaper by gangs below their minimum.
-	changePods(&w, "b-0", func(*v1.Pod) {})
 	w.Objects = append(w.Objects, budgetFor("one", "a", 2))
 	pin2 := func(pod *v1.Pod) {
 		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
@@ -194,5 +192,31 @@ func TestMoreBudgetsThanAreMatched(t *testing.T) {
 		if got := runWith(t, w, conf); !cmp.Equal(got.evicted, want) || len(got.protected) > 0 {
 			t.Errorf("evicted %v, and the API server is asked about %v; want %v, and none", got.evicted, got.protected, want)
 		}
+	}
+}
+
+// TestABudgetThatAllowsMoreIsSeen checks a refusal because of a budget that is never broken, and the next session, in which the budget
+// allows the eviction. Plugin pdb is configured and does not vote.
+func TestABudgetThatAllowsMoreIsSeen(t *testing.T) {
+	conf := strings.Replace(simpleTiers, "  - name: conformance\n", "  - name: conformance\n  - name: pdb\n    enablePreemptable: false\n", 1)
+	budget := budgetFor("one", "", 0)
+	c := newLiveCluster(budgetWorld(gang{name: "new", min: 1, priority: 9, cpu: "4", pending: 1}), conf)
+	defer c.close()
+	ssn := c.scheduler.Open()
+	informer := ssn.InformerFactory().Policy().V1().PodDisruptionBudgets().Informer()
+	ssn.Close()
+	if err := informer.GetStore().Add(budget); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := c.session(); len(got.evicted) > 0 {
+			t.Fatalf("evicted %v, though the budget allows nothing", got.evicted)
+		}
+	}
+	if err := informer.GetStore().Update(budgetFor("one", "", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.session(); !cmp.Equal(got.evicted, []string{"a-0"}) {
+		t.Errorf("evicted %v, want a-0; reasons: %v", got.evicted, got.reasons)
 	}
 }

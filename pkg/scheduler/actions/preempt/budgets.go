@@ -57,8 +57,9 @@ func newBudgets(ssn *framework.Session, now time.Time, sent []*api.TaskInfo) *bu
 	if err != nil {
 		klog.ErrorS(err, "Listing PodDisruptionBudgets failed")
 	}
-	b := &budgets{all: map[string][]*budget{}, of: map[types.UID][]*budget{}, refused: map[string]bool{}, stayed: now.Add(-staysFor)}
-	_, b.strict = ssn.PluginOption(pdb.PluginName)
+	b := &budgets{
+		all: map[string][]*budget{}, of: map[types.UID][]*budget{}, refused: map[string]bool{}, strict: areStrict(ssn), stayed: now.Add(-staysFor),
+	}
 	for _, object := range found {
 		if one := newBudget(object); one != nil {
 			b.all[object.Namespace] = append(b.all[object.Namespace], one)
@@ -76,6 +77,12 @@ func newBudgets(ssn *framework.Session, now time.Time, sent []*api.TaskInfo) *bu
 		b.noteRefused(job)
 	}
 	return b
+}
+
+// areStrict reports whether budgets are never broken.
+func areStrict(ssn *framework.Session) bool {
+	_, configured := ssn.PluginOption(pdb.PluginName)
+	return configured
 }
 
 // noteRefused records the job's namespace if an eviction of one of the job's pods was refused because of a budget.

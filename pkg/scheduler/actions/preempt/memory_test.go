@@ -195,8 +195,8 @@ func TestAHopelessGangIsNotPlannedAgain(t *testing.T) {
 	}
 }
 
-// TestSubGroupsThatEndAreSeen checks that a gang is tried again once the pods of another gang may go one by one, because it has no
-// sub-groups any more.
+// TestSubGroupsThatEndAreSeen checks that a gang is tried again once the pods of another gang may go one by one, because it no longer has
+// sub-groups.
 func TestSubGroupsThatEndAreSeen(t *testing.T) {
 	spec := func(sub bool) sessiontest.ClusterSpec {
 		w := world(nodesOf(4, "4"),

@@ -258,12 +258,11 @@ func (s *planner) choose(r *rooms) (chosen []*unit, gone map[*unit]bool, enough 
 }
 
 // concerns reports whether a pod of the unit is on a node of the place that may take a member.
-func (r *rooms) concerns(u *unit) bool { return slices.ContainsFunc(u.nodes, r.takes) }
-
-// takes reports whether the node is one of the place that may take a member.
-func (r *rooms) takes(node int32) bool {
-	at, in := r.set.Place(node)
-	return in && r.free[at] != nil && slices.ContainsFunc(r.copies, func(copies []int) bool { return copies[at] != never })
+func (r *rooms) concerns(u *unit) bool {
+	return slices.ContainsFunc(u.nodes, func(node int32) bool {
+		at, in := r.set.Place(node)
+		return in && r.free[at] != nil && slices.ContainsFunc(r.copies, func(copies []int) bool { return copies[at] != never })
+	})
 }
 
 // tasksOf returns the pods of the units.

@@ -10,6 +10,7 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
@@ -49,7 +50,7 @@ type planner struct {
 func newPlanner(p *preemption, r *state.Attempt, d *state.Demand, asker *api.TaskInfo, members []*api.TaskInfo) *planner {
 	return &planner{
 		of: p, attempt: r, demand: d, asker: asker, members: members, request: together(members).Resreq,
-		units: p.units(asker), budgets: p.budgetsBeside(p.sent),
+		units: p.units(asker), budgets: p.allBudgets().beside(p.sent),
 	}
 }
 
@@ -168,6 +169,37 @@ func (s *planner) allIn(where place) (all []*unit, victims int) {
 		victims += len(u.tasks)
 	}
 	return all, victims
+}
+
+// unitsOn returns the units with pods on the nodes, the cheapest first.
+func (s *planner) unitsOn(set *nodeset.Set) []*unit {
+	if len(set.Nodes) == len(s.of.run.Index.Nodes) {
+		return s.units
+	}
+	if s.byNode == nil {
+		s.byNode = make([][]int32, len(s.of.run.Index.Nodes))
+		for i, u := range s.units {
+			for _, node := range u.nodes {
+				s.byNode[node] = append(s.byNode[node], int32(i))
+			}
+		}
+	}
+	var indices []int32
+	for _, node := range set.Nodes {
+		indices = append(indices, s.byNode[node]...)
+	}
+	slices.Sort(indices)
+	units := make([]*unit, 0, len(indices))
+	for _, i := range slices.Compact(indices) {
+		units = append(units, s.units[i])
+	}
+	return units
+}
+
+// dependsOnWork reports whether the pods that may be evicted depend on the work that pods would lose, which changes with time: a job
+// may lose only some of its pods.
+func (s *planner) dependsOnWork() bool {
+	return slices.ContainsFunc(s.units, func(u *unit) bool { return u.partial })
 }
 
 // kept returns the units that plugins do not allow to evict together with the others. An example is two pods of a queue that may

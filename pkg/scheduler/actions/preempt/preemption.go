@@ -173,13 +173,14 @@ func (p *preemption) makeRoom(gangs []*api.JobInfo) (why string) {
 // send sends the evictions of all trials together. before are the pods that were evicted before them in this session.
 func (p *preemption) send(trials []*trial, before []*api.TaskInfo) (Try, error) {
 	var all []framework.Eviction
-	left, of, lost := p.budgetsBeside(before), make([][]framework.Eviction, len(trials)), make([]time.Duration, len(trials))
+	left, of, lost := p.allBudgets().beside(before), make([][]framework.Eviction, len(trials)), make([]time.Duration, len(trials))
 	done := Try{Result: Evicted}
 	for i, t := range trials {
 		of[i], lost[i] = t.evictions(left)
 		all = append(all, of[i]...)
 		done.Places = append(done.Places, t.where.name)
-		done.PutBack += t.putBackPods()
+		_, back := t.units()
+		done.PutBack += len(tasksOf(back))
 		done.Lost += lost[i]
 	}
 	if err := p.ssn.EvictTogether(all); err != nil {
@@ -206,19 +207,16 @@ func (p *preemption) observed(t Try, gangs []*api.JobInfo) {
 	p.observe(t)
 }
 
-// budgetsBeside returns the cluster's PodDisruptionBudgets beside the evictions of these tasks.
-func (p *preemption) budgetsBeside(evicted []*api.TaskInfo) *tally {
+// allBudgets returns the cluster's PodDisruptionBudgets.
+func (p *preemption) allBudgets() *budgets {
 	if p.budgets == nil {
 		p.budgets = newBudgets(p.ssn, p.run.Now(), p.sent)
 	}
-	return p.budgets.beside(evicted)
+	return p.budgets
 }
 
 // boundByBudgets reports whether PodDisruptionBudgets keep pods from being evicted.
-func (p *preemption) boundByBudgets() bool {
-	b := p.budgetsBeside(nil)
-	return b.strict && len(b.all) > 0
-}
+func (p *preemption) boundByBudgets() bool { return areStrict(p.ssn) && len(p.allBudgets().all) > 0 }
 
 // undo undoes the trials, the last one first.
 func undo(trials []*trial) {

@@ -138,7 +138,8 @@ func (t *trial) queueAdmits(u *unit) bool {
 // that the queue does not admit again, the others release as much as the gang requests.
 func (t *trial) correctsQueue() bool {
 	var refused []*unit
-	for _, u := range t.units() {
+	evicted, _ := t.units()
+	for _, u := range evicted {
 		if !t.queueAdmits(u) && t.hasRoomFor(u) {
 			refused = append(refused, u)
 		}

@@ -72,20 +72,25 @@ func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
 		s.refuseByQueue(nil)
 		return nil, nil
 	}
-	t.of.sent = append(t.of.sent, tasksOf(t.units())...)
+	evicted, _ := t.units()
+	t.of.sent = append(t.of.sent, tasksOf(evicted)...)
 	return t, nil
 }
 
-// units returns the evicted units in the order of their evictions.
-func (t *trial) units() (evicted []*unit) {
+// units returns the evicted units in the order of their evictions, and those that were evicted and put back.
+func (t *trial) units() (evicted, back []*unit) {
 	seen := map[*unit]bool{}
 	for _, u := range t.order { // has units that were put back and evicted again more than once
-		if t.evicted[u] != nil && !seen[u] {
+		switch {
+		case seen[u]:
+		case t.evicted[u] != nil:
 			evicted = append(evicted, u)
+		default:
+			back = append(back, u)
 		}
 		seen[u] = true
 	}
-	return evicted
+	return evicted, back
 }
 
 func (t *trial) evict(u *unit) {
@@ -190,7 +195,8 @@ func (t *trial) undo() {
 // putBack puts back the units that are not needed, first those whose eviction breaks a PodDisruptionBudget. It reports false if the
 // members can no longer be placed, or if that takes too many trials.
 func (t *trial) putBack() bool {
-	left := t.planner.budgets.dearLast(t.units())
+	evicted, _ := t.units()
+	left := t.planner.budgets.dearLast(evicted)
 	slices.Reverse(left)
 	for {
 		back := t.restoreSpare(left)
@@ -296,7 +302,8 @@ func (t *trial) evictions(left *tally) (all []framework.Eviction, lost time.Dura
 	for _, task := range t.placed.Tasks() {
 		task.EvictionOccurred = true
 	}
-	for _, u := range t.units() {
+	evicted, _ := t.units()
+	for _, u := range evicted {
 		lost += time.Duration(u.cost.lost * float64(time.Second))
 		for _, task := range u.tasks {
 			all = append(all, framework.Eviction{
@@ -305,18 +312,6 @@ func (t *trial) evictions(left *tally) (all []framework.Eviction, lost time.Dura
 		}
 	}
 	return all, lost
-}
-
-// putBackPods returns how many pods were evicted in the session and put back.
-func (t *trial) putBackPods() (n int) {
-	seen := map[*unit]bool{}
-	for _, u := range t.order {
-		if t.evicted[u] == nil && !seen[u] {
-			n += len(u.tasks)
-		}
-		seen[u] = true
-	}
-	return n
 }
 
 // report reports that the evictions were sent. The members stay pipelined until the session ends, and are placed first in later

@@ -25,6 +25,16 @@ type unit struct {
 	partial bool
 }
 
+// withSpare returns the unit, and for a core the spare pods that go with it and are not gone.
+func (u *unit) withSpare(gone map[*unit]bool) []*unit {
+	return slices.DeleteFunc(append(slices.Clone(u.spare), u), func(u *unit) bool { return gone[u] || u.isEvicted() })
+}
+
+// isEvicted reports whether the session has evicted a pod of the unit.
+func (u *unit) isEvicted() bool {
+	return slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !api.PreemptableStatus(task.Status) })
+}
+
 // cost is what an eviction costs, the dearest part first: the PodDisruptionBudgets that it breaks, the position of the victims' queue among the queues that lose pods
 // (candidates.others), the gangs that fall below their minimum, the highest priority of a victim's gang, the work that is
 // lost in seconds, and the number of victims.
@@ -84,12 +94,6 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 	})
 }
 
-// numberOf returns the number of the task's node.
-func (p *preemption) numberOf(task *api.TaskInfo) int32 {
-	node, _ := p.run.Index.Number(task.NodeName)
-	return node
-}
-
 // unitsOf returns the pods of the job that may be evicted. Pods beyond the job's minimum are units of their own, the
 // youngest first. The others are one unit, if all of them may be evicted; or units of their own, if pods are evicted one
 // by one. queue is part of their costs.
@@ -114,7 +118,7 @@ func (p *preemption) unitsOf(job *api.JobInfo, queue int, asker *api.TaskInfo, n
 		}
 		for i, task := range tasks {
 			u.cost.lost += lost(task, saved, now)
-			u.nodes[i] = p.numberOf(task)
+			u.nodes[i], _ = p.run.Index.Number(task.NodeName)
 		}
 		return u
 	}

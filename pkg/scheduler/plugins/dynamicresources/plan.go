@@ -94,8 +94,8 @@ func (s *session) open(p *plan, pod *v1.Pod, state *taskState, open []*resourcea
 }
 
 // solve searches devices on the node for the claims, whose requests are the needs. Devices of other claims are not available, except
-// those of the claims in p.leaving, and devices that are assumed for the claims in the parameter without. solve sets p.of to the current value of ledger.changes, which shows later changes of
-// allocations.
+// those of the claims in p.leaving, and devices that are assumed for the claims in the parameter without. solve sets p.of to the
+// current value of ledger.changes, which shows later changes of allocations.
 func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, needs []need, without []*assumedClaim) (found, error) {
 	search, err := s.devices.catalog.newSearch(ctx, s.devices.inventory.reach(node), claims, needs)
 	if err != nil {

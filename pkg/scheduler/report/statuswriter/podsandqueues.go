@@ -59,8 +59,8 @@ func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 }
 
 // PatchPodConditions changes conditions of the pod, by UID, in one request. change gets a copy of the pod as the watch shows it.
-// If change leaves all conditions as they are, it writes nothing. If the scheduler may not patch the status, because it has
-// upstream's permissions, it updates the status instead. It is for pods that have a node, for which the workers write nothing.
+// It writes nothing if change leaves all conditions unchanged. With upstream's permissions, the scheduler may not patch the status,
+// so it updates the status instead. It is for pods that have a node, for which the workers write nothing.
 func (w *Writer) PatchPodConditions(pod *v1.Pod, change func(status *v1.PodStatus)) error {
 	status := v1.PodStatus{Conditions: slices.Clone(pod.Status.Conditions)}
 	change(&status)
