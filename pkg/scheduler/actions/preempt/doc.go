@@ -6,7 +6,7 @@
 // For each starving gang, in the plugins' order:
 //
 //  1. The plugins say which running pods may be evicted (Preemptable, Reclaimable). Pods that a gang's minimum needs are evicted
-//     together or not at all (unit).
+//     together or not at all (unit). Of an elastic gang, as many pods go one by one as it has beyond its minimum, whichever help.
 //  2. For each place where the gang may be placed, arithmetic on resources chooses the cheapest units that make room for
 //     the gang (planner.planFor).
 //  3. The cheapest plan is tried: its units are evicted in the session, and allocate's search places the members, with

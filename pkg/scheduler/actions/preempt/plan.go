@@ -17,6 +17,9 @@ import (
 // it, plans may have units that need not go. These are found after the members are placed (trial.putBack).
 const maxChecks = 500_000
 
+// maxChoices limits how often units are chosen in a place because elastic gangs would fall below their minimum.
+const maxChoices = 4
+
 // place is where a gang may be placed: a node group, a HyperNode, or all nodes.
 type place struct {
 	name string
@@ -194,30 +197,75 @@ func copies(request, free *api.Resource) int {
 // cheapest on, units are added until the gang fits. Then, from the dearest on, units without which it still fits are left
 // out, if prune is set or all members are equal. If prune is set, the gang's queue has room for it, too. Without a plan,
 // planFor returns how many members would at most fit without all units.
+//
+// Any pods of an elastic gang may be chosen at first. If the gang would then fall below its minimum, units are chosen again, without
+// the gang's extra pods.
 func (s *planner) planFor(where place, banned map[int32]bool, prune bool) (p *plan, most int) {
+	fixed := map[*elastic]bool{}
+	for range maxChoices {
+		p, most, again := s.planWithout(where, banned, prune, fixed)
+		if !again {
+			return p, most
+		}
+		s.refusal = ""
+	}
+	p, most, _ = s.planWithout(where, banned, prune, nil)
+	return p, most
+}
+
+// planWithout is planFor without the extra pods of the fixed gangs, and without the cores of other elastic gangs. If fixed is nil,
+// all gangs are fixed. again reports that there is no plan, and that a plan may be found with the gangs that were added to fixed.
+func (s *planner) planWithout(where place, banned map[int32]bool, prune bool, fixed map[*elastic]bool) (p *plan, most int, again bool) {
 	d := s.demand
 	r := newRooms(d, s.of.run.Index, where.set, banned)
 	check := 0
 	if len(d.Classes) > 1 {
 		check = len(where.set.Nodes) * len(d.Classes)
 	}
-	r.units = s.unitsOn(where.set)
+	r.units = slices.DeleteFunc(slices.Clone(s.unitsOn(where.set)), func(u *unit) bool { return u.leftOut(fixed) })
 	chosen, gone, enough := s.choose(r)
 	if !enough && !r.fits() {
-		return nil, r.most()
+		return nil, r.most(), s.budgets.strict && fix(fixed, r.units, nil) // extra pods may have used up a budget
 	}
 	if check == 0 || prune {
 		chosen = s.prune(r, chosen, gone, check, nil)
 	}
 	if prune && !s.queueAdmits(chosen) {
-		if chosen = s.makeRoomInQueue(r, chosen, gone); chosen == nil {
-			return nil, r.most()
+		more := s.makeRoomInQueue(r, chosen, gone)
+		if more == nil {
+			return nil, r.most(), fix(fixed, chosen, nil)
 		}
-		chosen = s.prune(r, chosen, gone, max(check, len(chosen)), s.queueAdmits)
+		chosen = s.prune(r, more, gone, max(check, len(more)), s.queueAdmits)
+	}
+	if (check == 0 || prune) && fix(fixed, chosen, chosen) {
+		return nil, r.most(), true
 	}
 	cost := costOf(chosen)
 	_, cost.budgets = s.budgets.breaking(tasksOf(chosen))
-	return &plan{place: where, units: chosen, cost: cost}, d.Needed
+	return &plan{place: where, units: chosen, cost: cost}, d.Needed, false
+}
+
+// leftOut reports whether the unit may not be chosen: for a fixed gang, an extra pod, and for another elastic gang, pods without which it
+// falls below its minimum.
+func (u *unit) leftOut(fixed map[*elastic]bool) bool {
+	if u.elastic == nil {
+		return false
+	}
+	if fixed == nil || fixed[u.elastic] {
+		return u.extra
+	}
+	return u.cost.broken > 0
+}
+
+// fix adds to fixed the gangs that have extra pods among the units, except those that still have their minimum once the evicted units
+// are gone, if these are given. It reports whether it added a gang.
+func fix(fixed map[*elastic]bool, units, evicted []*unit) (added bool) {
+	for _, u := range units {
+		if u.extra && !fixed[u.elastic] && (evicted == nil || !u.elastic.allows(evicted)) {
+			fixed[u.elastic], added = true, true
+		}
+	}
+	return added
 }
 
 // choose evicts units in the rooms until the gang fits. It first takes the cheapest units that break no PodDisruptionBudget and whose

@@ -96,9 +96,15 @@ func (s *planner) makeRoomInQueue(r *rooms, chosen []*unit, gone map[*unit]bool)
 func (s *planner) releasing(chosen []*unit, gone map[*unit]bool) (units []*unit) {
 	taken, left := maps.Clone(gone), s.budgets.clone()
 	left.add(tasksOf(chosen))
+	shrunk := map[*elastic]bool{} // these gangs lose extra pods, and may have no more pods to spare
+	for _, u := range chosen {
+		if u.extra {
+			shrunk[u.elastic] = true
+		}
+	}
 	for _, dear := range []bool{false, true} {
 		for _, u := range s.units {
-			if taken[u] || !s.releases(u) {
+			if taken[u] || u.extra || shrunk[u.elastic] || !s.releases(u) {
 				continue
 			}
 			together := u.withSpare(taken)

@@ -5,6 +5,7 @@ package preempt
 import (
 	"flag"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -198,8 +199,30 @@ func (w *randomWorld) check(t *testing.T) {
 			}
 		} else if w.fits(func(other string) bool { return g.has(other) || !gone(other) }) {
 			t.Errorf("gang %s need not go: evicted %v", g.name, got.evicted)
+		} else if w.sparesSuffice(g, gone) {
+			t.Errorf("gang %s need not go as a whole: evicted %v\ngangs: %+v, starving: %+v, capability %d, closed %v, %d small of %d, nodes %d", g.name, got.evicted, w.gangs, w.wants, w.capability, w.closed, w.small, w.smallCPU, len(w.nodes))
 		}
 	}
+}
+
+// sparesSuffice reports whether there would be room as well if the gang, which is evicted as a whole, kept its minimum.
+func (w *randomWorld) sparesSuffice(g gang, gone func(pod string) bool) bool {
+	for subset := range 1 << len(g.on) {
+		if len(g.on)-bits.OnesCount(uint(subset)) < g.min {
+			continue
+		}
+		if w.fits(func(pod string) bool {
+			for i := range g.on {
+				if pod == fmt.Sprintf("%s-%d", g.name, i) {
+					return subset&(1<<i) == 0
+				}
+			}
+			return !gone(pod)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // has reports whether the pod is a running pod of the gang.

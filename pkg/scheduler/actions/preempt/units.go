@@ -23,6 +23,27 @@ type unit struct {
 	core  *unit
 	// partial reports whether the job has other pods on nodes that may not go.
 	partial bool
+	// elastic is the gang of the pods if it has more pods than its minimum needs; nil for other gangs. extra is set for one pod of
+	// the gang that may go in place of a spare pod. It may be in the core, too; a plan has one of the two.
+	elastic *elastic
+	extra   bool
+	// beside is how many of the gang's pods on the node of an extra pod may go, with itself; 0 for other units.
+	beside int
+}
+
+// elastic is a gang that has more pods than its minimum needs.
+type elastic struct {
+	job *api.JobInfo
+	// counted reports whether plugins let only so many pods of the gang go, whichever they are. They are asked about the chosen ones.
+	counted bool
+}
+
+// allows reports whether the gang has its minimum once the units are evicted.
+func (e *elastic) allows(units []*unit) bool {
+	left := spareOf(e.job)
+	return !slices.ContainsFunc(units, func(u *unit) bool {
+		return u.elastic == e && slices.ContainsFunc(u.tasks, func(task *api.TaskInfo) bool { return !left.take(task) })
+	})
 }
 
 // withSpare returns the unit, and for a core the spare pods that go with it and are not gone.
@@ -49,6 +70,15 @@ type cost struct {
 
 func (c cost) compare(other cost) int {
 	return cmp.Or(cmp.Compare(c.budgets, other.budgets), cmp.Compare(c.queue, other.queue), cmp.Compare(c.broken, other.broken), cmp.Compare(c.priority, other.priority), cmp.Compare(c.lost, other.lost), cmp.Compare(c.pods, other.pods))
+}
+
+// compareUnits orders units by their costs. Extra pods come after all units without which no gang falls below its minimum: node by
+// node, and first those on nodes where few pods of their gang have to go.
+func compareUnits(l, r *unit) int {
+	if before := cmp.Or(cmp.Compare(l.cost.queue, r.cost.queue), cmp.Compare(l.cost.broken, r.cost.broken), cmp.Compare(min(l.beside, 1), min(r.beside, 1))); before != 0 || !l.extra {
+		return cmp.Or(before, l.cost.compare(r.cost))
+	}
+	return cmp.Or(cmp.Compare(l.cost.priority, r.cost.priority), cmp.Compare(l.beside, r.beside), cmp.Compare(l.nodes[0], r.nodes[0]), l.cost.compare(r.cost))
 }
 
 // costOf returns what evicting all the units costs, except budgets.
@@ -84,7 +114,7 @@ func (p *preemption) units(asker *api.TaskInfo) []*unit {
 			}
 			units = append(units, p.unitsOf(other, position, asker, now)...)
 		}
-		slices.SortStableFunc(units, func(l, r *unit) int { return l.cost.compare(r.cost) })
+		slices.SortStableFunc(units, compareUnits)
 		if c.alike && !own { // others with the key may evict pods of the asker's gang
 			c.known[key] = units
 		}
@@ -132,6 +162,7 @@ func (p *preemption) unitsOf(job *api.JobInfo, queue int, asker *api.TaskInfo, n
 			core = append(core, task)
 		}
 	}
+	spares := slices.Clone(units)
 	switch {
 	case p.candidates.podByPod || job.MinAvailable <= 1:
 		for i := range core {
@@ -139,8 +170,8 @@ func (p *preemption) unitsOf(job *api.JobInfo, queue int, asker *api.TaskInfo, n
 		}
 	case len(core) > 0 && len(core) == allocated:
 		whole := newUnit(breaks, core)
-		whole.spare = slices.Clone(units)
-		for _, u := range units {
+		whole.spare = spares
+		for _, u := range spares {
 			u.core = whole
 		}
 		units = append(units, whole)
@@ -151,6 +182,29 @@ func (p *preemption) unitsOf(job *api.JobInfo, queue int, asker *api.TaskInfo, n
 	}
 	for _, u := range units {
 		u.partial = pods < len(running)
+	}
+	if len(spares) == 0 {
+		return units
+	}
+	e, others := &elastic{job: job}, core
+	rest := slices.DeleteFunc(slices.Clone(running), func(task *api.TaskInfo) bool { return allowed[task.UID] })
+	if e.counted = len(rest) > 0 && len(p.candidates.allowed(asker, rest)) > 0; e.counted {
+		others = append(others, rest...)
+	}
+	if len(others) == 0 {
+		return units
+	}
+	for _, u := range units {
+		u.elastic = e
+	}
+	onNode := map[string]int{}
+	for _, task := range slices.Concat(others, tasksOf(spares)) {
+		onNode[task.NodeName]++
+	}
+	for i := range others {
+		extra := newUnit(false, others[i:i+1:i+1])
+		extra.elastic, extra.extra, extra.beside = e, true, onNode[others[i].NodeName]
+		units = append(units, extra)
 	}
 	return units
 }
