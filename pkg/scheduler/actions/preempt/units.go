@@ -163,8 +163,9 @@ func (p *preemption) unitsOf(job *api.JobInfo, queue int, asker *api.TaskInfo, n
 		}
 	}
 	spares := slices.Clone(units)
+	oneByOne := p.candidates.podByPod || job.MinAvailable <= 1
 	switch {
-	case p.candidates.podByPod || job.MinAvailable <= 1:
+	case oneByOne:
 		for i := range core {
 			units = append(units, newUnit(breaks, core[i:i+1:i+1]))
 		}
@@ -191,7 +192,7 @@ func (p *preemption) unitsOf(job *api.JobInfo, queue int, asker *api.TaskInfo, n
 	if e.counted = len(rest) > 0 && len(p.candidates.allowed(asker, rest)) > 0; e.counted {
 		others = append(others, rest...)
 	}
-	if len(others) == 0 {
+	if len(others) == 0 || oneByOne && !e.counted { // others are units already
 		return units
 	}
 	for _, u := range units {
