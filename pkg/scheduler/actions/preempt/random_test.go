@@ -191,15 +191,16 @@ func (w *randomWorld) check(t *testing.T) {
 			t.Errorf("evicted %v of equal priority", evicted)
 		}
 		// Pods beyond the minimum are put back one by one, the others together.
-		if left >= g.min || g.min <= 1 {
+		switch {
+		case left >= g.min || g.min <= 1:
 			for _, pod := range evicted {
 				if w.fits(func(other string) bool { return other == pod || !gone(other) }) {
 					t.Errorf("%s need not go: evicted %v", pod, got.evicted)
 				}
 			}
-		} else if w.fits(func(other string) bool { return g.has(other) || !gone(other) }) {
+		case w.fits(func(other string) bool { return g.has(other) || !gone(other) }):
 			t.Errorf("gang %s need not go: evicted %v", g.name, got.evicted)
-		} else if w.sparesSuffice(g, gone) {
+		case w.sparesSuffice(g, gone):
 			t.Errorf("gang %s need not go as a whole: evicted %v\ngangs: %+v, starving: %+v, capability %d, closed %v, %d small of %d, nodes %d", g.name, got.evicted, w.gangs, w.wants, w.capability, w.closed, w.small, w.smallCPU, len(w.nodes))
 		}
 	}

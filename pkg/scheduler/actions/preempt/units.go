@@ -187,27 +187,37 @@ func (p *preemption) unitsOf(job *api.JobInfo, queue int, asker *api.TaskInfo, n
 	if len(spares) == 0 {
 		return units
 	}
-	e, others := &elastic{job: job}, core
 	rest := slices.DeleteFunc(slices.Clone(running), func(task *api.TaskInfo) bool { return allowed[task.UID] })
-	if e.counted = len(rest) > 0 && len(p.candidates.allowed(asker, rest)) > 0; e.counted {
-		others = append(others, rest...)
-	}
-	if len(others) == 0 || oneByOne && !e.counted { // others are units already
+	counted := len(rest) > 0 && len(p.candidates.allowed(asker, rest)) > 0
+	if counted {
+		core = append(core, rest...)
+	} else if oneByOne { // they are units already
 		return units
 	}
-	for _, u := range units {
-		u.elastic = e
+	return append(units, extraPods(&elastic{job: job, counted: counted}, units, core, newUnit)...)
+}
+
+// extraPods returns the others as extra pods of the gang, whose other units are given.
+func extraPods(e *elastic, units []*unit, others []*api.TaskInfo, newUnit func(breaks bool, tasks []*api.TaskInfo) *unit) (extra []*unit) {
+	if len(others) == 0 {
+		return nil
 	}
 	onNode := map[string]int{}
-	for _, task := range slices.Concat(others, tasksOf(spares)) {
+	for _, u := range units {
+		u.elastic = e
+		if len(u.tasks) == 1 && u.cost.broken == 0 { // a spare pod
+			onNode[u.tasks[0].NodeName]++
+		}
+	}
+	for _, task := range others {
 		onNode[task.NodeName]++
 	}
-	for i := range others {
-		extra := newUnit(false, others[i:i+1:i+1])
-		extra.elastic, extra.extra, extra.beside = e, true, onNode[others[i].NodeName]
-		units = append(units, extra)
+	for i, task := range others {
+		one := newUnit(false, others[i:i+1:i+1])
+		one.elastic, one.extra, one.beside = e, true, onNode[task.NodeName]
+		extra = append(extra, one)
 	}
-	return units
+	return extra
 }
 
 // running returns the job's preemptable pods that are running or bound, sorted by priority and then by the work that they would
