@@ -252,16 +252,16 @@ func (u *unit) leftOut(fixed map[*elastic]bool) bool {
 		return false
 	}
 	if fixed == nil || fixed[u.elastic] {
-		return u.extra
+		return u.extra()
 	}
 	return u.cost.broken > 0
 }
 
-// fix adds to fixed the gangs that have extra pods among the units, except those that still have their minimum once the evicted units
-// are gone, if these are given. It reports whether it added a gang.
+// fix adds to fixed each gang with an extra pod among the units. If evicted is not nil, it skips gangs that would keep their minimum
+// after those evictions. It reports whether it added a gang.
 func fix(fixed map[*elastic]bool, units, evicted []*unit) (added bool) {
 	for _, u := range units {
-		if u.extra && !fixed[u.elastic] && (evicted == nil || !u.elastic.allows(evicted)) {
+		if u.extra() && !fixed[u.elastic] && (evicted == nil || !u.elastic.allows(evicted)) {
 			fixed[u.elastic], added = true, true
 		}
 	}

@@ -148,7 +148,7 @@ func (s *planner) tryWhole(where place) *trial {
 // allIn returns the units with pods in the place that may be evicted together, and the number of all their pods.
 func (s *planner) allIn(where place) (all []*unit, victims int) {
 	units, goes := slices.Clone(s.unitsOn(where.set)), map[*unit]bool{}
-	units = slices.DeleteFunc(units, func(u *unit) bool { return u.extra })
+	units = slices.DeleteFunc(units, func(u *unit) bool { return u.extra() })
 	for _, u := range units {
 		goes[u] = true
 	}
@@ -206,7 +206,7 @@ func (s *planner) dependsOnWork() bool {
 // kept returns the units that plugins do not allow to evict together with the others. An example is two pods of a queue that may
 // lose one.
 func (s *planner) kept(units []*unit) map[*unit]bool {
-	if s.of.candidates.alike && s.of.candidates.action == Name && !slices.ContainsFunc(units, func(u *unit) bool { return u.extra && u.elastic.counted }) {
+	if s.of.candidates.alike && s.of.candidates.action == Name && !slices.ContainsFunc(units, func(u *unit) bool { return u.extra() && u.elastic.counted }) {
 		return nil
 	}
 	allowed := map[api.TaskID]bool{}

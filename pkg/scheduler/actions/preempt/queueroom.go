@@ -98,13 +98,13 @@ func (s *planner) releasing(chosen []*unit, gone map[*unit]bool) (units []*unit)
 	left.add(tasksOf(chosen))
 	shrunk := map[*elastic]bool{} // these gangs lose extra pods, and may have no more pods to spare
 	for _, u := range chosen {
-		if u.extra {
+		if u.extra() {
 			shrunk[u.elastic] = true
 		}
 	}
 	for _, dear := range []bool{false, true} {
 		for _, u := range s.units {
-			if taken[u] || u.extra || shrunk[u.elastic] || !s.releases(u) {
+			if taken[u] || u.extra() || shrunk[u.elastic] || !s.releases(u) {
 				continue
 			}
 			together := u.withSpare(taken)

@@ -74,7 +74,7 @@ func (s *planner) try(p *plan) (t *trial, refused map[int32]bool) {
 	}
 	evicted, _ := t.units()
 	t.of.sent = append(t.of.sent, tasksOf(evicted)...)
-	if slices.ContainsFunc(evicted, func(u *unit) bool { return u.extra }) {
+	if slices.ContainsFunc(evicted, func(u *unit) bool { return u.extra() }) {
 		clear(t.of.candidates.known) // other pods of these gangs are no longer spare
 	}
 	return t, nil

@@ -23,13 +23,15 @@ type unit struct {
 	core  *unit
 	// partial reports whether the job has other pods on nodes that may not go.
 	partial bool
-	// elastic is the gang of the pods if it has more pods than its minimum needs; nil for other gangs. extra is set for one pod of
-	// the gang that may go in place of a spare pod. It may be in the core, too; a plan has one of the two.
+	// elastic is the gang of the pods if it has more pods than its minimum needs; nil for other gangs.
 	elastic *elastic
-	extra   bool
-	// beside is how many of the gang's pods on the node of an extra pod may go, with itself; 0 for other units.
-	beside int
+	// onNode is set for extra pods: how many of the gang's pods on the pod's node may be evicted, counting the pod itself.
+	onNode int
 }
+
+// extra reports whether the unit is one pod of an elastic gang that may be evicted in place of a spare pod. The pod may be in the core,
+// too; a plan has one of the two.
+func (u *unit) extra() bool { return u.onNode > 0 }
 
 // elastic is a gang that has more pods than its minimum needs.
 type elastic struct {
@@ -75,10 +77,10 @@ func (c cost) compare(other cost) int {
 // compareUnits orders units by their costs. Extra pods come after all units without which no gang falls below its minimum: node by
 // node, and first those on nodes where few pods of their gang have to go.
 func compareUnits(l, r *unit) int {
-	if before := cmp.Or(cmp.Compare(l.cost.queue, r.cost.queue), cmp.Compare(l.cost.broken, r.cost.broken), cmp.Compare(min(l.beside, 1), min(r.beside, 1))); before != 0 || !l.extra {
+	if before := cmp.Or(cmp.Compare(l.cost.queue, r.cost.queue), cmp.Compare(l.cost.broken, r.cost.broken), cmp.Compare(min(l.onNode, 1), min(r.onNode, 1))); before != 0 || !l.extra() {
 		return cmp.Or(before, l.cost.compare(r.cost))
 	}
-	return cmp.Or(cmp.Compare(l.cost.priority, r.cost.priority), cmp.Compare(l.beside, r.beside), cmp.Compare(l.nodes[0], r.nodes[0]), l.cost.compare(r.cost))
+	return cmp.Or(cmp.Compare(l.cost.priority, r.cost.priority), cmp.Compare(l.onNode, r.onNode), cmp.Compare(l.nodes[0], r.nodes[0]), l.cost.compare(r.cost))
 }
 
 // costOf returns what evicting all the units costs, except budgets.
@@ -214,7 +216,7 @@ func extraPods(e *elastic, units []*unit, others []*api.TaskInfo, newUnit func(b
 	}
 	for i, task := range others {
 		one := newUnit(false, others[i:i+1:i+1])
-		one.elastic, one.extra, one.beside = e, true, onNode[task.NodeName]
+		one.elastic, one.onNode = e, onNode[task.NodeName]
 		extra = append(extra, one)
 	}
 	return extra
